@@ -118,6 +118,7 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
         (["cluster-api"], "cluster-api: it supports 1 extended resource, not 2: choose one with --resource"),
         (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
         (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
+        (["aws", "--node-file", "n.json"], "template is about a new Node: leave out --node-file"),
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )
@@ -135,18 +136,6 @@ def test_an_unknown_resource_is_left_out(files: Path, capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}
     assert f"{DONGLE} is left out: unknown: " in captured.err
-
-
-def test_a_refused_resource_is_left_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {SEATS: "7"}}}
-    (files / "node.json").write_text(json.dumps(node))
-    assert template(files, "aws", "--node-file", f"{files}/node.json") == 4
-    captured = capsys.readouterr()
-    assert yaml.safe_load(captured.out) == {AWS + DONGLE: "2"}
-    assert f"{SEATS} is left out: refused: " in captured.err
-    adopted = TWO.replace("quantity = 25000 }", "quantity = 25000 }\nadopt = true")
-    (files / "c.toml").write_text(adopted)
-    assert template(files, "aws", "--node-file", f"{files}/node.json") == 0
 
 
 def test_a_name_of_a_device_plugin_is_left_out(

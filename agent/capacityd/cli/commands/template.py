@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import yaml
 
 from capacityd.cli.notations import NOTATIONS, Notation, document, problems
 from capacityd.cli.output.terminal import print_json, print_line
+from capacityd.cli.parser import refuse_other_sources
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
-from capacityd.model.host import Host
-from capacityd.model.node import annotated_quantities
-from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.reading import Quantity, Reading, Unknown
-from capacityd.reconcile.facts import Facts, PassContext, Policy
-from capacityd.reconcile.plan import make_plan
-from capacityd.worker.context import host_of, node_name_of, node_of, nothing_configured, warn
+from capacityd.worker.context import host_of, node_name_of, nothing_configured, warn
 
 
 def template(options: argparse.Namespace) -> int:
@@ -31,6 +26,7 @@ def template(options: argparse.Namespace) -> int:
     Raises ConfigError, and UsageError if nothing is configured, or if the notation can't express a name or requires
     another option.
     """
+    refuse_other_sources(options, "template is about a new Node", ("node_file",))
     notation = NOTATIONS[options.autoscaler]
     _check_instance_types(options, notation)
     host, config = host_of(options), load(options.config).require()
@@ -38,7 +34,7 @@ def template(options: argparse.Namespace) -> int:
         raise UsageError(nothing_configured(options))
     config = _selected(config, options.resource)
     readings = probe(config, host, node_name_of(options, config, host))
-    quantities, omitted = _published(readings, _refusals(options, config, host, readings))
+    quantities, omitted = _published(readings, device_plugin_names(host) or ())
     if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
         raise UsageError("\n".join(errors))
     for name, reason in omitted.items():
@@ -65,30 +61,17 @@ def _selected(config: Config, names: list[str]) -> Config:
     return replace(config, resources=tuple(r for r in config.resources if r.name in names)) if names else config
 
 
-def _refusals(
-    options: argparse.Namespace, config: Config, host: Host, readings: Mapping[str, Reading]
-) -> dict[str, str]:
-    """Resource -> why capacityd refuses to publish it: on the Node in --node-file or, without this option, on any
-    Node."""
-    plugins = device_plugin_names(host)
-    if options.node_file is None:
-        return dict.fromkeys(plugins or (), "a device plugin has this name on this machine")
-    state = node_of(options, config, host, reads_only=True).read()
-    record = MachineRecord(annotated_quantities(state.annotation))  # as in `plan`: the file has no other writers
-    context = PassContext(now=time.time(), machine_record=record)
-    inputs = Facts(readings, Policy.of(config), context, device_plugins=plugins)
-    changes = {change.name: change for change in make_plan(state, inputs).changes}
-    return {name: change.reason for name, change in changes.items() if change.action is Action.REFUSE}
+def _published(readings: Mapping[str, Reading], plugins: Collection[str]) -> tuple[dict[str, int], dict[str, str]]:
+    """The published resources, and the omitted ones with their reasons. An absent resource is in neither.
 
-
-def _published(readings: Mapping[str, Reading], refusals: Mapping[str, str]) -> tuple[dict[str, int], dict[str, str]]:
-    """The published resources, and the omitted ones with their reasons. An absent resource is in neither."""
+    plugins: names that device plugins have registered on this machine.
+    """
     quantities, omitted = {}, {}
     for name, reading in sorted(readings.items()):
         if isinstance(reading, Unknown):
             omitted[name] = f"unknown: {reading.reason}"
-        elif name in refusals:
-            omitted[name] = f"refused: {refusals[name]}"
+        elif name in plugins:
+            omitted[name] = "refused: a device plugin has this name on this machine"
         elif isinstance(reading, Quantity):
             quantities[name] = reading.value
     return quantities, omitted

@@ -61,78 +61,72 @@ def command_parser() -> argparse.ArgumentParser:
         )
         for name, (_, about) in COMMANDS.items()
     }
-    subparsers["devices"].add_argument(
-        "detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector"
-    )
-    subparsers["devices"].add_argument("--toml", action="store_true", help="print a commented starter configuration")
-    subparsers["probe"].add_argument(
-        "--explain", action="store_true", help="show for each device why it counts or does not"
-    )
-    subparsers["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
-    subparsers["probe"].add_argument(
+    devices, probe, fleet = subparsers["devices"], subparsers["probe"], subparsers["fleet"]
+    withdraw, record, template = subparsers["withdraw"], subparsers["record"], subparsers["template"]
+    devices.add_argument("detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector")
+    devices.add_argument("--toml", action="store_true", help="print a commented starter configuration")
+    probe.add_argument("--explain", action="store_true", help="show for each device why it counts or does not")
+    probe.add_argument(
         "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
-    for name in ("apply", "withdraw"):
-        subparsers[name].add_argument("--dry-run", action="store_true", help="write nothing")
-    subparsers["withdraw"].add_argument(
+    subparsers["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
+    for writing in (subparsers["apply"], withdraw):
+        writing.add_argument("--dry-run", action="store_true", help="write nothing")
+    withdraw.add_argument(
         "--all-annotated",
         action="store_true",
         help="also remove keys that only the Node's annotation lists; they are printed, and may be another program's",
     )
-    subparsers["record"].add_argument(
+    record.add_argument(
         "file",
         metavar="FILE",
         help="file to write; compressed with gzip if its name ends with .gz; - is standard output",
     )
-    subparsers["record"].add_argument("--force", action="store_true", help="replace an existing file")
-    subparsers["record"].add_argument(
+    record.add_argument("--force", action="store_true", help="replace an existing file")
+    record.add_argument(
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
-    subparsers["fleet"].add_argument(
+    fleet.add_argument(
         "node", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
-    subparsers["fleet"].add_argument("--nodes", action="store_true", help="also list the resources of each Node")
-    subparsers["fleet"].add_argument(
-        "--all", action="store_true", help="print a line for each Node instead of each group"
-    )
-    subparsers["fleet"].add_argument(
+    fleet.add_argument("--nodes", action="store_true", help="also list the resources of each Node")
+    fleet.add_argument("--all", action="store_true", help="print a line for each Node instead of each group")
+    fleet.add_argument(
         "-l",
         "--selector",
         metavar="SELECTOR",
         default="",
         help="report only Nodes that match this label selector (as in kubectl get -l)",
     )
-    subparsers["fleet"].add_argument(
+    fleet.add_argument(
         "--by",
         metavar="LABEL",
         help="compare Nodes with the same value of this label (default: node.kubernetes.io/instance-type)",
     )
-    subparsers["fleet"].add_argument(
+    fleet.add_argument(
         "--max-age",
         metavar="DURATION",
         default="130min",
         help="report heartbeats older than this: twice the resync period and some minutes (default: 130min)",
     )
-    subparsers["fleet"].add_argument(
-        "--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector"
-    )
-    subparsers["template"].add_argument(
+    fleet.add_argument("--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector")
+    template.add_argument(
         "autoscaler",
         metavar="|".join(NOTATIONS),
         choices=[*NOTATIONS],
         help="the autoscaler to write for: it reads tags, labels, annotations or an object",
     )
-    subparsers["template"].add_argument(
+    template.add_argument(
         "--resource", metavar="NAME", action="append", default=[], help="print only this resource; can be repeated"
     )
-    subparsers["template"].add_argument(
+    template.add_argument(
         "--instance-type",
         metavar="TYPE",
         action="append",
         default=[],
         help="for karpenter: an instance type with the hardware of this machine; can be repeated",
     )
-    subparsers["template"].add_argument(
+    template.add_argument(
         "--name",
         metavar="NAME",
         default="capacityd",

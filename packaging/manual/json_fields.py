@@ -79,7 +79,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("stale_reason", "text", 'why the state of the service may be out of date; "" if it is current'),
         Field("metrics_error, metrics_advice", "text", "why the metrics could not be written, and the remedy"),
         Field("event_source_errors", "list", "event sources that do not work"),
-        Field("configuration", "object or null", "the configuration in use"),
+        Field("configuration", "text or null", "hash of the configuration in use"),
         Field("configuration_errors", "list", "errors of the configuration"),
         Field("previous_configuration_active", "true or false", "after a rejected reload"),
         Field("condition_not_stored", "true or false", "whether the Node lacks the condition that was written"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from capacityd.cli.parser import command_parser
+from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 
@@ -31,7 +31,8 @@ def main() -> int:
 def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
     *before, last = typed or [""]
-    parser = command_parser()
+    program = parser = command_parser()
+    (commands,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
     pending: argparse.Action | None = None  # the option whose value comes next
     arguments = 0
     for word in before:
@@ -40,14 +41,14 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
         elif word.startswith("-"):
             option = parser._option_string_actions.get(word)
             pending = option if option and option.nargs != 0 else None
-        elif command := _commands(parser).get(word):
-            parser = command
+        elif parser is program and word in commands.choices:
+            parser = commands.choices[word]
         else:
             arguments += 1
     if not pending and last.startswith("-"):
-        offered = list(_options(parser))
-    elif not pending and _commands(parser):
-        offered = list(_described_commands(parser))
+        offered = [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
+    elif not pending and parser is program:
+        offered = [f"{name}\t{about}" for name, (_, about) in COMMANDS.items()]
     else:
         action = pending or _argument(parser, arguments)
         if action and action.metavar in FILES:
@@ -69,22 +70,3 @@ def _argument(parser: argparse.ArgumentParser, number: int) -> argparse.Action |
     if positional and positional[-1].nargs == "*":
         number = min(number, len(positional) - 1)
     return positional[number] if number < len(positional) else None
-
-
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return {name: command for action in _subparsers(parser) for name, command in action.choices.items()}
-
-
-def _described_commands(parser: argparse.ArgumentParser) -> Iterator[str]:
-    return (f"{listed.dest}\t{listed.help}" for action in _subparsers(parser) for listed in action._choices_actions)
-
-
-def _subparsers(
-    parser: argparse.ArgumentParser,
-) -> list[argparse._SubParsersAction[argparse.ArgumentParser]]:
-    return [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-
-
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:
-        yield from (f"{option}\t{action.help}" for option in action.option_strings)

@@ -18,14 +18,8 @@ from capacityd.node.kubelet_kubeconfig import first_path
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
-    line = problem.line or None
-    return {
-        "file": problem.file,
-        "line": line,
-        "table": problem.table,
-        "key": problem.key,
-        "message": problem.message,
-    }
+    values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
+    return values | {"line": problem.line or None}
 
 
 def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import argparse
 from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.discovery.runner import probe as probe_resources
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown, is_below, reading_as_dict
+from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
 from capacityd.worker.context import config_of, host_of, node_name_of
 
 _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
@@ -39,10 +39,7 @@ def probe(options: argparse.Namespace) -> int:
 
 
 def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, str, str, str]:
-    if isinstance(reading, Quantity):
-        quantity, reason = str(reading.value), reading.warning
-    else:
-        quantity, reason = "absent" if isinstance(reading, Absent) else "unknown", reading.reason
+    reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if is_below(reading, expected):
         reason = "; ".join(filter(None, (reason, "less than expected")))
-    return name, quantity, "" if expected is None else str(expected), reason
+    return name, reading_text(reading), "" if expected is None else str(expected), reason

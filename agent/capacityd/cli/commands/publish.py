@@ -18,7 +18,7 @@ from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.node import Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
-from capacityd.model.reading import Quantity, Reading
+from capacityd.model.reading import Quantity
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Retries
 from capacityd.reconcile.apply import apply as apply_plan
@@ -49,11 +49,7 @@ def plan(options: argparse.Namespace) -> int:
 def apply(options: argparse.Namespace) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
     node, plan_for, units = _prepare(options, reads_only=options.dry_run)
-    if options.dry_run:
-        plan = plan_for(node.read(), _machine_record(options), {})
-        _print(options, plan, units, applied=False)
-        return _exit_status(plan)
-    return _exit_status(_write(options, node, plan_for, units))
+    return _exit_status(_execute(options, node, plan_for, units))
 
 
 def withdraw(options: argparse.Namespace) -> int:
@@ -83,11 +79,7 @@ def withdraw(options: argparse.Namespace) -> int:
         context = PassContext(now=time.time(), machine_record=trusted)
         return make_withdrawal(state, Facts(context=context, device_plugins=device_plugins, denied=denied))
 
-    if options.dry_run:
-        plan = plan_for(node.read(), _machine_record(options), {})
-        _print(options, plan, _units(config), applied=False)
-    else:
-        plan = _write(options, node, plan_for, _units(config))
+    plan = _execute(options, node, plan_for, _units(config))
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "
@@ -105,7 +97,9 @@ def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Pl
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     node = node_of(options, config, host, reads_only=reads_only)
     readings = probe(config, host, node_name_of(options, config, host))
-    _print_warnings(readings)
+    for name, reading in readings.items():
+        if isinstance(reading, Quantity) and reading.warning:
+            warn(f"{name}: {reading.warning}")
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         context = PassContext(now=time.time(), machine_record=_trusted(options, state, record))
@@ -130,7 +124,12 @@ def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecor
     return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
 
 
-def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Plan:
+def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Plan:
+    """Makes the plan, writes it unless this is a dry run, and prints it."""
+    if options.dry_run:
+        plan = plan_for(node.read(), _machine_record(options), {})
+        _print(options, plan, units, applied=False)
+        return plan
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
@@ -143,12 +142,6 @@ def _write(options: argparse.Namespace, node: Node, plan_for: Planner, units: Un
     for warning in outcome.warnings:
         warn(warning)
     return outcome.plan
-
-
-def _print_warnings(readings: dict[str, Reading]) -> None:
-    for name, reading in readings.items():
-        if isinstance(reading, Quantity) and reading.warning:
-            warn(f"{name}: {reading.warning}")
 
 
 def _exit_status(plan: Plan) -> int:

@@ -8,7 +8,7 @@ from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.config.hints import hints
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
-from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown, is_below
+from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Rejection, Unknown, is_below, reading_text
 
 _MAX_ROWS = 10  # limit of devices with the same sign; more devices are grouped by rule
 _MAX_NAMES = 3  # devices to list for a group, and reasons to list for a rule
@@ -22,13 +22,9 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
     """Prints one reading, with its explanation if there is one."""
     explanation = reading.explanation
     unit = f" {resource.unit.name}" if resource.unit else ""
-    if isinstance(reading, Quantity):
-        value, reason = str(reading.value), reading.warning
-    elif isinstance(reading, Absent):
-        value = "absent"
-        reason = "does not apply to this machine" if explanation and explanation.when else reading.reason
-    else:
-        value, reason = "unknown", reading.reason
+    value, reason = reading_text(reading), reading.warning if isinstance(reading, Quantity) else reading.reason
+    if isinstance(reading, Absent) and explanation and explanation.when:
+        reason = "does not apply to this machine"
     if is_below(reading, resource.expect):
         value += f", expected {resource.expect}"
     print_line(f"{resource.name}: {value}" + (f" ({reason})" if reason else ""))

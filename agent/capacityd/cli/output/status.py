@@ -12,7 +12,6 @@ from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
 from capacityd.worker.pass_state import OtherWriter
 
-_OLD_VALUES = 100.0  # seconds; the age of older values is printed
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 
@@ -128,7 +127,7 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         print_line(activity)
     if passed:
         print_line()
-        _print_resources(report, now)
+        _print_resources(report)
         _print_other_resources(report)
         _print_waits(report)
     if errors:
@@ -171,7 +170,7 @@ def slow_activity(report: StatusReport, now: float) -> str:
     return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"
 
 
-def _print_resources(report: StatusReport, now: float) -> None:
+def _print_resources(report: StatusReport) -> None:
     rows = [_HEADER, *map(_row, report.resources)]
     if not report.resources:
         print_line("no resource is configured: see `capacityd devices --toml` and capacityd.toml(5)")
@@ -179,8 +178,6 @@ def _print_resources(report: StatusReport, now: float) -> None:
     if all(row.expect is None for row in report.resources):
         rows = [(*row[:_EXPECT_COLUMN], *row[_EXPECT_COLUMN + 1 :]) for row in rows]
     print_table(rows)
-    if age := _age_of_values(report, now):
-        print_line(age)
 
 
 def _summary(report: StatusReport, *, degraded: bool) -> str:
@@ -224,16 +221,6 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
     elif row.published is not None and row.held_until is None and not note and capacity != str(row.published):
         note = f"published as {row.published}"
     return row.name, reading, capacity, allocatable, expect, note
-
-
-def _age_of_values(report: StatusReport, now: float) -> str:
-    """The age of the Node's values, which are not read while nothing changes; "" if it does not matter."""
-    if not report.last_read:
-        return ""
-    if all(row.capacity == row.allocatable for row in report.resources):
-        old = now - report.last_read > _OLD_VALUES
-        return f"capacity and allocatable were read {_ago(report.last_read, now)}" if old else ""
-    return f"allocatable differed from capacity {_ago(report.last_read, now)}: another writer changes it"
 
 
 def _ago(moment: float | None, now: float) -> str:

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 _WIDTH = 80
 """Columns of a terminal that is no wider than usual."""
 
-PROGRAM_EXAMPLES = (
-    ("capacityd devices usb", "USB devices, each with its TOML"),
-    ("capacityd probe --explain", "each resource's quantity, and why"),
-    ("capacityd plan", "what apply would change"),
-    ("capacityd status", "is the service healthy?"),
-)
-"""Pairs of command line and purpose, for the help of the program itself."""
-
 EXAMPLES = {
+    "": (
+        ("capacityd devices usb", "USB devices, each with its TOML"),
+        ("capacityd probe --explain", "each resource's quantity, and why"),
+        ("capacityd plan", "what apply would change"),
+        ("capacityd status", "is the service healthy?"),
+    ),
     "devices": (
         ("capacityd devices", "the devices of all detectors"),
         ("capacityd devices usb", "each USB device, even if many are alike"),
@@ -64,7 +62,7 @@ EXAMPLES = {
         ("capacityd config schema", "the JSON Schema, for editors"),
     ),
 }
-"""Command -> pairs of command line and purpose."""
+"""Command, or "" for the program itself -> pairs of command line and purpose."""
 
 _SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
 NOTES = {
@@ -105,7 +103,7 @@ def program_epilog() -> str:
     """Returns examples, exit statuses and files of the program itself."""
     width = max(len(path) for path, _ in FILES)
     files = [f"  {path:<{width}}  {about}" for path, about in FILES]
-    return "\n".join([*_examples(PROGRAM_EXAMPLES), "", *_statuses(STATUSES), "", "files:", *files])
+    return "\n".join([*_examples(EXAMPLES[""]), "", *_statuses(STATUSES), "", "files:", *files])
 
 
 def command_epilog(command: str) -> str:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.inventory.devices import DeviceEntry, list_devices
-from capacityd.cli.inventory.names import readable
-from capacityd.cli.inventory.table import device_table
+from capacityd.cli.inventory.table import device_table, readable
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.device import Device, DeviceDetector, Key

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli.help import EXAMPLES, PROGRAM_EXAMPLES
+from capacityd.cli.help import EXAMPLES
 from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
@@ -129,9 +129,8 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     output = capsys.readouterr().out
     assert "\nexit status:\n  0  done\n" in output
     assert max(map(len, output.splitlines())) <= 80
-    examples = EXAMPLES[command] if command else PROGRAM_EXAMPLES
-    assert examples
-    for example, _ in examples:
+    assert EXAMPLES[command]
+    for example, _ in EXAMPLES[command]:
         assert f"\n  {example} " in output
         program, *words = shlex.split(example)
         assert program == "capacityd"

@@ -189,11 +189,8 @@ def _earliest(times: Iterable[float | None]) -> float | None:
 
 
 def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
-    publishers: dict[str, list[NodeSummary]] = {}
-    for node in nodes:
-        for name in node.annotated:
-            publishers.setdefault(name, []).append(node)
-    for name, publishing in sorted(publishers.items()):
+    for name in sorted({name for node in nodes for name in node.annotated}):
+        publishing = [node for node in nodes if name in node.annotated]
         quantities = Counter(node.capacity.get(name, 0) for node in publishing)
         usual = max(quantities, key=lambda quantity: (quantities[quantity], quantity))
         of_nodes = [_node_resource(fleet, node, name) for node in publishing]
@@ -203,8 +200,8 @@ def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceS
             capacity=sum(resource.capacity for resource in of_nodes),
             allocatable=sum(resource.allocatable for resource in of_nodes),
             usual=usual,
-            requested=_sum(resource.requested for resource in of_nodes),
-            free=_sum(resource.free for resource in of_nodes),
+            requested=None if fleet.requests is None else sum(resource.requested or 0 for resource in of_nodes),
+            free=None if fleet.requests is None else sum(resource.free or 0 for resource in of_nodes),
             waiting=None if fleet.requests is None else fleet.requests.waiting.get(name, 0),
         )
 
@@ -220,9 +217,3 @@ def _node_resource(fleet: Fleet, node: NodeSummary, name: str) -> NodeResource:
         return NodeResource(name, capacity, allocatable, None, None)
     requested = fleet.requests.by_node.get(node.name, {}).get(name, 0)
     return NodeResource(name, capacity, allocatable, requested, max(0, allocatable - requested))
-
-
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    """The sum; None if any number is None."""
-    known = [*numbers]
-    return None if None in known else sum(filter(None, known))

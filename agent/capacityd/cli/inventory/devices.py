@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from capacityd.cli.inventory.names import display_name, names_of
 from capacityd.cli.inventory.selectors import DeviceIndex, DeviceValues, TomlSelector, kind_selector, unique_selector
 from capacityd.discovery.reader import value_of
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import Value
+
+_COMPANY_SUFFIX = re.compile(
+    r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I
+)
+_NO_VENDORS = ("ATA",)  # libata's placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +37,10 @@ class DeviceEntry:
 
     @property
     def title(self) -> str:
-        """Vendor and model, "" if both are unknown."""
-        return display_name(self.vendor, self.model)
+        """Vendor and model; only the model if it begins with the vendor's name; "" if both are unknown."""
+        if self.vendor and self.model.lower().startswith(self.vendor.partition(" ")[0].lower()):
+            return self.model
+        return f"{self.vendor} {self.model}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
     kinds: dict[str, list[DeviceEntry]] = {}
     for device, own in zip(devices, values, strict=True):
         unique, kind = unique_selector(index, own), kind_selector(index, own)
-        vendor, model = names_of(host, detector, device, own)
+        vendor, model = _names_of(host, detector, device, own)
         entry = DeviceEntry(device.name, device.path, vendor, model, own, unique, kind)
         kinds.setdefault(kind.toml or device.path, []).append(entry)
     return DeviceListing(detector, tuple(entry for entries in kinds.values() for entry in entries), error)
@@ -106,3 +113,26 @@ def _why_gone(host: Host, device: Device) -> str:
         return "" if resolve_link(host, device.path) else "it disappeared while it was read"
     except HostError as e:
         return str(e)
+
+
+def _names_of(host: Host, detector: DeviceDetector, device: Device, values: DeviceValues) -> tuple[str, str]:
+    """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
+    database: Mapping[str, str] = {}
+    if detector.modalias is not None:
+        try:
+            database = host.hardware_names(detector.modalias(host, device) or "")
+            if "ID_MODEL_FROM_DATABASE" not in database:  # udev may know it from the machine's own rules
+                database = {**database, **host.properties(device.path)}
+        except HostError:
+            pass  # udev does not know the device (yet)
+    words = [word for key in detector.words if isinstance(word := values.get(key), str) and word not in _NO_VENDORS]
+    vendor = _without_suffixes(database.get("ID_VENDOR_FROM_DATABASE", "")) or (words[0] if len(words) > 1 else "")
+    model = database.get("ID_MODEL_FROM_DATABASE", "") or (words[-1] if words else "")
+    return vendor, model
+
+
+def _without_suffixes(vendor: str) -> str:
+    """Removes suffixes such as "Co., Ltd"."""
+    while (shorter := _COMPANY_SUFFIX.sub("", vendor)) != vendor and shorter:
+        vendor = shorter
+    return vendor

@@ -7,6 +7,7 @@ not suggest (the system's disk and interface, a mainboard's bridges).
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -136,11 +137,7 @@ def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collecti
     model = re.sub(r"[([].*?[)\]]", " ", device.model)
     ids = "-".join(str(device.values.get(key)) for key in detector.alike if device.values.get(key))
     words = re.findall("[a-z0-9]+", f"{detector.name} {model if model.strip() else ids}".lower())
-    name = words[0]
-    for word in words[1:]:
-        if len(name) + 1 + len(word) > _MAX_RESOURCE_NAME:
-            break
-        name += f"-{word}"
+    name = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)[0].replace(" ", "-")
     number = 1
     while (unique := name if number == 1 else f"{name}-{number}") in used:
         number += 1

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from capacityd.cli.inventory.devices import DeviceEntry
-from capacityd.cli.inventory.names import readable
 from capacityd.model.device import DeviceDetector
 from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount, Flag, HexId, Kind
 
 OVERVIEW_ROWS = 8
 """Maximum number of devices of a kind in an overview."""
+
+_SCALES = {
+    "size": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")),
+    "speed": (1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")),
+    "frequency": (1000, ("Hz", "kHz", "MHz", "GHz")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +123,13 @@ def _text(kind: Kind, value: Value) -> str:
     if isinstance(kind, Amount) and isinstance(value, int):
         return readable(value, kind.dimension)
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def readable(value: int, dimension: str) -> str:
+    """A measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
+    base, units = _SCALES.get(dimension, (1000, ("",)))
+    power = 0
+    while power < len(units) - 1 and round(Fraction(value, base**power), 1) >= base:
+        power += 1
+    number = round(Fraction(value, base**power), 1)
+    return f"{number.numerator if number.denominator == 1 else float(number)}{units[power]}"

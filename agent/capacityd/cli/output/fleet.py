@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, rank
+from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, ResourceSummary, rank
 from capacityd.cli.fleet.findings import OUTLIERS
 from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.model.text import duration_text, plural
@@ -13,7 +13,6 @@ from capacityd.model.text import duration_text, plural
 _MAX_NAMES = 3
 """Nodes to list for a group."""
 _CLUSTER = "(cluster)"
-_REQUEST_COLUMNS = ("REQUESTED", "FREE", "WAITING")
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
@@ -27,9 +26,9 @@ def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) ->
         print_line(counts)
     if report.resources:
         print_line()
-        _print_resources(report)
-        if _has_no_requests(report):
-            print_line(f"requested and free are not shown: {requests_hint}")
+        _print_resources(report.resources)
+        if any(resource.requested is None for resource in report.resources):
+            print_line(f"requested and free are not known: {requests_hint}")
     if report.by_node:
         print_line()
         _print_nodes(report.by_node)
@@ -61,35 +60,29 @@ def _counts_by_reason(groups: Sequence[Group]) -> str:
     return ", ".join(f"{len(names)} {reason}" for reason, names in nodes.items())
 
 
-def _has_no_requests(report: FleetReport) -> bool:
-    return any(resource.requested is None for resource in report.resources)
-
-
-def _print_resources(report: FleetReport) -> None:
-    columns = () if _has_no_requests(report) else _REQUEST_COLUMNS
-    rows = []
-    for resource in report.resources:
-        numbers = [resource.nodes, resource.usual, resource.capacity, resource.allocatable]
-        numbers += [n for n in (resource.requested, resource.free, resource.waiting) if n is not None]
-        rows.append((resource.name, *map(str, numbers)))
-    print_table(rows, ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", *columns))
+def _print_resources(resources: Sequence[ResourceSummary]) -> None:
+    rows = [
+        (r.name, *map(_number, (r.nodes, r.usual, r.capacity, r.allocatable, r.requested, r.free, r.waiting)))
+        for r in resources
+    ]
+    print_table(rows, ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING"))
 
 
 def _print_nodes(nodes: Sequence[NodeReport]) -> None:
-    has_requests = any(resource.requested is not None for node in nodes for resource in node.resources)
-    columns = _REQUEST_COLUMNS[:-1] if has_requests else ()
-    rows = [row for node in nodes for row in _node_rows(node, len(columns))]
-    print_table(rows, ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", *columns))
+    rows = [row for node in nodes for row in _node_rows(node)]
+    print_table(rows, ("NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE"))
 
 
-def _node_rows(node: NodeReport, request_columns: int) -> Iterator[tuple[str, ...]]:
+def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
     status = _status(node)
     if not node.resources:
-        yield node.node, status, *[""] * (3 + request_columns)
-    for resource in node.resources:
-        numbers = [resource.capacity, resource.allocatable]
-        numbers += [n for n in (resource.requested, resource.free) if n is not None]
-        yield node.node, status, resource.name, *map(str, numbers)
+        yield node.node, status, *[""] * 5
+    for r in node.resources:
+        yield node.node, status, r.name, *map(_number, (r.capacity, r.allocatable, r.requested, r.free))
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def _print_groups(groups: Sequence[Group], now: float) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.bench import idle, machines, plugging
 from tests.bench.measure import NOTHING, Figure, capacityd, in_turn
-from tests.support.terminals import CASES, world
+from tests.support.terminals import ServiceFiles
 
 
 def starting(folder: Path) -> list[Figure]:
@@ -27,8 +27,8 @@ def starting(folder: Path) -> list[Figure]:
     config.write_text(machines.SIX)
     limits = {"--help": 6, "status": 12, "probe": 12}
     commands = [capacityd("--help"), capacityd("status"), capacityd("probe", "--config", config)]
-    with world(CASES["status-healthy"]) as there, machines.bound(machines.tour(folder / "tour")):
-        *runs, nothings = in_turn([*commands, NOTHING], 20, {"RUNTIME_DIRECTORY": str(there / "run")})
+    with ServiceFiles().written(folder), machines.bound(machines.tour(folder / "tour")):
+        *runs, nothings = in_turn([*commands, NOTHING], 20, {"RUNTIME_DIRECTORY": str(folder)})
     return [
         Figure(f"{name}, time over that of python3 -I -c pass", _ratio(seconds, nothings), "{:.2f}", most)
         for (name, most), seconds in zip(limits.items(), runs, strict=True)

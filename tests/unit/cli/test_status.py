@@ -1,31 +1,26 @@
-"""What `status` makes of the last pass."""
+"""What `status` makes of the last pass and of the service."""
 
 from __future__ import annotations
 
+import fcntl
 import json
-import time
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capacityd import __version__
-from capacityd.cli import run
 from capacityd.cli.commands.status import _resources
-from capacityd.model.codec import from_file, to_file
-from capacityd.model.messages import ServiceStatus
+from capacityd.cli.output.status import StatusReport
+from capacityd.model.errors import Cause
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.reconcile.memory import Memory
-from capacityd.worker.pass_state import OtherWriter, PassState, PassStatus
-from capacityd.worker.runtime_files import write_state
-from tests.support.terminals import CASES, HEALTHY_NODE, world
+from capacityd.worker.pass_state import OtherWriter, PassStatus
+from tests.support.terminals import DEGRADED, HEALTHY, HEALTHY_NODE, NOW, RUNNING, ServiceFiles, shown
 
 NAME = "example.com/dongle"
-
-
 HELD = Wait(9.0, WaitReason.LOWER_AFTER, NAME)
 ABSENT = Absent("none")
 
@@ -37,12 +32,10 @@ ABSENT = Absent("none")
         (Quantity(2), {NAME: (2, 3)}, 2, Action.KEEP, False),
         (Quantity(2), {}, 3, Action.KEEP, True),
         (Quantity(2), {}, 3, None, True),
-        (Quantity(2), {}, 2, None, False),
         (Quantity(2), {}, None, Action.KEEP, False),
         (Quantity(2), {}, 3, Action.HOLD, False),
         (Quantity(2), {NAME: (2, 3)}, 3, Action.HOLD, True),
         (Quantity(2), {}, 3, Action.REFUSE, False),
-        (ABSENT, {NAME: (0, 3)}, 1, Action.KEEP, True),
         (ABSENT, {}, 1, None, True),
         (replace(ABSENT, applies=False), {}, 1, Action.KEEP, False),
         (Unknown("no"), {}, 3, Action.KEEP, False),
@@ -66,115 +59,127 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
     assert (row.below_expect, row.degraded) == (reported, reported or unknown or action == Action.REFUSE)
 
 
-@pytest.mark.parametrize(
-    ("activity", "seconds", "code", "expected"),
-    [
-        (Activity.NODE, 45, 0, "the reconcile pass has been running for 45 s: it waits for the API server"),
-        (Activity.PROBE, 45, 0, "the reconcile pass has been running for 45 s: it waits for a detector"),
-        (Activity.NODE, 150, 4, "! the reconcile pass has been running for"),
-        (Activity.CHECK, 150, 4, "! the check of the configuration has been running for"),
-    ],
-)
-def test_a_pass_that_takes_long(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    activity: Activity,
-    seconds: float,
-    code: int,
-    expected: str,
-) -> None:
-    with world(CASES["status-healthy"]) as folder:
-        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
-        path = folder / "run" / "service.json"
-        status = from_file(ServiceStatus, path.read_bytes(), __version__)
-        slow = replace(status, slow_activity=activity, slow_since=time.time() - seconds)
-        path.write_bytes(to_file(slow, __version__))
-        assert run(["status"]) == code
-    assert expected in capsys.readouterr().out
+def passed(**changes: Any) -> ServiceFiles:
+    return ServiceFiles(replace(HEALTHY, **changes))
 
 
-def status_of(
-    monkeypatch: pytest.MonkeyPatch,
-    state: PassState,
-    service: ServiceStatus | None = None,
-    *options: str,
-) -> int:
-    """Runs `status` with what a pass and this service have left; returns the exit status."""
-    with world(CASES["status-healthy"]) as folder:
-        monkeypatch.setenv("RUNTIME_DIRECTORY", str(folder / "run"))
-        write_state(str(folder / "run"), state)
-        if service is not None:
-            (folder / "run/service.json").write_bytes(to_file(service, __version__))
-        return run(["status", *options])
+def running(**changes: Any) -> ServiceFiles:
+    return ServiceFiles(service=replace(RUNNING, **changes))
 
 
-KEPT = Change(NAME, Action.KEEP, "4", "4", "as published")
-LAST_PASS = PassStatus(at=1.0, readings={NAME: Quantity(4)}, changes=(KEPT,), read_at=1.0)
-LAST_SEEN = replace(HEALTHY_NODE, capacity={NAME: "4"}, allocatable={NAME: "4"}, annotation=json.dumps({NAME: 4}))
-PUBLISHED = PassState(Memory(LAST_SEEN), LAST_PASS)
+def overwritten(value: str, allocatable: str | None) -> ServiceFiles:
+    """Another writer has set allocatable to value. allocatable: what it is now; None: unset."""
+    now = {**(HEALTHY_NODE.allocatable or {}), NAME: allocatable}
+    node = replace(HEALTHY_NODE, allocatable={name: text for name, text in now.items() if text is not None})
+    return replace(passed(health=Health(not_allocatable={NAME: ("4", value)})), last_seen=node)
 
 
-def with_status(**changes: Any) -> PassState:
-    return replace(PUBLISHED, status=replace(LAST_PASS, **changes))
+KEPT = "kept: a configuration file can't be read, and may configure it"
+RISEN = Change(NAME, Action.SET, "4", "5", "the reading changed")
+LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
 
 
 @pytest.mark.parametrize(
-    ("now", "overwritten", "expected"),
+    ("files", "status", "expected"),
     [
-        ("4", "0", "published as 4, allocatable was 0 and has been restored"),
-        ("4", "none", "published as 4, allocatable was none and has been restored"),
-        ("1", "1", "published as 4, allocatable is 1"),
-        (None, "none", "published as 4, allocatable is unset"),
+        (ServiceFiles(None, None), 1, "capacityd is not running\n\n! the Node keeps its capacity, but nothing updates"),
+        (ServiceFiles(HEALTHY, None), 1, "capacityd is not running; this is its last known state\nlast pass 12 s ago"),
+        (ServiceFiles(None), 0, "capacityd is running (PID 812), no reconcile pass completed yet\n"),
+        (
+            ServiceFiles(),
+            0,
+            "(PID 812), healthy; Node n1\nlast pass 12 s ago (hardware), Node read 2 h ago, written 2 ",
+        ),
+        (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading changed\n"),
+        (replace(ServiceFiles(), last_seen=LOWERED), 0, "3         3            published as 4\n"),
+        (running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
+        (running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min\n"),
+        (
+            running(error="refused", pass_running=True),
+            4,
+            "\n\nerrors from before the running pass:\n! refused\n  → the next attempt runs now\n",
+        ),
+        (running(slow_activity=Activity.NODE, slow_since=NOW - 45), 0, "been running for 45 s: it waits for the API s"),
+        (running(slow_activity=Activity.PROBE, slow_since=NOW - 150), 4, "\n! the reconcile pass has been running for"),
+        (overwritten("0", "4"), 4, f"! {NAME}: published as 4, allocatable was 0 and has been restored\n"),
+        (overwritten("none", "4"), 4, f"! {NAME}: published as 4, allocatable was none and has been restored\n"),
+        (overwritten("1", "1"), 4, f"! {NAME}: published as 4, allocatable is 1\n"),
+        (overwritten("none", None), 4, f"! {NAME}: published as 4, allocatable is unset\n"),
+        (
+            passed(condition_not_stored=True),
+            4,
+            "! the condition CapacityPublished on the Node is not the one that capacityd wrote\n  → look for ",
+        ),
+        (
+            passed(changes=(Change(NAME, Action.KEEP, "4", "4", KEPT),), readings={}),
+            0,
+            f"{NAME}  -        4         4 ",
+        ),
     ],
 )
-def test_what_is_not_allocatable_does_not_contradict_itself(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    now: str | None,
-    overwritten: str,
-    expected: str,
-) -> None:
-    """The condition is about what was found; by then a repair may have written allocatable."""
-    allocatable = {} if now is None else {NAME: now}
-    state = with_status(health=Health(not_allocatable={NAME: ("4", overwritten)}))
-    last_seen = replace(LAST_SEEN, allocatable=allocatable)
-    assert status_of(monkeypatch, replace(state, memory=Memory(last_seen))) == 4
-    assert f"! {NAME}: {expected}\n" in capsys.readouterr().out
+def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: str) -> None:
+    """It does not contradict itself: the condition is about what was found, and by now a repair may have written."""
+    found, text = shown("status", files)
+    assert (found, expected in text) == (status, True), text
+    assert ("degraded" in text) is (status == 4)
+    assert ("a pass runs now" in text) is (files.service is not None and files.service.pass_running)
 
 
-def test_a_condition_that_is_not_stored(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of(monkeypatch, PUBLISHED) == 0
-    assert "healthy" in capsys.readouterr().out
-    assert status_of(monkeypatch, with_status(condition_not_stored=True)) == 4
-    text = capsys.readouterr().out
-    assert "degraded" in text
-    assert "! the condition CapacityPublished on the Node is not the one that capacityd wrote\n  → look for " in text
+def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
+    """A resource with an error, and one that may be configured in a file that cannot be parsed."""
+    error = '[resources."example.com/gpu".pci] vndor: unknown key'
+    changes = (Change("example.com/gpu", Action.KEEP, None, None, ""), Change(NAME, Action.KEEP, "4", "4", KEPT))
+    last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)}, changes=changes)
+    service = replace(RUNNING, configuration_errors=(f"c.toml:2: {error}", "d.toml:5: is not valid TOML"))
+    status, text = shown("status", ServiceFiles(last_pass, service))
+    assert (status, text.count("vndor"), KEPT in text) == (4, 1, True)
+    assert text.endswith("! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n")
 
 
-def test_resources_of_other_writers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_that_has_written_nothing_yet(tmp_path: Path) -> None:
+    with (tmp_path / "service.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        status, text = shown("status --json", RUNTIME_DIRECTORY=str(tmp_path))
+        assert (status, json.loads(text)["service"]) == (0, {"pid": None})
+        assert "(PID ?), no reconcile pass completed yet" in shown("status", RUNTIME_DIRECTORY=str(tmp_path))[1]
+
+
+def test_resources_of_other_writers() -> None:
     """Those that are configured have a row of their own, which says whose they are."""
     others = {
-        "example.com/theirs": OtherWriter.UNKNOWN,
+        "a.example/theirs": OtherWriter.UNKNOWN,
         NAME: OtherWriter.UNKNOWN,
-        "nvidia.com/gpu": OtherWriter.DEVICE_PLUGIN,
+        "b.example/x": OtherWriter.DEVICE_PLUGIN,
     }
-    state = with_status(others=others)
-    assert status_of(monkeypatch, state) == 0
-    text = capsys.readouterr().out
-    assert "not capacityd's: example.com/theirs (another writer's), nvidia.com/gpu (a device plugin's)\n" in text
-    assert status_of(monkeypatch, state, None, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["other_resources"] == {k: v.value for k, v in others.items()}
+    status, text = shown("status", passed(others=others))
+    assert status == 0
+    assert "not capacityd's: a.example/theirs (another writer's), b.example/x (a device plugin's)\n" in text
+    assert json.loads(shown("status --json", passed(others=others))[1])["other_resources"] == others
 
 
-@pytest.mark.parametrize("running", [False, True])
-def test_while_a_pass_runs_the_errors_are_those_from_before_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], running: bool
-) -> None:
-    service = ServiceStatus(1, time.time() + 90, 1e12, error="connection refused", pass_running=running)
-    assert status_of(monkeypatch, PUBLISHED, service) == 4
-    text = capsys.readouterr().out
-    assert ("a pass runs now" in text) is running
-    assert ("next pass in" in text) is not running
-    before = "errors from before the running pass:\n" * running
-    attempt = "the next attempt runs now" if running else "next attempt in "
-    assert f"\n\n{before}! connection refused\n  → {attempt}" in text
+def test_json() -> None:
+    status, text = shown("status --json", DEGRADED)
+    report = json.loads(text)
+    assert (status, report.keys()) == (4, {field.name for field in fields(StatusReport)})
+    assert (report["node"], report["reasons"], report["last_reconcile"]) == ("n1", ["hardware"], NOW - 12)
+    assert (report["next_reconcile"], report["service"]) == (NOW + 4, {"pid": 812})
+    assert report["waits"][0] == {
+        "reason": "lower_after",
+        "name": NAME,
+        "until": NOW + 8,
+        "text": "held back for 8 s more, in case it comes back (lower_after)",
+    }
+    rows = {row["name"].partition("/")[2]: row for row in report["resources"]}
+    flags = ("refused", "denied", "below_expect", "not_allocatable")
+    assert {name: [flag for flag in flags if row[flag]] for name, row in rows.items()} == {
+        "disk": ["denied"],
+        "dongle": ["below_expect"],
+        "gpu": ["refused"],
+        "nic-mbps": ["not_allocatable"],
+        "seats": [],
+    }
+    assert all(row["degraded"] for row in rows.values())
+    assert (rows["seats"]["reading"], rows["seats"]["cause"]) == ("unknown", "unreadable")
+    assert (rows["dongle"]["reading"], rows["dongle"]["expect"], rows["dongle"]["held_until"]) == (3, 5, NOW + 8)
+    nic = rows["nic-mbps"]
+    assert (nic["published"], nic["capacity"], nic["allocatable"], nic["overwritten"]) == (0, "0", None, "none")

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from capacityd.cli import run
+from capacityd.cli.parser import COMMANDS
 from capacityd.node.file_node import FileNode
 from tests import ROOT
 from tests.support.nodes import node
@@ -72,20 +73,16 @@ def test_exit_status_2_for_a_configuration_with_errors(
 ) -> None:
     config, before = tmp_path / "c.toml", Path(node_file).read_text()
     config.write_text(BROKEN)
+    message = 'unknown key; did you mean "vendor"?'
     for command in (["probe"], ["plan"], ["apply"], ["config", "check"], ["config", "show"]):
         where = ["--node-file", node_file] if command[0] in ("plan", "apply") else []
         assert run([*command, *where, "--config", str(config)]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert 'did you mean "vendor"' in captured.err
+        assert message in captured.err
+        assert captured.err.startswith(f"{config}:2: " if command == ["config", "check"] else "capacityd: ")
     assert Path(node_file).read_text() == before
-
-
-def test_config_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text(BROKEN)
     assert run(["config", "check", "--json", "--config", str(config)]) == 2
-    message = 'unknown key; did you mean "vendor"?'
     error = {"file": str(config), "line": 2, "table": 'resources."example.com/dongle".usb', "key": "vndor"}
     output = json.loads(capsys.readouterr().out)
     assert output == {"files": [str(config)], "errors": [error | {"message": message}], "warnings": []}
@@ -116,6 +113,7 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("plan --kubconfig x", "capacityd: error: unrecognized arguments: --kubconfig x"),
         ("--explain plan", "capacityd: error: unrecognized arguments: --explain"),
         ("probe example.com/x", "capacityd: error: unrecognized arguments: example.com/x"),
+        ("config x", "argument check|show|schema: invalid choice: 'x'"),
         ("devices scsi", 'unknown detector "scsi"; must be one of address, cpu, disk, filesystem, memory, nic, '),
         ("devices exec", 'the detector "exec" has no devices'),
         ("devices --toml --json", "--toml and --json cannot be combined"),
@@ -139,41 +137,33 @@ def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[
     assert captured.out == ""
 
 
-def test_withdraw_shows_what_it_would_remove(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file]
+def test_withdraw(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
     assert run(["apply", *options]) == 0
     applied = Path(node_file).read_text()
     capsys.readouterr()
-    assert run(["withdraw", "--dry-run", *options]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in lines[2:5]] == [
-        ["-", "example.com/dongle", "4"],
-        ["-", "example.com/nic-mbps", "10000"],
-        ["-", "example.com/scratch-gib", "1609"],
-    ]
-    assert lines[-1] == "3 to remove; nothing was written"
-    assert Path(node_file).read_text() == applied
-    assert run(["withdraw", *options]) == 0
-    assert "3 removed; written" in capsys.readouterr().out
+    for arguments in (["withdraw", "--dry-run"], ["withdraw"]):
+        assert Path(node_file).read_text() == applied
+        assert run([*arguments, *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["applied"] is (arguments == ["withdraw"])
+        assert [(change["action"], change["name"], change["old"]) for change in report["changes"]] == [
+            ("remove", "example.com/dongle", "4"),
+            ("remove", "example.com/nic-mbps", "10000"),
+            ("remove", "example.com/scratch-gib", "1609"),
+        ]
+    assert not json.loads(Path(node_file).read_text())["status"]["capacity"].keys() & {"example.com/dongle"}
 
 
-def test_withdraw_shows_it_while_the_service_runs(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It writes nothing then, so nothing would be published again."""
+def test_withdraw_only_shows_what_it_would_remove_while_the_service_runs(
+    node_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
     cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(node_file))
     with running, cluster:
         assert run(["withdraw", "--machine", str(MACHINE), "--config", TOUR]) == 2
         assert "stop it first" in capsys.readouterr().err
         assert run(["withdraw", "--dry-run", "--machine", str(MACHINE), "--config", TOUR]) == 0
-    assert "nothing to write" in capsys.readouterr().out
-
-
-def test_the_help_names_files_and_manual_pages(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run(["--help"])
-    shown = capsys.readouterr().out
-    for named in ("/etc/capacityd/conf.d/*.toml", "/usr/share/doc/capacityd/examples", "man capacityd.toml"):
-        assert named in shown
 
 
 @pytest.mark.parametrize(
@@ -191,10 +181,8 @@ def test_less_than_expected(
     reported = status == 4
 
     assert run(["probe", *options]) == status
-    header, row = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert header == ["RESOURCE", "QUANTITY", "EXPECT", "REASON"]
-    assert row[2] == str(expect)
-    assert (row[-3:] == ["less", "than", "expected"]) == reported
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert (row[2], row[-3:] == ["less", "than", "expected"]) == (str(expect), reported)
 
     assert run(["probe", "--explain", *options]) == status
     assert (f", expected {expect}" in capsys.readouterr().out) == reported
@@ -205,8 +193,7 @@ def test_less_than_expected(
 
     for command in (["plan"], ["apply", "--dry-run"], ["apply"]):
         assert run([*command, *options]) == status
-        line = f"< example.com/x: {quantity if quantity == '4' else 0}, expected {expect}"
-        assert (line in capsys.readouterr().out.splitlines()) == reported
+        assert (f", expected {expect}\n" in capsys.readouterr().out) == reported
 
 
 def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,6 +214,7 @@ def test_probe_imports_no_kubernetes_client() -> None:
     script = f"""
 import sys
 from capacityd.cli import run
+from capacityd.cli.parser import COMMANDS
 assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {TOUR!r}]) == 0
 print(sorted(m for m in sys.modules if m.split(".")[0] in ("kubernetes", "urllib3", "yaml", "jsonpatch")))
 """
@@ -259,16 +247,16 @@ def test_an_error_for_a_closed_standard_error_does_not_get_into_the_output() -> 
 
 
 def test_no_command_needs_systemd_python() -> None:
-    """It is built from source, for which an operator's machine may lack what it takes: `pip install .`."""
+    """An operator's machine may lack what building it from source takes."""
     script = """
 import sys
 sys.modules["systemd"] = None
 from importlib import import_module
 from capacityd.cli.parser import COMMANDS
-print(*[import_module(f"capacityd.{module}").__name__ for module, _ in COMMANDS.values()])
+print(len([import_module(f"capacityd.{module}") for module, _ in COMMANDS.values()]))
 """
     done = in_a_shell(f"{sys.executable} -c {shlex.quote(script)}")
-    assert (done.stderr, "capacityd.cli.commands.fleet" in done.stdout) == ("", True)
+    assert (done.stdout, done.stderr) == (f"{len(COMMANDS)}\n", "")
 
 
 def in_a_shell(script: str) -> subprocess.CompletedProcess[str]:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.cli.notations import NOTATIONS, document, problems
-from capacityd.model.quantity import LARGEST, name_problem
+from capacityd.cli.notations import NOTATIONS, problems
+from capacityd.model.quantity import name_problem
 from tests.support.machines import bare, errors, merge, usb_device, usb_path
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
@@ -58,14 +56,14 @@ def template(folder: Path, *arguments: str) -> int:
         ),
         (["gardener"], {"nodeTemplate": {"virtualCapacity": {DONGLE: "2", SEATS: "25000"}}}),
         (
-            ["karpenter", "--name", "dongles", "--instance-type", "a.1", "--instance-type", "2"],
+            ["karpenter", "--name", "no", "--instance-type", "true", "--instance-type", "1.10"],
             {
                 "apiVersion": "karpenter.sh/v1alpha1",
                 "kind": "NodeOverlay",
-                "metadata": {"name": "dongles"},
+                "metadata": {"name": "no"},
                 "spec": {
                     "requirements": [
-                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a.1", "2"]}
+                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["true", "1.10"]}
                     ],
                     "capacity": {DONGLE: "2", SEATS: "25000"},
                 },
@@ -83,11 +81,6 @@ def test_each_notation(
     assert re.match(rf"# {arguments[0]}: .*\n# .* the configuration [0-9a-f]{{12}}\n", captured.out)
     assert template(files, *arguments, "--json") == 0
     assert json.loads(capsys.readouterr().out) == document
-
-
-def test_every_notation_is_tested() -> None:
-    (mark,) = test_each_notation.pytestmark
-    assert [arguments[0] for arguments, _ in mark.args[1]] == [*NOTATIONS]
 
 
 LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
@@ -115,7 +108,7 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster-api"], "cluster-api: it supports 1 extended resource, not 2: choose one with --resource"),
+        (["cluster-api"], "cluster-api: it supports 1 extended resource, not 2"),
         (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
         (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
         (["aws", "--node-file", "n.json"], "template is about a new Node: leave out --node-file"),
@@ -164,22 +157,3 @@ def test_without_a_configuration_it_is_an_error_with_one_message(
     assert captured.out == ""
     (message,) = captured.err.splitlines()
     assert message.startswith(f"capacityd: no resource is configured in {files}/c.toml; ")
-
-
-LABEL = "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
-NAMES = st.from_regex(rf"{LABEL}(\.{LABEL}){{0,2}}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,8}}[A-Za-z0-9])?", fullmatch=True)
-QUANTITIES = st.dictionaries(NAMES, st.integers(0, LARGEST), min_size=1, max_size=4)
-
-
-@given(st.sampled_from([*NOTATIONS]), QUANTITIES)
-def test_any_names_are_valid_yaml(notation: str, quantities: dict[str, int]) -> None:
-    text = document(NOTATIONS[notation], quantities, "no", ["true", "1.10"])
-    written, expected = yaml.safe_load(text), {name: str(quantity) for name, quantity in quantities.items()}
-    if notation == "karpenter":
-        assert written["metadata"] == {"name": "no"}
-        assert written["spec"]["requirements"][0]["values"] == ["true", "1.10"]
-        assert written["spec"]["capacity"] == expected
-    elif notation == "gardener":
-        assert written == {"nodeTemplate": {"virtualCapacity": expected}}
-    else:
-        assert {*written.values()} <= {*expected, *expected.values()}

@@ -23,11 +23,8 @@ A, B = "example.com/a", "example.com/b"
     [
         (None, ""),
         (MachineRecord(), ""),
-        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition Capac"),
-        (
-            MachineRecord({A: 4}, {A: 4, B: 1}),
-            "Node n1 keeps 2 resources and the condition Capac",
-        ),
+        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition CapacityPublished; "),
+        (MachineRecord({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; "),
     ],
 )
 def test_one_line_if_the_record_names_any(
@@ -37,24 +34,15 @@ def test_one_line_if_the_record_names_any(
     record: MachineRecord | None,
     expected: str,
 ) -> None:
+    """Without the service's memory, the Node's name is that of the configuration."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     if record is not None:
         machine_record.write(str(tmp_path), record)
-    write_state(str(tmp_path), PassState(Memory(node_state(node())), PassStatus(1.0)))
-    assert run(["leftover"]) == 0
-    output = capsys.readouterr().out
-    assert output.count("\n") == bool(expected)
-    assert expected in output
-    assert ("`capacityd withdraw`" in output) is bool(expected)
-
-
-def test_without_the_services_memory_the_name_is_that_of_the_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "gone"))
-    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
-    machine_record.write(str(tmp_path), MachineRecord({A: 4}))
     (tmp_path / "c.toml").write_text('[kubernetes]\nnode_name = "n7"\n')
-    assert run(["leftover", "--config", str(tmp_path / "c.toml")]) == 0
-    assert "Node n7 keeps 1 resource " in capsys.readouterr().out
+    for name in ("n7", "n1"):
+        assert run(["leftover", "--config", str(tmp_path / "c.toml")]) == 0
+        output = capsys.readouterr().out
+        assert output.count("\n") == bool(expected)
+        assert output.startswith(f"capacityd: {expected.replace('n1', name)}" if expected else "")
+        write_state(str(tmp_path), PassState(Memory(node_state(node())), PassStatus(1.0)))

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacityd.cli import run
+from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.detectors import names
@@ -73,9 +75,15 @@ def fields_of(command: str) -> set[str]:
     return {name for cell in cells for name in re.findall(r"\w+", cell)}
 
 
-def test_the_page_on_json_knows_every_key_of_a_status() -> None:
-    kinds = (StatusReport, ServiceReport, ResourceRow, WaitReport)
-    assert {field.name for kind in kinds for field in fields(kind)} - fields_of("status") == set()
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("status", (StatusReport, ServiceReport, ResourceRow, WaitReport)),
+        ("fleet", (FleetReport, ResourceSummary, Attention, Group, NodeReport, NodeResource)),
+    ],
+)
+def test_the_page_on_json_knows_every_field_of_a_report(command: str, kinds: tuple[Any, ...]) -> None:
+    assert {field.name for kind in kinds for field in fields(kind)} - fields_of(command) == set()
 
 
 @pytest.mark.parametrize("name", WITH_JSON)

@@ -26,13 +26,16 @@ _SETUP_STATUSES = range(200, 244)  # systemd.exec(5): systemd's exit statuses if
 def run_in_sandbox(options: argparse.Namespace) -> int:
     """Runs this probe in the sandbox and returns its exit status.
 
-    Raises UsageError for --machine, and CapacitydError if the sandbox can't be set up.
+    Raises UsageError for --machine, and CapacitydError if the unit can't be read or the sandbox can't be set up.
     """
     if options.machine is not None:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    settings = [*unit_settings(_unit()), "ReadWritePaths=-/run/capacityd"]
+    unit = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
+    if unit.returncode:
+        raise CapacitydError(f"could not read the unit {_UNIT}: {unit.stderr.strip()}")
+    settings = [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
     probe = ["probe", *(f"--{name}" for name in ("explain", "json") if getattr(options, name))]
     if options.node_name is not None:
         probe.append(f"--node-name={options.node_name}")
@@ -63,14 +66,6 @@ def unit_settings(text: str) -> Iterator[str]:
         elif in_service and "=" in joined and not joined.startswith(_LIFECYCLE_SETTINGS):
             key, _, value = joined.partition("=")
             yield f"{key.rstrip()}={value.lstrip()}"
-
-
-def _unit() -> str:
-    """The unit file with its drop-ins. Raises CapacitydError."""
-    result = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
-    if result.returncode:
-        raise CapacitydError(f"could not read the unit {_UNIT}: {result.stderr.strip()}")
-    return result.stdout
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:

@@ -119,8 +119,8 @@ def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, caps
     assert run(["fleet", "--max-age", "5h"]) == 0
     assert run(["fleet"]) == 4
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "   REASON               SINCE  NOTREADY  CORDONED  NODES          MESSAGE",
-        "!  HeartbeatOverdue x4  4 h    -         1         s0, s1, s2, …  no heartbeat for more than 2 h",
+        "   REASON               SINCE  NOTREADY  CORDONED  NODES                  MESSAGE",
+        "!  HeartbeatOverdue x4  4 h    -         1         s0, s1, s2 and 1 more  no heartbeat for more than 2 h",
     ]
     assert run(["fleet", "--all"]) == 4
     rows = [line.split(None, 5) for line in capsys.readouterr().out.splitlines()[-4:]]

@@ -7,7 +7,7 @@ import argparse
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
-from capacityd.cli.output.terminal import print_json, print_line, print_table
+from capacityd.cli.output.terminal import listed, print_json, print_line, print_table
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
@@ -38,9 +38,7 @@ def devices(options: argparse.Namespace) -> int:
             _print(listing, None if options.detector else OVERVIEW_ROWS)
     incomplete = [listing for listing in listings if listing.unreadable]
     for listing in incomplete:
-        first, *others = listing.unreadable
-        more = f" (and {len(others)} more)" if others else ""
-        warn(f"{listing.detector.name}: not everything could be listed: {first}{more}")
+        warn(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, 1)}")
     return 4 if incomplete else 0
 
 

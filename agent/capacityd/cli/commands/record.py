@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 
-from capacityd.cli.output.terminal import print_json
+from capacityd.cli.output.terminal import listed, print_json
 from capacityd.detectors import load, names
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording, read_recording
@@ -18,9 +18,9 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder, RecorderStoppedError, Source
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.device import Device, DeviceDetector
+from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
-from capacityd.model.host import Host, machine_id
+from capacityd.model.host import machine_id
 from capacityd.worker.context import warn
 
 _READ_TIMEOUT = 5.0  # seconds for one path: a file of the kernel takes longer only if hardware hangs
@@ -42,8 +42,7 @@ def record(options: argparse.Namespace) -> int:
     size = _write(options.file, recording)
     for error, paths in sorted(unreadable.items()) if original is None else ():
         hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
-        more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
-        warn(f"could not be read ({error}{hint}): {', '.join(paths[:_MAX_PATHS])}{more}")
+        warn(f"could not be read ({error}{hint}): {listed(paths, _MAX_PATHS)}")
     if options.file != "-":
         _report(options, recording, size, unreadable)
     return 0
@@ -70,16 +69,11 @@ def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str,
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
             with contextlib.suppress(HostError):  # the recording contains no sysfs
-                modaliases |= {_modalias(machine, detector, device) for device in detector.find(machine)}
+                for device in detector.find(machine):
+                    with contextlib.suppress(HostError):
+                        modaliases.add(detector.modalias(machine, device))
     names_of = {modalias: dict(source.hardware_names(modalias)) for modalias in sorted(filter(None, modaliases))}
     return {modalias: known for modalias, known in names_of.items() if known}
-
-
-def _modalias(machine: Host, detector: DeviceDetector, device: Device) -> str | None:
-    try:
-        return detector.modalias(machine, device) if detector.modalias else None
-    except HostError:
-        return None
 
 
 def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.selectors import key_matchers, match_values, toml_line
+from capacityd.cli.output.terminal import listed
 from capacityd.model.device import DeviceDetector
 from capacityd.model.units import Dimension
 from capacityd.model.value_types import Amount, Flag
@@ -97,7 +98,7 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
             reasons.setdefault(f"because of {result.mismatches[0][0].key}", []).append(device.name)
         elif not device.kind.toml:
             reasons.setdefault(f"because a value is unknown ({device.kind.reason})", []).append(device.name)
-    yield from (f"# left out {reason}: {_names(names)}\n" for reason, names in reasons.items())
+    yield from (f"# left out {reason}: {listed(names, _MAX_NAMES)}\n" for reason, names in reasons.items())
 
 
 def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> str:
@@ -113,7 +114,7 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
     if suggestion.doubt:
         lines = [f"# commented out, because the count is unknown: {suggestion.doubt}", *(f"# {line}" for line in lines)]
     title = devices[0].title or f"{detector.name} device"
-    return "\n".join([f"# {title} ({len(devices)}): {_names([d.name for d in devices])}", *lines, ""])
+    return "\n".join([f"# {title} ({len(devices)}): {listed([d.name for d in devices], _MAX_NAMES)}", *lines, ""])
 
 
 def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
@@ -125,11 +126,6 @@ def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterabl
                 if total := sum(v for v in values if isinstance(v, int)) // factor:
                     yield name, unit, total
                 break
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
@@ -75,11 +75,6 @@ def _grouped(sign: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[_Row]:
         groups.setdefault(rule, {}).setdefault(reason, []).append(device)
     for reasons in groups.values():
         most_common = sorted(reasons.items(), key=lambda item: -len(item[1]))
-        yield from ((sign, _names(devices), reason) for reason, devices in most_common[:_MAX_NAMES])
+        yield from ((sign, listed(devices, _MAX_NAMES), reason) for reason, devices in most_common[:_MAX_NAMES])
         if others := [device for _, devices in most_common[_MAX_NAMES:] for device in devices]:
-            yield sign, _names(others), f"same rule, for example: {most_common[_MAX_NAMES][0]}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+            yield sign, listed(others, _MAX_NAMES), f"same rule, for example: {most_common[_MAX_NAMES][0]}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, ResourceSummary, rank
 from capacityd.cli.fleet.findings import OUTLIERS
-from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
 
 _MAX_NAMES = 3
@@ -93,7 +93,7 @@ def _print_groups(groups: Sequence[Group], now: float) -> None:
             _since(group.since, now),
             str(group.not_ready or ""),
             str(group.cordoned or ""),
-            _names(group.nodes),
+            listed(group.nodes, _MAX_NAMES) or _CLUSTER,
             group.message,
         )
         for group in groups
@@ -130,9 +130,3 @@ def _status(node: NodeReport | Attention) -> str:
     """The status in kubectl get nodes, abbreviated."""
     words = {True: "Ready", False: "NotReady", None: "Unknown"}
     return words[node.ready] + (",cordoned" if node.cordoned else "")
-
-
-def _names(nodes: Sequence[str]) -> str:
-    if not nodes:
-        return _CLUSTER
-    return ", ".join((*nodes[:_MAX_NAMES], *(["…"] if len(nodes) > _MAX_NAMES else [])))

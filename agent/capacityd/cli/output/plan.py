@@ -43,7 +43,7 @@ def _summary(plan: Plan, *, applied: bool) -> str:
     unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.health.unknown)
     count = Counter(c.action for c in plan.changes if c.name not in unknown)
     set_, removed = ("set", "removed") if applied else ("to set", "to remove")
-    parts = {
+    numbers = {
         set_: count[Action.SET],
         removed: count[Action.REMOVE],
         "held back": count[Action.HOLD],
@@ -52,17 +52,11 @@ def _summary(plan: Plan, *, applied: bool) -> str:
         "unknown": len(unknown),
         "unchanged": count[Action.KEEP],
     }
-    summary = ", ".join(f"{number} {result}" for result, number in parts.items() if number) or "no resources"
+    summary = ", ".join(f"{number} {result}" for result, number in numbers.items() if number) or "no resources"
     if not plan.write.patch:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
-    metadata = _metadata_written(plan)
+    parts = {"annotations": "/metadata/annotations", "Node condition": "/status/conditions"}
+    metadata = " and ".join(name for name, path in parts.items() if plan.write.changes(path))
     return f"{summary}; {f'written: {metadata}' if applied else f'{metadata} to write; nothing was written'}"
-
-
-def _metadata_written(plan: Plan) -> str:
-    """The metadata that a patch changes, if it neither sets nor removes a resource."""
-    parts = ["annotations"] if plan.write.changes("/metadata/annotations") else []
-    parts += ["Node condition"] if plan.write.changes("/status/conditions") else []
-    return " and ".join(parts)

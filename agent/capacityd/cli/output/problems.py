@@ -22,9 +22,8 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
         advice = _start_advice(unit)
         errors.append(Problem("the Node keeps its capacity, but nothing updates it", advice))
     if report.stale_reason:
-        errors.append(
-            Problem(report.stale_reason, "see `journalctl -u capacityd` for what the service has logged since")
-        )
+        advice = "see `journalctl -u capacityd` for what the service has logged since"
+        errors.append(Problem(report.stale_reason, advice))
     elif report.service and report.error:
         errors.append(Problem(report.error, _next_attempt(report, now)))
     if report.slow_since and now - report.slow_since > _TOO_SLOW:

@@ -57,6 +57,12 @@ def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> l
     return [[*others, textwrap.fill(last, room, break_long_words=False)] for *others, last in cells]
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names, and the number of the others. most: names to list."""
+    others = len(names) - most
+    return ", ".join(names[:most]) + (f" and {others} more" if others > 0 else "")
+
+
 def print_json(value: object) -> None:
     """Prints indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)

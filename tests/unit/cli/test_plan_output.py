@@ -23,8 +23,6 @@ PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
     [
         (PUBLISHED, "first", False, "2 unchanged; nothing to write"),
         (PUBLISHED, "second", False, "2 unchanged; annotations to write; nothing was written"),
-        (PUBLISHED, "second", True, "2 unchanged; written: annotations"),
-        (PUBLISHED | {B: Unknown("busy")}, "first", False, "1 unknown, 1 unchanged; Node condition to write; "),
         (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written: Node condition"),
         (PUBLISHED | {B: Unknown("busy")}, "second", True, "unchanged; written: annotations and Node condition"),
         (PUBLISHED | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),

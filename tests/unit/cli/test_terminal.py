@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.help import EXAMPLES
-from capacityd.cli.output.plan import print_plan
 from capacityd.cli.output.terminal import print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.model.plan import Action, Change, Health, Plan, Write
 from capacityd.model.text import printable
 from tests.support.terminals import CASES, GOLDEN, golden, shown
 
@@ -54,7 +52,7 @@ def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")) as output:
         assert run(["status"]) == 1
-    assert b"  \\u2192 start it: " in output.buffer.getvalue()
+    assert b"  \\u2192 start it: `systemctl enable --now capacityd`; " in output.buffer.getvalue()
 
 
 def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,12 +68,6 @@ def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines() == ["0529  1e5", "10    2.50"]
     print_table([], ("H",))
     assert capsys.readouterr().out == ""
-
-
-def test_a_plan_shows_what_is_below_expected(capsys: pytest.CaptureFixture[str]) -> None:
-    change = Change("example.com/a", Action.KEEP, "3", "3", "as published")
-    print_plan(Plan("n1", (change,), Write((), {}), health=Health(below_expected={"example.com/a": (3, 4)})), {})
-    assert "< example.com/a: 3, expected 4" in capsys.readouterr().out.splitlines()
 
 
 def test_unprintable_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -253,7 +253,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pyte
     assert run(["record", str(path), "--machine", str(MACHINE)]) == 2
     assert f"{path} exists; choose another name, or replace it with --force" in capsys.readouterr().err
     assert path.read_text() == "precious"
-    before = os.umask(0o027)
+    before = os.umask(0o026)
     try:
         assert run(["record", str(path), "--machine", str(MACHINE), "--force"]) == 0
     finally:

@@ -139,15 +139,15 @@ def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptim
 
 def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
     """The changes that the API server denies or has recently denied, by name."""
-    changes = {change.name: change for change in outcome.plan.changes}
     denied = {
         name: denial
         for name, denial in last.denied.items()
         if name in outcome.plan.health.denied or uptime < denial.retry_at
     }
-    for name, reason in outcome.denied.items():
-        desired = whole_quantity(changes[name].new or "")
-        denied[name] = timing.denial(last.denied.get(name), desired, reason, uptime)
+    for change in outcome.plan.changes:  # a removed key that a webhook has put back is another writer's: no change
+        if reason := outcome.denied.get(change.name):
+            desired = whole_quantity(change.new or "")
+            denied[change.name] = timing.denial(last.denied.get(change.name), desired, reason, uptime)
     return denied
 
 

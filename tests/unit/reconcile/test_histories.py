@@ -80,6 +80,8 @@ class LongHistory:
             self.world.move(self.world.uptime)
             self.server.write(THEIRS, theirs)
         self.loop = Loop(self.world, seed)
+        self._denied: set[tuple[str, Reading]] = set()
+        """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
 
     def take(self, act: Act, between: bool, pause: float) -> None:
         """Something happens, and some time passes. between: our GET and our PATCH, if there are any in the pause."""
@@ -98,7 +100,7 @@ class LongHistory:
         self.loop.run(200.0 if failing else 2.0 * RESYNC)
 
     def hardware_changes(self, name: str, reading: Reading, reason: PassReason | None) -> None:
-        self.machine.readings[name] = reading
+        self._set_reading(name, reading)
         self._notify(reason)
 
     def hardware_flaps(self, name: str, flips: list[Reading], pause: float) -> None:
@@ -155,6 +157,9 @@ class LongHistory:
     def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
         """What changes just then."""
         self.server.alters = alters
+        for every in alters:  # a change of another writer makes even an old reading a change
+            if old := self.machine.readings.get(every.key):
+                self._set_reading(every.key, old)
         self.hardware_changes(name, reading, PassReason.HARDWARE)
 
     # Commands by hand: a lock keeps them from what is between our GET and our PATCH.
@@ -183,8 +188,9 @@ class LongHistory:
             and self.loop.failure is None
             and not self._is_disturbed()
             and not self._is_rate_limited(name)
+            and (name, Quantity(number)) not in self._denied
         )
-        self.machine.readings[name] = Quantity(number)
+        self._set_reading(name, Quantity(number))
         self._notify(PassReason.HARDWARE)
         if in_time:
             self._run_until_published(name, number, 0.0 if more > 0 else self.machine.checks.lower_after)
@@ -201,7 +207,8 @@ class LongHistory:
         number = self._published(name) + more
         self.machine.readings[name] = Quantity(number)  # no event says so
         since, uptime = self.machine.checks.unknown_since.get(name), self.world.uptime
-        if since is None or not self._is_published_when_read(name):
+        denied = (name, Quantity(number)) in self._denied
+        if since is None or denied or not self._is_published_when_read(name):
             return
         pause = UNKNOWN if uptime < BOOTED else min(uptime - since, UNKNOWN_MAX)
         allowed = pause if uptime - since >= UNKNOWN else since + UNKNOWN - uptime
@@ -223,6 +230,7 @@ class LongHistory:
             and own.published.get(name) == reading.value
             and self.machine.checkpoint_readable
             and self._is_published_when_read(name)
+            and (name, reading) not in self._denied
         )
 
         def write() -> None:
@@ -236,6 +244,11 @@ class LongHistory:
             self._notify(PassReason.RESUME)
             self.loop.run(PER_WRITE + RETRY)
         assert not settled or self.server.capacity.get(name) == published, f"{name} was given up"
+
+    def _set_reading(self, name: str, reading: Reading) -> None:
+        self.machine.readings[name] = reading
+        if name in {denies.name for denies in self.server.denies} | {alters.key for alters in self.server.alters}:
+            self._denied.add((name, reading))
 
     def _notify(self, reason: PassReason | None) -> None:
         if reason:

@@ -60,6 +60,7 @@ DENIED = Denies(A, 403)
 @example([Step({"a": 4}), Step({"a": 5, "b": 2}, record="pipe")])
 @example([Step({"a": 4}), Step({"a": 8, "b": 4}, alters=(Alters("annotation", None),))])
 @example([Step({"a": 4}), Step({"b": 4}, alters=(Alters("annotation", '{"example.com/a":1}'),))])
+@example([Step({"a": 4, "b": 1}), Step({"a": 4}, alters=(Alters(B, "3"),))])
 @example(
     [
         Step({"a": 1, "b": 8}, denies=(DENIED, Denies(B, 409, "opaque"))),

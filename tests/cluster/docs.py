@@ -6,8 +6,7 @@ of the kubeconfig, and the API server's address.
 
 Marks beside those of recorded pages: plug PORT and unplug PORT, a dongle; service start, stop or reload; kubelet
 restart, zero (which sets extended resources to 0), or FILE (starts with this configuration); until NAME=QUANTITY,
-allocatable is so; node delete NAME; node add NAME NAME=QUANTITY, one without a kubelet; credentials wrong or right; api
-away or back; scheduler FILE, a second one.
+allocatable is so; node delete NAME; credentials wrong or right; api away or back.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ import yaml
 
 from tests import ROOT
 from tests.cluster.agent import capacityd
-from tests.cluster.controlplane import BASE_CAPACITY, Cluster, control_plane
+from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
-from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
+from tests.cluster.processes import PATIENCE, TIED_TO_US, wait_until
 from tests.cluster.service import Service, service
 from tests.support.machines import usb_device
 from tests.support.pages import pages, place, play, same
@@ -171,28 +170,16 @@ class ClusterWorld:
         name, _, quantity = wanted.partition("=")
         wait_until(lambda: self._cluster.allocatable("n1").get(name) == quantity, _PATIENCE, wanted)
 
-    def _do_node(self, what: str, name: str, resource: str = "") -> None:
-        if what == "delete":
-            self._cluster.admin.delete(f"/api/v1/nodes/{name}")
-        else:
-            key, _, quantity = resource.partition("=")
-            has = {**BASE_CAPACITY, key: quantity}
-            self._cluster.create_node(name, capacity=has, status={"allocatable": has})
+    def _do_node(self, what: str, name: str) -> None:
+        if what != "delete":
+            raise ValueError(f"node {what} is unknown here")
+        self._cluster.admin.delete(f"/api/v1/nodes/{name}")
 
     def _do_credentials(self, what: str) -> None:
         self.service.join(token={"right": None, "wrong": "of-another-cluster"}[what])
 
     def _do_api(self, where: str) -> None:
         {"away": self.service.disconnect, "back": self.service.connect}[where]()
-
-    def _do_scheduler(self, name: str) -> None:
-        settings = yaml.safe_load((self._shell.folder / "home" / name).read_text())
-        settings["clientConnection"] = {"kubeconfig": str(self._shell.admin)}
-        settings["leaderElection"] = {"leaderElect": False}
-        file = self._shell.folder / "scheduler.json"
-        file.write_text(json.dumps(settings))
-        command: list[str | Path] = [self._cluster.binaries["kube-scheduler"], f"--config={file}", "--secure-port=0"]
-        self._stack.enter_context(Daemon(command, self._shell.folder / "second-scheduler.log"))
 
 
 @contextmanager

@@ -23,8 +23,6 @@ from tests.cluster.versions import CLAIMS, CLAIMS_GONE, DEVICE_CLASSES, fits
 from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
-    **dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor"), "Kueue's"),
-    "KubeSchedulerConfiguration": "using-from-pods.md runs a scheduler with it",
     "KubeadmConfigTemplate": "Cluster API's: test_images.py tries it",
     "KubeletConfiguration": "autoscaling.md runs a kubelet with it",
     "NodeReadinessRule": "the Node Readiness Controller's",

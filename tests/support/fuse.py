@@ -1,22 +1,31 @@
-"""File systems of FUSE that nobody serves: whoever asks one for a file waits in the kernel, and no signal ends that."""
+"""File systems of FUSE that nobody serves: whoever asks one for a file waits in the kernel, and no signal ends that.
+
+python fuse.py FILE ERRNO: mounts one over a file that answers with this error, until it is killed.
+tests/cluster/file_faults.py runs it on a service's machine.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_FORGET = 2
 _DETACH = 2
 
 
 @contextmanager
-def mounted(point: str) -> Iterator[int]:
-    """A mount in the mount namespace that we are in; yields what a server reads questions from."""
+def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
+    """A mount in the mount namespace that we are in; yields what a server reads questions from.
+
+    kind: the file type of the mount point; a directory by default.
+    """
     fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     libc = ctypes.CDLL(None, use_errno=True)
-    options = f"fd={fd},rootmode=40000,user_id=0,group_id=0"
+    options = f"fd={fd},rootmode={kind:o},user_id=0,group_id=0"
     if libc.mount(b"x", os.fsencode(point), b"fuse", 0, options.encode()):
         raise OSError(ctypes.get_errno(), "mount")
     try:
@@ -29,3 +38,18 @@ def mounted(point: str) -> Iterator[int]:
     finally:
         libc.umount2(os.fsencode(point), _DETACH)
         os.close(fd)  # ends all questions
+
+
+def answer_with_error(point: str, code: int) -> None:
+    """Mounts one over a file, and answers each question with this error."""
+    with mounted(point, 0o100000) as fd:
+        print("mounted", flush=True)
+        while True:
+            question = os.read(fd, 1 << 17)
+            operation, unique = struct.unpack_from("=IQ", question, 4)
+            if operation != _FORGET:
+                os.write(fd, struct.pack("IiQ", 16, -code, unique))
+
+
+if __name__ == "__main__":
+    answer_with_error(sys.argv[1], int(sys.argv[2]))

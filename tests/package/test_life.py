@@ -96,7 +96,7 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
     remedy = "has no Python module psutil: apt install python3-psutil"
     assert fresh.journal().count(remedy) == 1
     assert "Traceback" not in fresh.journal()
-    assert remedy in fresh.run("capacityd", "status", status=1).stderr
+    assert remedy in fresh.run("capacityd", "devices", status=1).stderr
     fresh.run("sh", "-ec", f"mv /root/hidden/* {modules}")
     enable(fresh)
 

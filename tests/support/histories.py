@@ -124,9 +124,8 @@ class History:
             condition,
         )
         altered = {alters.key for alters in server.alters}  # undone by a mutating webhook, a change is never denied
-        answering = {denies.name: denies for denies in reversed(server.denies) if denies.name not in altered}
-        for name, denies in answering.items():
-            reasons = {denies.reason(), *self._reasons.get(name, ())}
+        for name in {denies.name for denies in server.denies} - altered:
+            reasons = {d.reason() for d in server.denies if d.name == name} | self._reasons.get(name, set())
             denied = f"denied: {name}: " in condition.get("message", "")
             assert not denied or any(reason in condition["message"] for reason in reasons), condition
 

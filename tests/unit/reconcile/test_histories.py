@@ -15,6 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
@@ -425,6 +426,7 @@ long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, m
 usual = how_hard().max_examples
 
 
+@pytest.mark.timeout(900)  # with all examples it takes minutes on a busy machine
 @how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:

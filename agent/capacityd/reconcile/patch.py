@@ -51,7 +51,7 @@ def patch_for(
     condition_tests, condition_writes = _condition(node_state, condition)
     tests = [*capacity_tests, *allocatable_tests, *annotation_tests, *condition_tests]
     if isinstance(condition, DesiredCondition) and condition.is_true:
-        tests += _allocatable_guards(node_state, changes, annotated)
+        tests += _published_guards(node_state, changes, annotated)
     writes = [*capacity_writes, *allocatable_writes, *annotation_writes, *condition_writes]
     return _patch(node_state, tests, writes)
 
@@ -82,11 +82,12 @@ def _quantities(
     ]
 
 
-def _allocatable_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
-    """Tests that published quantities that are not written are still allocatable, so that the condition may be True."""
+def _published_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
+    """Tests that published quantities that are not written are still on the Node, so that the condition may be True."""
     written = {c.name for c in changes if c.action.writes}
-    allocatable = node_state.allocatable or {}
-    return [_test(_key(_ALLOCATABLE, name), allocatable[name]) for name in annotated if name not in written]
+    parts = ((_CAPACITY, node_state.capacity or {}), (_ALLOCATABLE, node_state.allocatable or {}))
+    names = [name for name in annotated if name not in written]
+    return [_test(_key(path, name), stored[name]) for path, stored in parts for name in names]
 
 
 def _annotations(

@@ -94,7 +94,7 @@ def capacity_entries(
         elif machine_record is None or machine_record.confirms(name, annotated):
             recorded = annotated
         else:
-            recorded = machine_record.published.get(name, machine_record.intended.get(name))
+            recorded = machine_record.published.get(name)
         entries.append(CapacityEntry(name, capacity.get(name), allocatable.get(name), annotated, recorded))
     return entries
 

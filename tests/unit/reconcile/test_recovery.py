@@ -61,6 +61,8 @@ DENIED = Denies(A, 403)
 @example([Step({"a": 4}), Step({"a": 8, "b": 4}, alters=(Alters("annotation", None),))])
 @example([Step({"a": 4}), Step({"b": 4}, alters=(Alters("annotation", '{"example.com/a":1}'),))])
 @example([Step({"a": 4, "b": 1}), Step({"a": 4}, alters=(Alters(B, "3"),))])
+@example([Step(alters=(Alters("condition", "?"),)), Step({"a": 1}), Step(writes={A: "4"}, between=True)])
+@example([Step(), Step({"a": 0}, writes={A: "1k"}, annotates=f'{{"{A}":4}}', between=True)])
 @example(
     [
         Step({"a": 1, "b": 8}, denies=(DENIED, Denies(B, 409, "opaque"))),

@@ -27,8 +27,8 @@ def read_recording(path: str) -> Recording:
     """The content of a file. Raises UsageError if it is not a recording."""
     try:
         with open(path, "rb") as f:
-            raw = f.read(_MAX_FILE_BYTES)
-        recording = json.loads(gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+            with gzip.open(f) if f.peek(2).startswith(_GZIP_MAGIC) else f as content:
+                recording = json.loads(content.read(_MAX_FILE_BYTES))
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except zlib.error as e:

@@ -1,4 +1,4 @@
-"""The tests, in folders by what they need: nothing, recordings, a control plane, the package, a virtual machine."""
+"""The tests, grouped by what they need: nothing, recordings, a control plane, the package, a virtual machine."""
 
 from pathlib import Path
 

@@ -2,7 +2,7 @@
 
 hypothesis tries the same examples in each run. HYPOTHESIS_PROFILE=quick, which "make check" sets, tries a fifth of
 them; HYPOTHESIS_PROFILE=thorough tries new ones for a night. No example has a deadline, because pytest-timeout ends a
-test that hangs. For root a skipped test is a failure, because "make test" installs all tools, unless root lacks
+test that hangs. For root, a skipped test is a failure, because "make test" installs all tools; but not if root lacks
 namespaces.
 """
 
@@ -20,7 +20,7 @@ from tests.support.forked import can_be_alone
 if TYPE_CHECKING:
     import pluggy
 
-# These begin first, so that no worker is left with one at the end.
+# These tests begin first. Otherwise one worker would still run one of them after all others have finished.
 _LONGEST = (
     "test_histories",
     "test_unreadable_is_never_absent",
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.name.partition("[")[0] not in _LONGEST)
 
 
-# Hook wrappers in the style of pytest 7 (Debian 12), with which the build of the package runs some of these tests.
+# Hook wrappers in the style of pytest 7 (Debian 12), because the package's build runs some of these tests with it.
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pluggy.Result[pytest.TestReport], None]:
     outcome = yield
@@ -51,6 +51,6 @@ def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.Collect
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Leaves expected failures alone, which pytest also reports as skipped."""
+    """Fails skipped tests for root. Expected failures stay, although pytest reports them as skipped."""
     if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0 and can_be_alone():
         report.outcome, report.longrepr = "failed", f"skipped, which as root is a failure: {report.longrepr}"

@@ -1,4 +1,4 @@
-"""Downloads for the tests, which are tried again: mirrors and proxies fail now and then."""
+"""Downloads for the tests, with retries, because mirrors and proxies fail now and then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSES = (5.0, 20.0, 60.0)
 
 
 def persistently(fetch: Callable[[], T], failures: type[Exception] | tuple[type[Exception], ...]) -> T:
-    """Returns what fetch returns. After one of these failures it waits and tries again; the last failure is raised."""
+    """Returns what fetch returns. After one of these failures, waits and tries again; raises the last failure."""
     for pause in PAUSES:
         try:
             return fetch()

@@ -1,7 +1,7 @@
-"""Types and unit tests for each named version of Python that is on the PATH as python3.X.
+"""Type checks and unit tests for each of the named Python versions that is on the PATH as python3.X.
 
-Each version has an environment in build/ with the newest libraries from PyPI that support it: the pinned ones may not
-support an older Python. Versions that are not on the PATH are listed at the end.
+Each version gets an environment in build/ with the newest libraries from PyPI that support it, because the pinned
+ones may not support an older Python. Versions that are not on the PATH are listed at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUIREMENTS = (
     *("hypothesis", "jsonschema-rs", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "shtab", "tomli"),
     "wcwidth",
 )
-"""The project, and what its unit tests import and run with."""
+"""The project, and the packages that its unit tests need."""
 
 
 def usable(version: str) -> str | None:
@@ -32,7 +32,7 @@ def usable(version: str) -> str | None:
 
 
 def install(folder: Path, python: str) -> None:
-    """Makes an environment anew. Raises CalledProcessError."""
+    """Creates the environment from scratch. Raises CalledProcessError."""
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
     pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     command = [*pip, *REQUIREMENTS]
@@ -40,7 +40,7 @@ def install(folder: Path, python: str) -> None:
 
 
 def unit(folder: Path) -> bool:
-    """Whether the unit tests pass with the Python of this environment."""
+    """Whether the unit tests pass with this environment's Python."""
     workers = str((os.cpu_count() or 1) + 2)
     command = ["pytest", "-q", "-n", workers, "--dist", "worksteal", "tests/unit", "tests/corpus"]
     environment = os.environ | {"HYPOTHESIS_PROFILE": "quick"}
@@ -48,7 +48,7 @@ def unit(folder: Path) -> bool:
 
 
 def types(version: str) -> bool:
-    """Whether mypy finds nothing for this version."""
+    """Whether mypy reports no errors for this version."""
     command = [sys.executable, "-m", "mypy", "--python-version", version]
     return subprocess.run(command, cwd=ROOT).returncode == 0
 

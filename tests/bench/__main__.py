@@ -19,7 +19,7 @@ from tests.support.terminals import ServiceFiles
 
 
 def starting(folder: Path) -> list[Figure]:
-    """The start of commands, relative to a Python that does nothing.
+    """The start of commands, relative to an idle Python program.
 
     The limits are about 0.15 s on a slow machine, which a person still perceives as immediate.
     """
@@ -52,7 +52,7 @@ def enumerating(folder: Path) -> list[Figure]:
 
 
 def _ratio(these: list[float], those: list[float]) -> float:
-    """The median of the ratios by pair."""
+    """The median of the pairwise ratios."""
     return statistics.median(a / b for a, b in zip(these, those, strict=True))
 
 
@@ -65,7 +65,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Figure]]] = {
 
 
 def main(parts: list[str]) -> int:
-    """Measures the parts that are named, or all."""
+    """Measures the named parts, or all parts."""
     if not set(parts) <= PARTS.keys():
         print(f"usage: python -m tests.bench [{'|'.join(PARTS)}]...", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
-"""The cost of the idle service: its resident process, on Debian's Python.
+"""The cost of the idle service: its resident process, run by Debian's Python.
 
-A stub that reports at once takes the place of its workers. Only what they leave behind in the process is measured.
+A stub that reports at once replaces the service's workers. Only what they leave in the process is measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUIET = 120.0
 
 CHILDREN = 1_000
 NO_GROWTH = 0.1
-"""MiB that CHILDREN passes may add, after as many passes have filled the allocator's pages."""
+"""MiB that CHILDREN further passes may add, after as many passes have filled the allocator's pages."""
 
 PATIENCE = 300.0
 
@@ -40,7 +40,7 @@ _WATCH = {
     "allowed": 100.0,
 }
 
-# It counts its runs in the file RUNS, and requests the next pass at once while the file GO exists.
+# The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once.
 _STUB = """
 case "$1" in
 check) echo '["CheckResult", {"watch": WATCH}]' ;;
@@ -56,7 +56,7 @@ esac
 
 
 class Resident:
-    """A running service without work. folder: its state, and below it the files that it watches."""
+    """A running service without work. folder: contains its state and the files that it watches."""
 
     def __init__(self, folder: Path) -> None:
         self._runs, self._go, watched = folder / "runs", folder / "go", folder / "watched"
@@ -70,7 +70,7 @@ class Resident:
         self._wait_for(lambda: self._count() > 0)
 
     def reconcile(self, times: int) -> None:
-        """Runs this number of passes, one after another, and then none."""
+        """Runs this number of passes one after another, then stops."""
         wanted = self._count() + times
         self._go.touch()
         self._process.send_signal(signal.SIGHUP)
@@ -83,7 +83,7 @@ class Resident:
         return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
-        """Returns how often the process woke up per minute during this idle time."""
+        """Returns how often the process woke up per minute while idle for this time."""
         before = self._process.num_ctx_switches().voluntary
         time.sleep(seconds)
         return float(self._process.num_ctx_switches().voluntary - before) * 60 / seconds
@@ -96,7 +96,7 @@ class Resident:
         return self._runs.read_bytes().count(b"x")
 
     def _wait_for(self, happened: Callable[[], bool], times: int = 1) -> None:
-        """Waits until it has happened, seen this number of times in a row."""
+        """Waits until the condition is true this number of times in a row."""
         deadline, seen = time.monotonic() + PATIENCE, 0
         while seen < times:
             assert time.monotonic() < deadline, f"{self._count()} passes, and then no more"

@@ -1,4 +1,4 @@
-"""The made-up machines of the measurements, as folders to be bound over /sys, each with its configuration."""
+"""The made-up machines to measure, each with its configuration, as folders to be bound over /sys."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def many(folder: Path, number: int) -> Path:
     for n in range(1, number + 1):
         product, property_ = ("0001", "yes") if n % 2 else ("0002", "no")
         device = usb_device(f"1-{n}", "0529", product, f"S{n:05}", number=n, properties={"ID_TEST": property_})
-        write_tree(device, str(folder))  # not merged first: all the files would be copied for each device
+        write_tree(device, str(folder))  # merging first would copy all files for each device
     return folder / "sys"
 
 
 @contextmanager
 def in_memory() -> Iterator[Path]:
-    """A folder in memory, like /sys: on a disk the made-up machines would be slower than real ones."""
+    """A folder in memory, like /sys: on disk, made-up machines would be slower than real ones."""
     with tempfile.TemporaryDirectory(prefix="capacityd-bench-") as folder:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
         try:
@@ -66,7 +66,7 @@ def in_memory() -> Iterator[Path]:
 
 @contextmanager
 def bound(sys: Path) -> Iterator[None]:
-    """This folder as /sys, and udev's database beside it as udev's. The process needs its own mount namespace."""
+    """Binds this folder over /sys, and the udev database beside it. The process needs its own mount namespace."""
     udev = sys.parent / "run/udev"
     places = [(sys, "/sys"), *([(udev, "/run/udev")] if udev.exists() else [])]
     for folder, place in places:

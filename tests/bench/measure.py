@@ -1,4 +1,4 @@
-"""Measured values, and commands that run in turn: a busy machine then slows down all of them."""
+"""Measured values, and commands that run in turn, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.cluster.agent import PYTHON
 
-# As the launcher of the package does it, from the sources.
+# the command that the package's launcher runs, with the sources
 _BOOT = "import sys; sys.path.insert(0, 'agent'); from capacityd.__main__ import main; sys.exit(main())"
 NOTHING = (PYTHON, "-I", "-c", "pass")
 
@@ -21,7 +21,7 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A line of the table. most: None for a value that only explains another one."""
+    """A line of the table. most: its limit; None for a value that only explains another one."""
 
     what: str
     value: float
@@ -46,7 +46,7 @@ def capacityd(*arguments: str | Path) -> Command:
 def in_turn(
     commands: Sequence[Command], rounds: int, environment: Mapping[str, str] | None = None
 ) -> list[list[float]]:
-    """Runs A B A B …, after one round that does not count. Returns the seconds of each run, by command."""
+    """Runs A B A B …, after one uncounted round. Returns the seconds of each run, by command."""
     variables = {"PATH": os.environ["PATH"], **(environment or {})}
     taken: list[list[float]] = [[] for _ in commands]
     for number in range(rounds + 1):

@@ -12,11 +12,11 @@ from tests.cluster.service import service
 
 RESOURCES = 10
 ROUNDS = 5
-"""Each run has its own service. Each resource is plugged once, because a resource that keeps changing is held back."""
+"""Each round has its own service. Each resource is plugged once, because repeated changes are held back."""
 
 
 def figures() -> list[Figure]:
-    """The total time, and the part of it spent waiting for quiet."""
+    """The total time, and the part of it that waits for events to settle."""
     with control_plane() as cluster:
         taken = [seconds for _ in range(ROUNDS) for seconds in _round(cluster)]
     middle, most = statistics.median(taken), max(taken)

@@ -1,7 +1,7 @@
 """Runs lanes, or single parts: python -m tests.lanes [--complete] NAME...
 
-Exit status: 0 if nothing failed; 1 if something did or, with --complete, was left out. The last line has the sum of all
-tests, as "N passed, N failed" with ", N skipped" if there are any.
+Exit status: 0 if nothing failed; 1 if a part failed or, with --complete, was left out. The last line totals all
+tests, as "N passed, N failed", followed by ", N skipped" if any were skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in names:
         for part in lane(name):
             parts.setdefault(part.name, part)
-    # As Ctrl-C: the parts end before it does.
+    # Handle SIGTERM like Ctrl-C: the parts end before the runner does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = Lane(list(parts.values()))
     try:

@@ -21,12 +21,12 @@ _FOLDER = ROOT / "build/lanes"
 
 @dataclass(slots=True)
 class Outcome:
-    """The results of a part so far. seconds, cpu: of all runs. flaky: the tests that only passed in the second run."""
+    """The results of a part so far. seconds, cpu: of all runs. flaky: the tests that passed only in the second run."""
 
     part: Part
-    failed: dict[str, str] = field(default_factory=dict)  # a test, or the part itself, with the text of the failure
-    ended: dict[str, float] = field(default_factory=dict)  # a test, with its seconds
-    skipped: dict[str, str] = field(default_factory=dict)  # a test, with the reason
+    failed: dict[str, str] = field(default_factory=dict)  # a test, or the part itself -> the text of its failure
+    ended: dict[str, float] = field(default_factory=dict)  # test -> its seconds
+    skipped: dict[str, str] = field(default_factory=dict)  # test -> the reason
     flaky: set[str] = field(default_factory=set)
     left_out: str = ""
     seconds: float = 0.0
@@ -67,7 +67,7 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C is for the runner, which then ends them
+                start_new_session=True,  # Ctrl-C is for the runner, which then ends the parts
             )
 
     def _script(self) -> str:
@@ -77,7 +77,7 @@ class Job:
             if self._again and not self.part.whole_again:
                 commands[-1] += " --last-failed --last-failed-no-failures none"
         if self.part.prepare:
-            # One part at a time: they share these targets.
+            # Parts share these targets, so only one part at a time makes them.
             lock = ["flock", str(_FOLDER / "prepare.lock")]
             commands.insert(0, shlex.join([*lock, "make", "--no-print-directory", *self.part.prepare]))
         return "; ".join(commands)
@@ -117,7 +117,7 @@ class Job:
         return self._process.returncode
 
     def repeat(self) -> bool:
-        """Runs the failed tests once more, if there are any: on a busy machine a test can miss its deadline."""
+        """Repeats the failed tests once, if any: on a busy machine, a test can miss its deadline."""
         if self._again or not self.part.pytest or not self.outcome.failed:
             return False
         self._again = True
@@ -127,7 +127,7 @@ class Job:
         return True
 
     def end(self, status: int) -> None:
-        """A test that failed twice is not flaky. If the run failed without such a test, the part itself has failed."""
+        """A test that failed twice is not flaky. If the run fails without such a test, the part itself fails."""
         outcome = self.outcome
         outcome.flaky -= outcome.failed.keys()
         if status and not outcome.failed:
@@ -142,7 +142,7 @@ class Job:
         """Describes the progress in a few words."""
         ended = len(self.outcome.ended)
         if self.part.pytest:
-            # Near the end it names the test that still runs.
+            # Near the end, name the test that is still running.
             test = f" ({self.now.rpartition('/')[2]})" if self.now and self.total - ended < 20 else ""
             return f"{self.part.name} {ended}/{self.total or '?'}{test}"
         return f"{self.part.name}: {self.tail(1)[:80]}".rstrip(": ")

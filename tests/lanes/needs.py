@@ -1,4 +1,4 @@
-"""What a machine may lack that a part needs. Each function returns None, or what is missing with its remedy."""
+"""What a part needs from its machine. Each function returns None, or the missing need with its remedy."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def control_plane() -> str | None:
 
 @cache
 def tree() -> str | None:
-    """Debian for the package's machines."""
+    """Debian, for the machines of the package tests."""
     return None if trees.cached("13") else _download("Debian 13 is not in the cache", trees.cache(), _TREE_GB)
 
 
 @cache
 def user_tools() -> str | None:
-    """What pip installs for another user."""
+    """The tools that pip installs for another user."""
     return _download("another user has no .venv", Path(tempfile.gettempdir()), 0.5)
 
 
@@ -85,7 +85,7 @@ def _download(what: str, folder: Path, gigabytes: float) -> str | None:
 
 @cache
 def _network() -> bool:
-    """Whether a route leaves this machine."""
+    """Whether this machine has a route to the network."""
     routes = (
         subprocess.run(["ip", version, "route", "show", "default"], capture_output=True).stdout
         for version in ("-4", "-6")

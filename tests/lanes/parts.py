@@ -19,9 +19,9 @@ _BIN = ".venv/bin/"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The commands run one after another, in the project's folder, after make has made the targets in prepare.
+    """A part of a lane. make builds the targets in prepare, then the commands run in turn in the project's folder.
 
-    after: a part that must have ended before. needs: what the machine needs beside these targets.
+    after: a part that must end before. needs: what the machine needs besides these targets.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
     pytest: bool = False
     whole_again: bool = False
-    """Whether a failure repeats all tests, because they build on each other."""
+    """Whether a failure repeats all tests, because they depend on each other."""
     made: str = ""
-    """The file that it makes, to be named after it has passed."""
+    """The file that the part makes, which is reported once the part has passed."""
 
 
 def lane(name: str) -> list[Part]:
-    """The parts of a lane, or the one of that name. Raises KeyError."""
+    """The parts of a lane, or the single part with that name. Raises KeyError."""
     return LANES[name] if name in LANES else [ALONE[name]]
 
 
@@ -48,7 +48,7 @@ def _tool(name: str, *commands: str, **more: Any) -> Part:
 
 def _pytest(name: str, options: str, *places: str, marks: str = "", **more: Any) -> Part:
     selected = ("-m", marks) if marks else ()
-    # As a module, so that the plugin is found.
+    # Run pytest as a module, so that it finds the plugin.
     command = (f"{_BIN}python", "-m", "pytest", "-q", "-p", "tests.lanes.events", *shlex.split(options), *selected)
     return Part(name, ((*command, *places),), pytest=True, **more)
 
@@ -66,10 +66,10 @@ _SITE = _tool(
     made="build/site/index.html",
 )
 
-# Makes a user, and an environment for that user.
+# Creates a user, and an environment for that user.
 _AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root, needs.user_tools))
 
-# Of the tests that need root, make test runs the first kind, and make ci adds the second.
+# make test runs the first kind of the tests that need root; make ci adds the second.
 _SHORT, _REST = "short and not whole", "not short and not whole"
 
 _UNIT = ("tests/unit", "tests/corpus")
@@ -81,7 +81,7 @@ def _unit(name: str, marks: str = "", workers: int = _CORES + 2, **more: Any) ->
 
 
 def _kubernetes(name: str, programs: Sequence[str] = ()) -> Part:
-    """Builds these programs of Kubernetes, or all, if they are not in the cache."""
+    """Builds these Kubernetes programs (by default all), unless they are in the cache."""
     command = ("nice", f"{_BIN}python", "-m", "tests.cluster.binaries", *programs)
     return Part(name, (command,), needs=(needs.root, needs.namespaces, needs.control_plane))
 
@@ -105,7 +105,7 @@ def _cluster(name: str, marks: str, workers: int, after: Part = _KUBERNETES) -> 
 
 def _package(name: str, marks: str, workers: int) -> Part:
     files = sorted((ROOT / "tests/package").glob("test_*.py"), key=lambda path: (path.name[5] not in "lrs", path.name))
-    # Only the tests of a release need the tools that make one.
+    # Only the release tests need the tools that make a release.
     tools: tuple[str, ...] = () if marks == _SHORT else (".venv-packaging/ready",)
     return _pytest(
         name,
@@ -118,7 +118,7 @@ def _package(name: str, marks: str, workers: int) -> Part:
 
 
 def _machine(name: str, marks: str) -> Part:
-    # One story: its steps build on each other.
+    # The tests are steps that depend on each other.
     return _pytest(
         name,
         "",
@@ -144,7 +144,7 @@ LANES = {
     "rest": [
         _KUBERNETES,
         _machine("machine-rest", "not whole"),
-        # make check runs all others. Of hypothesis' examples it tries a fifth.
+        # make check runs all other tests. Of hypothesis' examples, it tries a fifth.
         _unit("unit-rest", "slow or hypothesis"),
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),
@@ -166,6 +166,6 @@ LANES = {
         _WORKFLOWS,
     ],
 }
-"""The longest parts come first, so that none begins late and ends last."""
+"""The longest parts come first, so that they do not end long after all others."""
 
 ALONE = {part.name: part for parts in (LANES["check"], LANES["whole"]) for part in parts}

@@ -13,11 +13,11 @@ from tests.lanes.parts import Part
 
 _AT_ONCE = (os.cpu_count() or 1) + 1
 _SILENCE = 10.0
-"""Seconds after which a line is due, unless the output is a terminal."""
+"""Seconds without output after which a line is printed, unless the output is a terminal."""
 
 
 class Lane:
-    """One run."""
+    """One run of a lane."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.begun = time.monotonic()
@@ -43,7 +43,7 @@ class Lane:
         return list(self._outcomes.values())
 
     def _leave_out(self) -> None:
-        """Names the parts that this machine can't run."""
+        """Reports the parts that this machine can't run."""
         parts: dict[str, list[str]] = {}
         for part in list(self._waiting):
             needs = (*(need() for need in part.needs), *map(target, part.prepare))
@@ -67,7 +67,7 @@ class Lane:
 
     def _look(self) -> None:
         for job in list(self._jobs):
-            # The status comes first: then the events include all that the part has written before its end.
+            # Get the status first: then the events include all that the part wrote before its end.
             status = job.poll()
             for name, text in job.events():
                 self.say(f"FAILED {name}\n{text}")
@@ -104,7 +104,7 @@ class Lane:
 
 
 def counts(outcome: Outcome) -> str:
-    """Returns such as "12 passed, 1 failed, 2 skipped"; for a tool "passed" or "failed"."""
+    """Returns text such as "12 passed, 1 failed, 2 skipped"; for a tool "passed" or "failed"."""
     if outcome.left_out:
         return "left out"
     if not outcome.part.pytest:

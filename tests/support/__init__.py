@@ -1,1 +1,1 @@
-"""What the tests share: machines, Nodes, worlds and the pages of the documentation."""
+"""Shared parts of the tests: machines, Nodes, models of their surroundings, and the documentation's pages."""

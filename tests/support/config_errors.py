@@ -1,10 +1,10 @@
-"""The table of configuration errors: TOML that people write, and the exact lines that report what is wrong with it.
+"""The table of configuration errors: TOML that people write, and the exact error lines that capacityd reports for it.
 
-tests/unit/config/errors/*.txt hold the cases, with an empty line between: TOML, then "> LINE: ERROR" for each error. In
-most files the TOML is the content of a resource, so that its header is line 1; files.txt and syntax.txt hold whole
-files, and those of syntax.txt are not TOML: <parser> is the parser's message, which differs between versions. After an
-error that ends with … comes a list that grows, or a remedy that another case has word by word. "> incomplete": nothing
-may be removed from the Node.
+tests/unit/config/errors/*.txt contain the cases, separated by empty lines: TOML, then "> LINE: ERROR" for each error.
+In most files the TOML is the content of a resource, so the resource's header is line 1. files.txt and syntax.txt
+contain whole files; those in syntax.txt are not TOML. <parser> is the parser's message, which differs between versions.
+An error that ends with … is cut before a list that grows, or before a remedy that another case shows in full.
+"> incomplete": capacityd may remove nothing from the Node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WHOLE_FILES = ("files", "syntax")
 
 @dataclass(frozen=True)
 class Case:
-    """A file with errors."""
+    """A configuration with errors."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The whole table."""
+    """All cases of the table."""
     return [
         _case(f"{file.stem}-{number}", case, file.stem not in WHOLE_FILES)
         for file in sorted(FOLDER.glob("*.txt"))
@@ -56,7 +56,7 @@ def _case(name: str, written: str, in_resource: bool) -> Case:
 
 
 def parser_error(text: str) -> str:
-    """What a text that is not TOML is reported as, without the hint; "" if it is TOML."""
+    """The error for a text that is not TOML, without the hint; "" if the text is TOML."""
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:

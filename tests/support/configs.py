@@ -11,7 +11,7 @@ HEADER = f'[resources."{NAME}"]'
 
 
 def loaded(text: str | bytes) -> Loaded:
-    """What a file of this content is. Its path is that of the problems, and the only one of the files."""
+    """The result of loading a file with this content. Its path appears in the problems, and is the only loaded file."""
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
         file.flush()

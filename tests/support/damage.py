@@ -21,7 +21,7 @@ def damaged(document: Any) -> st.SearchStrategy[Any]:
 
 
 def replaced(document: Any, path: JsonPath, value: object) -> Any:
-    """A copy of the document with this value at the path."""
+    """A copy of the document with the value at the path replaced."""
     copied = copy.deepcopy(document)
     parent = copied
     for key in path[:-1]:
@@ -31,7 +31,7 @@ def replaced(document: Any, path: JsonPath, value: object) -> Any:
 
 
 def _paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
-    """The path of each value below this one."""
+    """The paths of all values below this value."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield (*path, key)

@@ -1,4 +1,4 @@
-"""Admission of writes to a Node's status: it denies as real webhooks and policies do, or alters what is written."""
+"""Admission of writes to a Node's status, like that of webhooks and policies: it denies or alters writes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Denies:
     """A webhook allows quantities up to this, and the removal of the key. None: it denies any change."""
 
     def applies(self, before: str | None, after: str | None) -> bool:
-        """Whether a write that changes the key like this is denied. None: the key is absent."""
+        """Whether it denies a write that changes the key from before to after. None: the key is absent."""
         return before != after and (self.most is None or (after is not None and int(after) > self.most))
 
     def reason(self) -> str:
-        """What the condition has to say about it."""
+        """The reason that the condition must quote."""
         return {"opaque": "", "storage": _TOO_LARGE}.get(self.kind, "not on my Nodes")
 
     def error(self) -> HttpError:
@@ -71,7 +71,7 @@ def capacity_of(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
-    """As a mutating webhook does: for each write, whoever's it is."""
+    """Alters the Node like a mutating webhook, which runs for the writes of every client."""
     if alters.key == "annotation":
         annotations = after["metadata"].setdefault("annotations", {})
         annotations.pop(ANNOTATION, None)

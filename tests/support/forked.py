@@ -1,4 +1,4 @@
-"""Runs part of a test in a process of its own: it may kill all its children there, and change what it sees as /sys."""
+"""Runs part of a test in its own process, which may kill all its children and mount another /sys for itself."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import capacityd
 
 Result = TypeVar("Result")
 
-_ENDED = 20.0  # seconds within which what has been killed must have ended
+_ENDED = 20.0  # seconds within which a killed process must have ended
 
 
 def forked(function: Callable[[], Result]) -> Result:
-    """What the function returns in a forked child; an exception in it fails the test with its traceback."""
+    """The function's result in a forked child. If the child raises an exception, the test fails with its traceback."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -46,12 +46,12 @@ def forked(function: Callable[[], Result]) -> Result:
 
 
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-mn", "--propagation", "private"]
-"""Begins a command line: with mounts and a network of its own, as root of them."""
+"""The start of a command line that runs as root in new mount and network namespaces."""
 
 
 @cache
 def can_be_alone() -> bool:
-    """Whether this machine lets us have namespaces of our own."""
+    """Whether this machine lets this user create namespaces."""
     try:
         return subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
@@ -59,7 +59,7 @@ def can_be_alone() -> bool:
 
 
 def run_alone(mounting: str, program: str, *arguments: str) -> str:
-    """What a Python program prints after the shell commands have prepared its namespaces."""
+    """The output of a Python program that runs in new namespaces, after these shell commands have set up its mounts."""
     script = f'set -e; {mounting}; exec "$PYTHON" -c "$PROGRAM" "$@"'
     agent = os.path.dirname(os.path.dirname(capacityd.__file__ or ""))
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -68,7 +68,7 @@ def run_alone(mounting: str, program: str, *arguments: str) -> str:
         "PYTHON": sys.executable,
         "PROGRAM": program,
         "PYTHONPATH": f"{agent}:{here}",
-        "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",  # else libudev wants a real sysfs and finds nothing
+        "SYSTEMD_DEVICE_VERIFY_SYSFS": "0",  # otherwise libudev requires a real sysfs and finds nothing
     }
     command = [*ALONE, "sh", "-c", script, "sh", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -77,12 +77,12 @@ def run_alone(mounting: str, program: str, *arguments: str) -> str:
 
 
 def open_files() -> set[str]:
-    """What this process has open, as far as it can leak."""
+    """The open file descriptors of this process, each with the file that it refers to."""
     return {f"{fd}: {os.readlink(f'/proc/self/fd/{fd}')}" for fd in os.listdir("/proc/self/fd") if _is_open(fd)}
 
 
 def has_children() -> bool:
-    """Whether this process has children, running or not yet reaped."""
+    """Whether this process has children, including children that ended but were not yet reaped."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -91,9 +91,9 @@ def has_children() -> bool:
 
 
 def still_alive(marker: str) -> list[str]:
-    """The command lines that hold this text of processes that don't end, though they have been killed or are to be.
+    """The command lines that contain the marker and belong to processes that do not end in time.
 
-    What is killed is there for a moment more. This process and its parent don't count.
+    A killed process can remain for a moment. This process and its parent are left out.
     """
     deadline = time.monotonic() + _ENDED
     while (pids := _alive(marker)) and time.monotonic() < deadline:
@@ -110,5 +110,5 @@ def _is_open(fd: str) -> bool:
     try:
         os.fstat(int(fd))
     except OSError:
-        return False  # the listing's own
+        return False  # the descriptor with which listdir() reads the folder
     return True

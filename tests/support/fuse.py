@@ -1,7 +1,7 @@
-"""File systems of FUSE that nobody serves: whoever asks one for a file waits in the kernel, and no signal ends that.
+"""FUSE file systems without a server: whoever opens a file there waits in the kernel, and no signal ends the wait.
 
-python fuse.py FILE ERRNO: mounts one over a file that answers with this error, until it is killed.
-tests/cluster/file_faults.py runs it on a service's machine.
+python fuse.py FILE ERRNO mounts one over a file and answers every request with this error, until it is killed.
+tests/cluster/file_faults.py runs this command on a service's machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DETACH = 2
 
 @contextmanager
 def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
-    """A mount in the mount namespace that we are in; yields what a server reads questions from.
+    """Mounts a FUSE file system in this mount namespace. Yields the descriptor from which a server reads requests.
 
     kind: the file type of the mount point; a directory by default.
     """
@@ -29,7 +29,7 @@ def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
     if libc.mount(b"x", os.fsencode(point), b"fuse", 0, options.encode()):
         raise OSError(ctypes.get_errno(), "mount")
     try:
-        # The kernel's first question must be answered: until then, SIGKILL ends whoever asks for a file.
+        # Answer the kernel's first request: before that, SIGKILL still ends a process that waits for a file.
         question = os.read(fd, 1 << 16)
         (unique,) = struct.unpack_from("Q", question, 8)
         answer = struct.pack("IIIIHHIIHHI28x", 7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0, 0)
@@ -37,11 +37,11 @@ def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
         yield fd
     finally:
         libc.umount2(os.fsencode(point), _DETACH)
-        os.close(fd)  # ends all questions
+        os.close(fd)  # ends all requests
 
 
 def answer_with_error(point: str, code: int) -> None:
-    """Mounts one over a file, and answers each question with this error."""
+    """Mounts a FUSE file system over a file, and answers every request with this error."""
     with mounted(point, 0o100000) as fd:
         print("mounted", flush=True)
         while True:

@@ -1,4 +1,4 @@
-"""Histories of a machine and its Node, and what must hold after each step: on a model and on a real API server."""
+"""Histories of a machine and its Node, and the checks after each step: for the model and for a real API server."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     AnyMachine = Machine | RealMachine
 
 PAUSE = 70.0
-"""Seconds between two passes: the rate limit of one write a minute does not hold anything back."""
+"""Seconds between two passes: longer than the rate limit of one write a minute, so that no write is held back."""
 LONGEST_BACKOFF = 3700.0
 
 
 class History:
-    """A machine, and what has happened to it."""
+    """A machine, and what has happened to it so far."""
 
     def __init__(self, machine: AnyMachine, log: Callable[[str], object]) -> None:
         self.log = log
@@ -36,18 +36,18 @@ class History:
         self.kills: list[str] = []
         """The points at which passes were killed."""
         self.passes = 0
-        self._only_denials = True  # nothing else has happened
-        self._only_lost_annotations = True  # nothing else, beside values that others have written at the same time
-        self._kept: bytes | None = None  # the content that a damaged record had
+        self._only_denials = True  # every step so far only changed the hardware or the denials
+        self._only_lost_annotations = True  # each step at most lost the annotation and let others set values
+        self._kept: bytes | None = None  # the machine record before it was damaged
         self._record_lost = False
         self._annotation_lost = False
-        self._reasons: dict[str, set[str]] = {}  # capacity key -> why it was denied, at earlier attempts
-        self._denied: set[tuple[str, int | None]] = set()  # what was denied at earlier attempts: key, quantity
-        self._forged: set[str] = set()  # what another writer has put into the annotation
-        self._by_others: dict[str, str | None] = {}  # capacity key -> what another writer made of it
+        self._reasons: dict[str, set[str]] = {}  # capacity key -> reasons for the denials of earlier attempts
+        self._denied: set[tuple[str, int | None]] = set()  # denied at earlier attempts: key, quantity
+        self._forged: set[str] = set()  # keys that another writer has put into the annotation
+        self._by_others: dict[str, str | None] = {}  # capacity key -> the value that another writer has set
 
     def take(self, step: Step) -> None:
-        """The step, its pass, and the pass after it. Checks what must hold by then."""
+        """Carries out the step, its pass and at least one more. Then checks all that must hold."""
         machine, server = self.machine, self.server
         self._only_denials &= replace(step, hardware=None, denies=None, reason="") == Step(reason="")
         self._only_lost_annotations &= _only_loses_annotation(step)
@@ -55,7 +55,7 @@ class History:
         if step.hardware is not None:
             machine.readings = readings(**step.hardware)
         if step.reason == "config" and step.kill_at is None:
-            self._reasons.clear()  # each denied change is tried again
+            self._reasons.clear()  # this pass retries all denied changes
             self._denied.clear()
         else:
             for denies in server.denies:
@@ -76,7 +76,7 @@ class History:
         server.between.clear()
         server.lose = 0
         for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
-            self._make_pass("resync")  # a server error is a rejection after a minute
+            self._make_pass("resync")  # after a minute, a server error counts as a rejection
         self.check_truth()
         if self._only_denials:
             self.check_isolation()
@@ -85,7 +85,7 @@ class History:
         self._denied |= {(name, self._desired(name)) for name in OURS if self._denies(name)}
 
     def end(self) -> None:
-        """All causes are gone: denials, faults, and what others have written."""
+        """Ends all causes: denials, faults, and other writers' values. Then checks that the Node is right."""
         machine, server = self.machine, self.server
         server.denies = server.alters = ()
         self._change_record("restored")
@@ -94,7 +94,7 @@ class History:
         for name, value in self._by_others.items():
             if server.capacity.get(name) == value:
                 server.write(name, None)
-        for name in OURS:  # what is not known as ours any more, and is to change, is left, and reported
+        for name in OURS:  # capacityd leaves and reports a key that it no longer knows as its own and would change
             reading = machine.readings.get(name)
             desired = reading.value if isinstance(reading, Quantity) else None
             doubtful = name not in annotated or annotated[name] != desired or name in self._forged
@@ -108,13 +108,13 @@ class History:
         assert condition.get("status") == "True" or (not condition and not machine.readings), condition
 
     def check_truth(self) -> None:
-        """The condition is not True while something is wrong, unless nobody lets it be written."""
+        """The condition is not True while something is wrong, unless a webhook alters the condition."""
         server = self.server
         assert (server.capacity["cpu"], server.capacity[THEIRS]) == ("8", "8")
         if any(alters.key == "condition" for alters in server.alters):
             return
         condition = server.condition
-        # Without anything to publish, the annotation names nothing whatever becomes of it.
+        # If nothing is to be published, the annotation lists nothing, so altering it does no harm.
         annotation_altered = any(alters.key == "annotation" for alters in server.alters)
         unpublished = {n for n in OURS if not isinstance(self.machine.readings.get(n), Quantity)}
         left = unpublished & (self._by_others.keys() | self._forgotten())
@@ -123,24 +123,24 @@ class History:
             server.annotation,
             condition,
         )
-        altered = {alters.key for alters in server.alters}  # undone by a mutating webhook, a change is never denied
+        altered = {alters.key for alters in server.alters}  # no webhook denies a change that it undoes first
         for name in {denies.name for denies in server.denies} - altered:
             reasons = {d.reason() for d in server.denies if d.name == name} | self._reasons.get(name, set())
             denied = f"denied: {name}: " in condition.get("message", "")
             assert not denied or any(reason in condition["message"] for reason in reasons), condition
 
     def check_isolation(self) -> None:
-        """A denial keeps no other quantity from being published, and the condition reports it."""
+        """A denied key does not block the other quantities, and the condition reports the denial."""
         capacity, condition = self.server.capacity, self.server.condition
         for name in OURS:
             desired = self._desired(name)
             published = whole_quantity(capacity[name]) if name in capacity else None
-            if (name, desired) not in self._denied:  # what was denied before may still wait for its retry
+            if (name, desired) not in self._denied:  # a quantity that was denied before may still wait for its retry
                 assert published == desired or self._denies(name), (name, capacity, condition)
                 assert published == desired or condition["reason"] == "Denied", condition
 
     def check_not_given_up(self, name: str) -> None:
-        """A key of ours has the quantity that was read, whatever others have written while the annotation was lost."""
+        """The key has the quantity that was read, whatever other writers wrote while the annotation was lost."""
         desired, capacity = self._desired(name), self.server.capacity
         assert desired is None or capacity.get(name) == str(desired), (name, capacity, self.server.condition)
         assert desired is None or self._annotated().get(name) == desired, self.server.annotation
@@ -150,13 +150,13 @@ class History:
         return reading.value if isinstance(reading, Quantity) else None
 
     def _denies(self, name: str) -> bool:
-        """Whether the API server denies what the machine is to publish of this key."""
+        """Whether the API server denies the write that the machine needs for this key."""
         desired, stored = self._desired(name), self.server.capacity.get(name)
         after = None if desired is None else str(desired)
         return any(denies.name == name and denies.applies(stored, after) for denies in self.server.denies)
 
     def _forgotten(self) -> set[str]:
-        """The keys that nothing names after the record and the annotation were lost: nobody knows whose they are."""
+        """The keys whose owner nobody knows any more, because the machine record and the annotation were both lost."""
         if not (self._record_lost and self._annotation_lost):
             return set()
         return {name for name in OURS if name not in self._annotated() and not self._recorded(name)}
@@ -235,13 +235,13 @@ class History:
 
 
 def _only_loses_annotation(step: Step) -> bool:
-    """Whether others at most write values in a step, and make the annotation unreadable if they do."""
+    """Whether the step's other writers at most set values and, if they change the annotation, leave it unreadable."""
     lost = step.annotates in ("", "garbage") or not (step.writes or step.annotates)
     return lost and replace(step, hardware=None, writes={}, annotates=None, between=False) == Step()
 
 
 def take_all(history: History, steps: Sequence[Step]) -> None:
-    """Takes the steps, and ends the history. Raises AssertionError where something does not hold."""
+    """Takes the steps, and ends the history. Raises AssertionError if a check fails."""
     for step in steps:
         history.log(repr(step))
         history.take(step)
@@ -249,9 +249,9 @@ def take_all(history: History, steps: Sequence[Step]) -> None:
 
 
 def is_right(machine: AnyMachine, others: Collection[str] = (), annotation_altered: bool = False) -> bool:
-    """Whether the Node has what the machine has, and the annotation lists it. others: keys of other writers.
+    """Whether the Node's capacity and the annotation match the machine's readings. others: keys of other writers.
 
-    annotation_altered: another writer keeps the annotation as it is, which is harmless if nothing is published.
+    annotation_altered: a webhook keeps altering the annotation, which is harmless if nothing is published.
     """
     published = {n: r.value for n, r in machine.readings.items() if isinstance(r, Quantity)}
     try:

@@ -1,4 +1,4 @@
-"""Whether commands in namespaces of their own wake an event source of the kernel."""
+"""Checks which commands, run in their own namespaces, wake an event source of the kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(json.dumps(received))
 
 
 def check_events(source: str, setup: str, steps: Mapping[str, bool]) -> None:
-    """Fails unless those commands that are marked, and no others, start a pass."""
+    """Fails unless exactly the commands that are marked True start a pass."""
     document: list[Any] = json.loads(run_alone(setup, PROGRAM, source, *_marked(steps)))
     assert dict(zip(steps, document, strict=True)) == {step: ["hardware"] * wakes for step, wakes in steps.items()}
 

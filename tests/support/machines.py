@@ -1,7 +1,7 @@
-"""Machines that never were: builders of recordings (capacityd.host.recording.replay), with a /sys as the kernel's.
+"""Made-up machines: builders of recordings (capacityd.host.recording.replay) with a /sys that looks like the kernel's.
 
-Each builder returns a recording; merge() makes one machine of several; write_tree() writes one as real files and links,
-to be bound over /sys. What they leave out of the kernel's layout, no detector reads.
+Each builder returns a recording; merge() combines several into one machine; write_tree() writes one as real files and
+links, to be bound over /sys. The builders leave out those parts of the kernel's layout that no detector reads.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 from capacityd.host.recording.replay import RecordedHost
 from tests.support.trees import Recording, Tree, errors, files, merge, write_tree
 
-__all__ = ["Recording", "errors", "files", "merge", "write_tree"]  # for the users of these machines
+__all__ = ["Recording", "errors", "files", "merge", "write_tree"]  # for the modules that use these machines
 
 
 def machine(*parts: Recording) -> RecordedHost:
-    """A machine with a /sys, on which nothing else is but what the parts have."""
+    """A machine with a /sys that contains only these parts."""
     return RecordedHost(merge(bare(), *parts))
 
 
 def bare() -> Recording:
-    """A machine that has a /sys, processors, memory, a root in it and no device that anybody counts."""
+    """A machine with a /sys, processors, memory and a root file system, but no device that a detector counts."""
     return merge(
         {"files": {"/sys/devices/system/cpu/online": "0-3\n", "/sys/bus/cpu/uevent": ""}},
         processors(),
@@ -33,18 +33,18 @@ def bare() -> Recording:
 def processors(
     cores: int | None = 2, threads: int | None = 4, sockets: int | None = 1, max_frequency: int | None = None
 ) -> Recording:
-    """The processors; None: the machine does not report it, as most virtual ones report no frequency (Hz)."""
+    """The processors. max_frequency: in Hz. None: not reported, such as the frequency on most virtual machines."""
     fields = {"cores": cores, "threads": threads, "sockets": sockets, "max_frequency": max_frequency}
     return {"processors": fields}
 
 
 def memory(size: int = 8_323_006_464, swap: int = 0) -> Recording:
-    """The memory that the kernel has of 8 GiB, and swap, in bytes."""
+    """The memory that the kernel reports on a machine with 8 GiB, and the swap, in bytes."""
     return {"memory": {"size": size, "swap": swap}}
 
 
 def usb_path(port: str) -> str:
-    """Where the device at this port is: 1-1.2 hangs below 1-1, and that below the root hub usb1."""
+    """The path of the device at this port: 1-1.2 is below 1-1, which is below the root hub usb1."""
     bus, _, ports = port.partition("-")
     path = f"/sys/devices/pci0000:00/0000:00:14.{int(bus) % 8}/usb{bus}"
     numbers = ports.split(".")
@@ -65,7 +65,7 @@ def usb_device(
     number: int = 2,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A USB device with its interfaces, each of a class and, if any, a driver."""
+    """A USB device with its interfaces. Each interface has a class and may have a driver."""
     path, bus = usb_path(port), int(port.partition("-")[0])
     tree = Tree()
     texts = {"idVendor": vendor, "idProduct": product, "serial": serial, "manufacturer": manufacturer, "product": model}
@@ -83,12 +83,12 @@ def usb_device(
 
 
 def usb_hub(port: str = "1-1", number: int = 2) -> Recording:
-    """A hub that other devices can hang below."""
+    """A hub that other devices can be connected to."""
     return usb_device(port, "05e3", "0610", None, None, "USB2.0 Hub", "090001", [("090000", "hub")], number)
 
 
 def usb_root(bus: int = 1) -> Recording:
-    """A controller's own root hub, which nobody plugged in."""
+    """The root hub of a controller, which is part of the machine."""
     tree, path = Tree(), usb_path(f"{bus}-1").rpartition("/")[0]
     tree.attributes(path, {"idVendor": "1d6b\n", "idProduct": "0002\n", **_class("bDevice", "090001")})
     tree.device(path, "usb", "usb", [f"MAJOR=189\nMINOR={(bus - 1) * 128}\nDEVTYPE=usb_device"])
@@ -98,7 +98,7 @@ def usb_root(bus: int = 1) -> Recording:
 
 
 def pci_path(address: str) -> str:
-    """Where the function at this address is."""
+    """The path of the function at this address."""
     return f"/sys/devices/pci{address[:7]}/{address}"
 
 
@@ -113,7 +113,7 @@ def pci_function(
     physfn: str | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A PCI function. vfs: how many virtual functions it can have and has. physfn: address of the one it is part of."""
+    """A PCI function. vfs: the maximum and current number of virtual functions. physfn: its physical function."""
     tree, path = Tree(), pci_path(address)
     ids = {"vendor": vendor, "device": device, "class": device_class}
     ids |= {"subsystem_vendor": subsystem[0], "subsystem_device": subsystem[1]}
@@ -143,10 +143,10 @@ def nic(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A network interface. hardware: path of the device it belongs to, None: software. speed, carrier: None is EINVAL.
+    """A network interface. hardware: its device's path; None: a software interface. speed, carrier: None means EINVAL.
 
-    lower: the interfaces below it. bond: mode and members. link_speeds: bit/s, link_kind: what "ip -details
-    link" shows; None: unknown.
+    lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s. link_kind: the kind that
+    "ip -details link" shows. None: unknown.
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
@@ -189,7 +189,7 @@ def pci_nic(
     physfn: str | None = None,
     **more: Any,
 ) -> Recording:
-    """A network card with its interface; more: as nic() takes it."""
+    """A network card with its interface. more: arguments of nic()."""
     return merge(
         pci_function(address, vendor, device, "020000", driver, physfn=physfn),
         nic(name, pci_path(address), link_speeds=link_speeds, **more),
@@ -197,13 +197,13 @@ def pci_nic(
 
 
 def usb_nic(name: str = "eth1", port: str = "1-2", **more: Any) -> Recording:
-    """A network adapter on USB."""
+    """A USB network adapter."""
     adapter = usb_device(port, "0bda", "8153", "001000001", "Realtek", "USB LAN", "000000", [("ffff00", "r8152")])
     return merge(adapter, nic(name, f"{usb_path(port)}/{port}:1.0", **more))
 
 
 def virtio_nic(name: str = "eth0", address: str = "0000:00:03.0", **more: Any) -> Recording:
-    """The network card of a virtual machine, which names no link modes and no speed."""
+    """The network card of a virtual machine, which reports neither link modes nor speed."""
     path, tree = f"{pci_path(address)}/virtio0", Tree()
     tree.attributes(path, {"vendor": "0x1af4\n", "device": "0x0001\n"})
     tree.device(path, "virtio", "virtio_net", [])
@@ -225,9 +225,9 @@ def disk(
     of_disk: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A disk. at: its parent device. partitions: names; they get the next minor numbers.
+    """A disk. at: its parent device. partitions: their names; they get the next minor numbers.
 
-    of_device, of_disk: more attributes of the device (model, vendor, wwid, serial) and of the disk (hidden, wwid).
+    of_device, of_disk: further attributes of the device (model, vendor, wwid, serial) and of the disk (hidden, wwid).
     """
     path = f"{at}/{name}" if bus == "nvme" else f"{at}/block/{name}"
     tree = Tree()
@@ -306,7 +306,7 @@ def mounts(*mounted: tuple[str, str, str, str], swaps: Iterable[tuple[str, str]]
 
 
 def routes(*defaults: str) -> Recording:
-    """The interfaces that default routes leave by."""
+    """The interfaces of the default routes."""
     return {"default_interfaces": list(defaults)}
 
 

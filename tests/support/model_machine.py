@@ -1,6 +1,6 @@
-"""A model of a machine: its clocks, what it has, its files, and the real worker that makes the passes.
+"""A model of a machine: its clocks, readings and files, and the real worker that makes its passes.
 
-The files are real files, except that the state of the last pass may be kept as a value: to write and read it takes
+The files are real. Only the state of the last pass may be kept in memory, because writing and reading that file takes
 most of the time of a pass.
 """
 
@@ -36,7 +36,7 @@ EPOCH = 1_700_000_000.5
 
 
 class Killed(BaseException):
-    """SIGKILL: nothing that handles exceptions may notice it."""
+    """Stands for SIGKILL. It is no Exception, so that no handler of the worker catches it."""
 
 
 @dataclass
@@ -46,16 +46,16 @@ class Machine:
     folder: Path
     server: ModelServer = field(default_factory=lambda: ModelServer({THEIRS: "8"}))
     state_file: bool = True
-    """Whether the state of the last pass is a file."""
+    """Whether the state of the last pass is a real file."""
     readings: dict[str, Reading] = field(default_factory=dict)
-    """What can be read of it. What is missing here is absent."""
+    """The readings by resource. A configured resource without a reading is absent."""
     config: Config | None = None
-    """None: what it has readings of is configured."""
+    """None: the resources that have readings are configured."""
     uptime: float = 10_000.0
     booted: float = EPOCH
-    """Seconds since the epoch when it was started, by its own clock."""
+    """The time of the boot in seconds since the epoch, by the machine's clock."""
     kubelet_started_at: float | None = None
-    """In seconds since the epoch; None: it has not."""
+    """In seconds since the epoch; None: the kubelet has not started."""
     device_plugins: set[str] = field(default_factory=set)
     checkpoint_readable: bool = True
     kill_at: int | None = None
@@ -63,15 +63,15 @@ class Machine:
     killed: str = ""
     """The point at which the last pass was killed."""
     record_errno: int = 0
-    """The error with which the machine's record can't be read; 0: it can. A double of a failing disk."""
+    """The errno with which reading the machine record fails; 0: none. It simulates a failing disk."""
     messages: list[Message] = field(default_factory=list)
-    """Of the last pass."""
+    """The messages of the last pass."""
 
     def __post_init__(self) -> None:
         self.checks = WriteChecks(self, self.server)
         self.server.point, self.server.check = self._point, self.checks.check_write
         self.known_plugins: frozenset[str] | None = None
-        """The checkpoint as it was when it was last read."""
+        """The checkpoint as the worker last read it."""
         self._points = 0
         self._state = PassState()
         self.state_folder.mkdir()
@@ -87,14 +87,14 @@ class Machine:
 
     @property
     def own_record(self) -> MachineRecord | None:
-        """What its file says; None if it is missing or damaged, or can't be read."""
+        """The content of the machine record; None if the file is missing, damaged or unreadable."""
         with suppress(StateError):
             return None if self.record_errno else machine_record.read(str(self.state_folder))
         return None
 
     @property
     def record_unreadable(self) -> bool:
-        """Whether there is a record that can't be read."""
+        """Whether there is a machine record that can't be read."""
         with suppress(StateError):
             machine_record.read(str(self.state_folder))
             return bool(self.record_errno)
@@ -102,12 +102,12 @@ class Machine:
 
     @property
     def now(self) -> float:
-        """Seconds since the epoch, by its clock."""
+        """Seconds since the epoch, by the machine's clock."""
         return self.booted + self.uptime
 
     @property
     def configured(self) -> Config:
-        """What is in effect."""
+        """The configuration in effect."""
         names = sorted(self.readings)
         return self.config or Config(
             tuple(Resource(name, "static", ()) for name in names), Settings(lower_after=0.0), digest=",".join(names)
@@ -115,28 +115,28 @@ class Machine:
 
     @property
     def checkpoint(self) -> frozenset[str] | None:
-        """The names of device plugins in the kubelet's checkpoint; None if that can't be read."""
+        """The names of device plugins in the kubelet's checkpoint; None if the checkpoint can't be read."""
         return frozenset(self.device_plugins) if self.checkpoint_readable else None
 
     def probe(self) -> dict[str, Reading]:
-        """The readings of what is configured."""
+        """The readings of all configured resources."""
         config = self.configured
         readings: dict[str, Reading] = {name: Unknown("broken") for name in config.broken}
         return readings | {r.name: self.readings.get(r.name, Absent("none")) for r in config.resources}
 
     def lose_state(self) -> None:
-        """What is in /run is gone."""
+        """Deletes the state in /run."""
         self._state = PassState()
         (self.folder / "run" / "state.json").unlink(missing_ok=True)
         self.checks.forget()
 
     def make_pass(self, *reasons: str) -> bool:
-        """Whether it came to its end. A killed one does not. Before it, the kubelet has copied capacity."""
+        """Lets the kubelet copy capacity to allocatable, then makes a pass. Returns False if the pass was killed."""
         self.server.make_allocatable()
         return self.run_pass(frozenset(map(PassReason, reasons)))
 
     def run_pass(self, reasons: frozenset[PassReason]) -> bool:
-        """The same without a kubelet."""
+        """Makes a pass without a kubelet. Returns False if the pass was killed."""
         self._points, self.killed, self.messages = 0, "", []
         self.checks.begin_pass()
         try:
@@ -151,12 +151,12 @@ class Machine:
 
     @property
     def result(self) -> PassResult | None:
-        """That of the last pass; None: it has none."""
+        """The result of the last pass; None if the pass sent none."""
         return next((m for m in self.messages if isinstance(m, PassResult)), None)
 
     @property
     def error(self) -> str:
-        """The error that the last pass has told the service."""
+        """The error that the last pass reported to the service."""
         return self.result.failure.message if self.result and self.result.failure else ""
 
     def _point(self, point: str) -> None:
@@ -167,7 +167,7 @@ class Machine:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Time, files and programs are those of this machine while the worker runs."""
+        """Meanwhile the worker uses this machine's time, files and programs."""
         clock = SimpleNamespace(
             time=lambda: self.now,
             monotonic=lambda: self.uptime,
@@ -227,7 +227,7 @@ class Machine:
 
 @contextmanager
 def replaced_by(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
-    """Meanwhile, the attributes of modules are these. (MonkeyPatch does the same in ten times the time.)"""
+    """Replaces these attributes of modules meanwhile. (MonkeyPatch takes ten times as long for the same.)"""
     originals = [(module, name, getattr(module, name)) for module, name, _ in doubles]
     try:
         for module, name, double in doubles:
@@ -252,7 +252,7 @@ def _options(folder: str) -> argparse.Namespace:
 
 
 def damage(record: Path, fault: str) -> None:
-    """A fault of the machine's record. Its content is lost."""
+    """Replaces the machine record by this fault. The record's content is lost."""
     remove(record)
     if fault == "directory":
         record.mkdir()
@@ -263,7 +263,7 @@ def damage(record: Path, fault: str) -> None:
 
 
 def remove(record: Path) -> None:
-    """The record, or what is in its place."""
+    """Removes the machine record, or the obstacle in its place."""
     if record.is_dir() and not record.is_symlink():
         shutil.rmtree(record)
     else:
@@ -271,11 +271,11 @@ def remove(record: Path) -> None:
 
 
 def remove_obstacle(record: Path) -> None:
-    """What is in the way of writing the record."""
+    """Removes the obstacle that keeps the machine record from being written."""
     with suppress(FileNotFoundError, NotADirectoryError):
         record.with_name("published.json.new").rmdir()
 
 
 def readings(**numbers: int | None) -> dict[str, Reading]:
-    """a=4: the quantity; a=None: absent. What is not named is not configured."""
+    """Readings by letter: a=4 is a quantity, a=None is absent. Resources that are not named are not configured."""
     return {f"example.com/{n}": Absent("none") if q is None else Quantity(q) for n, q in numbers.items()}

@@ -1,6 +1,6 @@
 """A model of an API server: a Node, admission of writes to its status, faults on cue, and the Node's other writers.
 
-It is a double of the HTTP client. It answers with the status and the text of a real API server, which the real code
+It replaces the HTTP client. It answers with the status and the text of a real API server, which the real code
 interprets.
 """
 
@@ -23,7 +23,7 @@ from tests.support.nodes import node
 A, B, C = OURS = ("example.com/a", "example.com/b", "example.com/c")
 THEIRS = "vendor.example/gpu"
 NAMES = (*OURS, THEIRS)
-"""Names that a configuration may have. The last one is another writer's at first."""
+"""Names that a configuration may contain. At first, the last name belongs to another writer."""
 
 ACCESS = ClusterAccess("kubeconfig", "https://server")
 
@@ -33,9 +33,9 @@ RETRY_AFTER = 20.0  # seconds, if it is busy
 
 
 class ModelServer:
-    """The Node. Before and after each request it calls point().
+    """The API server and its Node. It calls point() before and after each request.
 
-    capacity: that of the Node whenever it is registered, beside cpu. None: no Node is registered yet.
+    capacity: the Node's capacity beside cpu whenever the Node is registered. None: no Node is registered yet.
     """
 
     def __init__(self, capacity: Mapping[str, str] | None = None) -> None:
@@ -44,15 +44,15 @@ class ModelServer:
         self.denies: tuple[Denies, ...] = ()
         self.alters: tuple[Alters, ...] = ()
         self.fault = ""
-        """A key of FAULTS, or "unreachable". Empty: every request gets its response."""
+        """A key of FAULTS, or "unreachable". Empty: the server answers every request."""
         self.lose = 0
-        """So many responses to writes get lost."""
+        """The number of responses to writes that get lost."""
         self.drop = 0
-        """So many writes never arrive."""
+        """The number of writes that never arrive."""
         self.between: list[Callable[[], None]] = []
-        """What other writers do between a GET and a PATCH, at one PATCH each."""
+        """Actions of other writers between a GET and a PATCH. Each PATCH takes one."""
         self.loses_events = False
-        """Whether some Events can't be created."""
+        """Whether creating some Events fails."""
         self.written_by_others: set[str] = set()
         """The keys of capacity whose value is another writer's."""
         self.annotated_by_others = False
@@ -60,12 +60,12 @@ class ModelServer:
         self.gets = self.patches = 0
         self.point: Callable[[str], None] = lambda _: None
         self.check: Callable[[dict[str, Any], dict[str, Any], Sequence[Mapping[str, object]]], None] = lambda *_: None
-        """Gets the Node before and after a write of ours, and its patch, before admission."""
+        """Called before admission with the Node before and after the worker's write, and with the patch."""
         self._versions = self._uids = 0
         if capacity is not None:
             self.register()
 
-    # As others see it
+    # The Node as others see it
 
     @property
     def capacity(self) -> dict[str, str]:
@@ -90,10 +90,10 @@ class ModelServer:
         return our_conditions(self.document) if self.document else []
 
     def record(self) -> dict[str, int]:
-        """What our annotation has of names that may be extended resources."""
+        """The part of capacityd's annotation whose names may be extended resources."""
         return record_of(self.annotation)
 
-    # What others do
+    # The writes of others
 
     def write(self, name: str, value: str | None) -> None:
         """Another writer sets or removes a key of capacity."""
@@ -115,7 +115,7 @@ class ModelServer:
         self._changed()
 
     def annotate(self, text: str | None) -> None:
-        """Another writer sets or removes our annotation."""
+        """Another writer sets or removes capacityd's annotation."""
         if self.document is None:
             return
         self.annotated_by_others = True
@@ -126,7 +126,7 @@ class ModelServer:
         self._changed()
 
     def disturb_conditions(self, how: str) -> None:
-        """Another writer adds a condition in front, or changes or removes ours."""
+        """Another writer adds a condition in front, or changes or removes capacityd's condition."""
         if self.document is None:
             return
         conditions = self.document["status"]["conditions"]
@@ -154,7 +154,7 @@ class ModelServer:
         self.register()
 
     def make_allocatable(self, unhealthy: frozenset[str] = frozenset()) -> None:
-        """A kubelet copies capacity to allocatable, except that it allows 0 of what is unhealthy."""
+        """A kubelet copies capacity to allocatable, but sets unhealthy resources to 0."""
         if self.document is not None:
             allocatable = self.capacity | dict.fromkeys(unhealthy & self.capacity.keys(), "0")
             if allocatable != self.allocatable:
@@ -162,12 +162,12 @@ class ModelServer:
                 self._changed()
 
     def store(self, document: dict[str, Any]) -> None:
-        """The Node becomes this, if that differs."""
+        """Stores this Node if it differs from the present one."""
         if document != self.document:
             self.document = document
             self._changed()
 
-    # As the client sees it
+    # The requests of the client
 
     def get(self) -> Any:
         self.gets += 1
@@ -219,7 +219,7 @@ class ModelServer:
 
 
 class ModelClient:
-    """In place of node.client.Client."""
+    """Replaces node.client.Client."""
 
     def __init__(self, server: ModelServer) -> None:
         self.access = ACCESS
@@ -254,11 +254,11 @@ assert all(hasattr(Client, name) for name in ("review_self", "read_node", "patch
 
 
 def our_conditions(document: Mapping[str, Any]) -> list[dict[str, str]]:
-    """All conditions of our type."""
+    """All conditions of capacityd's type."""
     return [condition for condition in document["status"]["conditions"] if condition["type"] == CONDITION]
 
 
 def record_of(annotation: str | None) -> dict[str, int]:
-    """The part of an annotation that is about the names of this model; anything else in it is ignored."""
+    """The part of an annotation that concerns this model's names; other content is ignored."""
     content = annotation_content(annotation)
     return {n: q for n, q in content.items() if n in NAMES and type(q) is int and 0 <= q < 2**63}

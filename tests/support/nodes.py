@@ -1,4 +1,4 @@
-"""Nodes to try things on, and what the API server does with a patch. The cluster tests have the real one."""
+"""Made-up Nodes, and how the API server applies a patch. The cluster tests use the real API server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def node(
     annotated: object = None,
     condition: str | None = None,
 ) -> dict[str, Any]:
-    """A Node as the API server gives it, all of whose capacity is allocatable.
+    """A Node as the API server returns it. All of its capacity is allocatable.
 
-    annotated: the content of our annotation, as JSON unless it is text.
+    annotated: the content of capacityd's annotation: text as it is, anything else as JSON.
     """
     document: dict[str, Any] = {
         "apiVersion": "v1",
@@ -40,4 +40,4 @@ def node(
 
 
 apply_patch = patched
-"""The Node after the patch; raises NodeConflict where a guard does not hold."""
+"""Returns the Node after the patch. Raises NodeConflict if a guard fails."""

@@ -70,7 +70,7 @@ def pages() -> list[Path]:
 
 
 def place(text: str) -> str:
-    """What the page's commands need: "cluster" (a control plane), "karpenter" (and Karpenter), or ""."""
+    """What the page's commands need: "cluster" (a control plane), "karpenter" (that with Karpenter), or ""."""
     return next((name for name in _PLACES if f"<!-- docs: {name} -->" in text), "")
 
 
@@ -82,7 +82,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def play(text: str, world: World) -> str:
-    """Returns the page with the output of its commands in this world. If only times differ, the page's output stays."""
+    """Returns the page with its commands' output in this world. If only times differ, the page keeps its own output."""
 
     def played(match: re.Match[str]) -> str:
         if match["directive"] is not None:
@@ -104,7 +104,7 @@ def play(text: str, world: World) -> str:
 
 
 def same(text: str) -> str:
-    """Returns the text with times, process ids and the like replaced, which differ from run to run."""
+    """Returns the text with values that differ from run to run replaced, such as times and process ids."""
     return "".join(map(_same, _COMMAND.split(text)))
 
 

@@ -1,4 +1,4 @@
-"""Readings of machines that tests make up: shorthand for what a configuration does."""
+"""Readings of made-up machines: shorthand for what the agent reads with a given configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def device_detector(name: str) -> DeviceDetector:
 
 
 def device_detectors() -> list[DeviceDetector]:
-    """All that enumerate devices."""
+    """All detectors that enumerate devices."""
     return [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
 
 
@@ -37,14 +37,14 @@ def value_detector(name: str) -> ValueDetector:
 
 
 def table(detector: str, written: TomlTable, defaults: bool = True) -> Table:
-    """A table as the detector makes it; attributes and properties are written {"attributes.size": "…"}."""
+    """A table as the detector parses it. Attributes and properties are written {"attributes.size": "…"}."""
     known = device_detector(detector)
     wanted = {**(known.defaults if defaults else {}), **written}
     return Table(tuple(_test(known, key, raw) for key, raw in wanted.items()))
 
 
 def resource(detector: str, *tables: TomlTable, excepts: tuple[TomlTable, ...] = (), **more: Any) -> Resource:
-    """A resource that counts the devices which any of the tables matches."""
+    """A resource that counts the devices that match any of the tables."""
     wanted = tuple(table(detector, t) for t in tables or ({},))
     unwanted = tuple(table(detector, t, defaults=False) for t in excepts)
     return Resource("example.com/thing", detector, wanted, unwanted, **more)
@@ -63,20 +63,20 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
 
 
 def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
-    """What starts a pass while such a resource is configured: subsystems of udev, and other events of the kernel."""
+    """The events that start a pass while such a resource is configured: udev subsystems, and other kernel events."""
     watch = watch_of(Config((resource(detector, *tables),)), None)
     return set(watch.subsystems), {events.value for events in watch.kernel}
 
 
 def outcome(reading: Reading) -> int | str:
-    """What a reading comes to: a number, "absent" or "unknown"."""
+    """The outcome of a reading: a number, "absent" or "unknown"."""
     if isinstance(reading, Quantity):
         return reading.value
     return "absent" if isinstance(reading, Absent) else "unknown"
 
 
 def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[str]:
-    """The names of the devices that count, none if it is absent; unknown fails the test."""
+    """The names of the counted devices; none if the resource is absent. Unknown fails the test."""
     reading = read(host, detector, *tables, **more)
     if isinstance(reading, Quantity):
         return [e.device for e in reading.contributions]
@@ -85,7 +85,7 @@ def counted(host: Host, detector: str, *tables: TomlTable, **more: Any) -> list[
 
 
 def values(host: Host, detector: str, key: str) -> dict[str, Value]:
-    """The value of a key by device; "unknown: " and the reason where it can't be read."""
+    """The value of a key by device; "unknown: " and the reason for a value that can't be read."""
     known, by_device = device_detector(detector), {}
     for device in known.find(host):
         try:

@@ -1,4 +1,4 @@
-"""Samples as Prometheus stores them: of nodes with capacityd, by the code of the service, and of kube-state-metrics."""
+"""Samples as Prometheus stores them: from nodes with capacityd (by the service's code), and from kube-state-metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NodeAt:
     last_reconcile: float
     last_success: float
     readings: Mapping[str, int | str | None] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
-    """Resource -> its quantity, None: absent, a text: unknown for that reason."""
+    """Resource -> its quantity; None: absent; a text: the reason why it is unknown."""
     published: Mapping[str, int] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
     denied: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class NodeAt:
 
 
 def config_of(node: NodeAt) -> Config:
-    """The configuration of this node, which expects four dongles."""
+    """The configuration of this node, with four dongles expected."""
     resources = (Resource(DONGLE, "usb", (), expect=4), Resource(SEATS, "file", ()), Resource(GPU, "pci", ()))
     return Config(resources, Settings(observe=node.observe, resync=RESYNC), digest=node.hash)
 
 
 def text_of(node: NodeAt) -> bytes:
-    """The file of metrics of this node, as the service writes it."""
+    """The node's metrics file, as the service writes it."""
     status = PassStatus(
         node.last_reconcile,
         readings={name: _reading(value) for name, value in node.readings.items()},
@@ -81,7 +81,7 @@ def _reading(value: int | str | None) -> Reading:
 
 
 def scrape(instance: str, node: NodeAt | None) -> Scrape:
-    """The series of one scrape of node_exporter. None: there is no file of metrics."""
+    """The series of one scrape of node_exporter. None: there is no metrics file."""
     samples = {series("up", instance=instance, job="node"): 1.0}
     if node is not None:
         for family in text_string_to_metric_families(text_of(node).decode()):
@@ -91,7 +91,7 @@ def scrape(instance: str, node: NodeAt | None) -> Scrape:
 
 
 def kube_state(node: str, condition: str | None) -> Scrape:
-    """The series of kube-state-metrics. condition: true, false or unknown; None: the Node has no such condition."""
+    """The series of kube-state-metrics. condition: true, false or unknown; None: the Node lacks the condition."""
     samples = {series("kube_node_info", node=node): 1.0}
     for status in ("true", "false", "unknown") if condition else ():
         labels = {"node": node, "condition": CONDITION, "status": status}
@@ -140,11 +140,11 @@ def kube_pod(pod: PodAt) -> Scrape:
 
 
 def _sanitized(resource: str) -> str:
-    """SanitizeLabelName in kube-state-metrics' internal/store/utils.go."""
+    """The name as SanitizeLabelName in kube-state-metrics' internal/store/utils.go makes it."""
     return re.sub(r"[^a-zA-Z0-9_]", "_", resource)
 
 
 def series(name: str, **labels: str) -> str:
-    """A series as Prometheus writes it. The labels' values need no escaping."""
+    """A series as Prometheus writes it. The values of the labels must not need escaping."""
     pairs = (f'{key}="{labels[key]}"' for key in sorted(labels))
     return f"{name}{{{','.join(pairs)}}}"

@@ -1,4 +1,4 @@
-"""A double of a server, for responses that no real one can be made to send: garbage, halves, resets. Plain HTTP."""
+"""A fake server for responses that a real one cannot be made to send: garbage, halves, resets. Plain HTTP."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SILENCE = b"\0silence"
 
 
 def answer(status: int, body: object = b"", headers: str = "") -> bytes:
-    """A raw answer; a body that is no bytes goes as JSON."""
+    """A raw HTTP response. A body that is not bytes is sent as JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     always = f"Connection: close\r\nContent-Length: {len(content)}\r\n"
     return f"HTTP/1.1 {status} Some Reason\r\n{always}{headers}\r\n".encode() + content
 
 
 def failure(status: int, message: str = "", details: Any = None, headers: str = "") -> bytes:
-    """A refusal as an API server words it."""
+    """An error response as an API server words it."""
     body = {"kind": "Status", "status": "Failure", "message": message, "details": details or {}, "code": status}
     return answer(status, body, headers)
 
@@ -60,14 +60,14 @@ def read_request(stream: BufferedIOBase) -> Request | None:
 
 
 class Listener(socketserver.ThreadingTCPServer):
-    """A server each of whose connections ends without the orderly goodbye that would come before a reset."""
+    """A server whose connections end without an orderly shutdown, which would precede a reset."""
 
     def shutdown_request(self, request: Any) -> None:
         self.close_request(request)
 
 
 class Server:
-    """What it received, and where it listens."""
+    """The requests that the server received, and its address."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -83,9 +83,9 @@ def serve(script: Script) -> Iterator[Server]:
             server.received.append(request)
             raw = script(request)
             if raw == SILENCE:
-                self.rfile.read()  # until the other side has left
+                self.rfile.read()  # until the client has disconnected
             elif raw is None:
-                # Lingering for no time makes the end of the connection a reset.
+                # With a linger time of zero, close() sends a reset.
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             else:
                 with suppress(ConnectionError):  # the client has received enough
@@ -103,7 +103,7 @@ def serve(script: Script) -> Iterator[Server]:
 
 @contextmanager
 def serving(listener: socketserver.BaseServer) -> Iterator[None]:
-    """It serves in a thread of its own."""
+    """Serves in a thread meanwhile."""
     thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
     thread.start()
     try:

@@ -1,7 +1,7 @@
-"""The steps of a history, and the shortest histories of each kind: a machine publishes, and a cause meets a change.
+"""The steps of a history, and the shortest histories of each kind: a machine publishes, then a cause meets a change.
 
-The order is fixed: the causes of a kind come in turn, each time with the next change. So every cause is among the
-first, and with enough histories every cause meets every change.
+The order is fixed: the causes of a kind take turns, each with the next change. So the first histories contain every
+cause, and with enough histories every cause meets every change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.model_server import THEIRS, A, B
 
 @dataclass(frozen=True)
 class Step:
-    """What happens before a pass. None, or empty: it stays as it is."""
+    """What happens before a pass. None or an empty value: nothing changes."""
 
     hardware: Mapping[str, int | None] | None = None
     denies: tuple[Denies, ...] | None = None
@@ -25,13 +25,13 @@ class Step:
     """A fault of the machine's record, or "restored" or "missing"."""
     kill_at: int | None = None
     writes: Mapping[str, str | None] = field(default_factory=dict)
-    """What another writer does to the capacity."""
+    """The capacity values that another writer sets; None removes a value."""
     annotates: str | None = None
-    """What another writer makes of the annotation; "" removes it."""
+    """The annotation that another writer sets; "" removes it."""
     node_anew: bool = False
     """The Node is deleted and created again."""
     between: bool = False
-    """Others write, or create the Node anew, between the pass's GET and its PATCH, instead of before the pass."""
+    """Others write, or create the Node anew, between the pass's GET and PATCH, instead of before the pass."""
     lost_answer: bool = False
     reason: str = "resync"
 
@@ -42,10 +42,10 @@ class Step:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a machine publishes from one step to the next."""
+    """A change of what a machine publishes, from one step to the next."""
 
     before: Mapping[str, int | None] | None
-    """None: nothing yet, so that the machine has no record."""
+    """None: nothing was published yet, so the machine has no record."""
     after: Mapping[str, int | None]
     name: str
     """The capacity key that changes."""
@@ -60,21 +60,21 @@ _CHANGES = (
 )
 
 _Fields = Mapping[str, Any]
-"""What a cause adds to the step in which something changes: fields of Step."""
+"""What a cause adds to the step of the change: fields of Step."""
 
 POINTS = 12
-"""The points at which a pass that writes can be killed: before and after each request and each file."""
+"""The number of points at which a pass that writes can be killed: before and after each request and each file."""
 
 
 def _denials(name: str) -> Sequence[_Fields]:
-    """The ways that an API server can deny: a webhook with any code, a policy with its three, and without a reason."""
+    """All ways to deny: a webhook with any code, a policy with its three codes, and denials without a reason."""
     webhook = (400, 401, 403, 404, 409, 410, 413, 422, 429, 451, 500, 503, 504, 599)
     ways = {"webhook": webhook, "policy": (403, 413, 422), "opaque": (409, 422)}
     return [{"denies": (Denies(name, code, kind),)} for kind, codes in ways.items() for code in codes]
 
 
 def _server_errors(name: str) -> Sequence[_Fields]:
-    """In response to a PATCH only."""
+    """Server errors in response to a PATCH only."""
     fields: list[_Fields] = [{"denies": (Denies(name, code, "storage"),)} for code in (500, 502, 503, 504)]
     besides: Sequence[_Fields] = ({}, {"annotates": ""}, {"lost_answer": True}, {"kill_at": 3})
     return [{**more, **other} for more in fields for other in besides]
@@ -102,7 +102,7 @@ def _other_writers(name: str) -> Sequence[_Fields]:
 
 
 def _lost_annotations(name: str) -> Sequence[_Fields]:
-    """Together with a value that somebody else writes."""
+    """Lost annotations, each with a value that another writer sets at the same time."""
     texts, values = ("", "garbage"), (None, "0", "7", "1k")
     written: list[_Fields] = [{"annotates": text, "writes": {name: value}} for text in texts for value in values]
     return [{**fields, "between": between} for between in (False, True) for fields in written]
@@ -143,7 +143,7 @@ KINDS = (*_CAUSES, _VALUES)
 
 
 def histories(kind: str) -> Sequence[Sequence[Step]]:
-    """All histories of a kind, the first of which are tried on a real API server."""
+    """All histories of a kind. The first few also run on a real API server."""
     if kind == _VALUES:
         return _values_that_change()
     causes = _CAUSES[kind]
@@ -157,7 +157,7 @@ def histories(kind: str) -> Sequence[Sequence[Step]]:
 
 
 def _values_that_change() -> Sequence[Sequence[Step]]:
-    """At most a number is allowed: what is more is denied, and then the machine has another number."""
+    """The webhook allows quantities up to a limit and denies a larger one. Then the machine's quantity changes."""
     results = []
     for before in (4, 1, None):
         for then in ({"a": 2}, {"a": 4}, {"a": 3, "b": 2}, {"a": None}, {"a": 7}, {"b": 1}, {"a": 5, "b": 2}):

@@ -1,4 +1,4 @@
-"""What commands print while the clock stands still; python -m tests.support.terminals rewrites the golden files."""
+"""The output of commands while the clock stands still. python -m tests.support.terminals rewrites the golden files."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ HEALTHY = PassStatus(
 
 @dataclass(frozen=True, slots=True)
 class ServiceFiles:
-    """What a service has left in its runtime directory; by default a healthy one."""
+    """The files that a service left in its runtime directory; by default those of a healthy service."""
 
     last_pass: PassStatus | None = HEALTHY
-    """None: no pass has ended yet."""
+    """None: no pass has completed yet."""
     service: ServiceStatus | None = RUNNING
-    """None: it has ended."""
+    """None: the service has ended."""
     last_seen: NodeState = HEALTHY_NODE
 
     @contextlib.contextmanager
     def written(self, folder: Path) -> Iterator[None]:
-        """Writes the files, and holds the lock if the service runs."""
+        """Writes the files. While the service runs, holds its lock."""
         if self.last_pass:
             runtime_files.write_state(str(folder), PassState(Memory(self.last_seen), self.last_pass))
         if self.service is None:
@@ -147,7 +147,7 @@ DEGRADED = ServiceFiles(
 
 
 class Terminal(io.StringIO):
-    """A double: a terminal that keeps what is written to it."""
+    """A fake terminal that keeps its output."""
 
     def isatty(self) -> bool:
         return True
@@ -156,8 +156,8 @@ class Terminal(io.StringIO):
 def shown(
     line: str, files: ServiceFiles | None = None, *, terminal: bool = False, **environment: str
 ) -> tuple[int, str]:
-    """The exit status and the output of a command. {root} and {folder} in the line are those of the project and of a
-    folder with the files of _mixed()."""
+    """The exit status and the output of a command. {root} and {folder} in the line stand for the project's folder and
+    for a folder with the files of _mixed()."""
     output = Terminal() if terminal else io.StringIO()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -174,7 +174,7 @@ def shown(
 
 
 def _mixed(folder: Path) -> None:
-    """A configuration, and a Node with something to set, to remove, to refuse and to keep."""
+    """Writes a configuration, and a Node on which it sets, removes, refuses and keeps something."""
     (folder / "c.toml").write_text((ROOT / "conf/examples/tour/dongles.toml").read_text() + SEATS + HDD)
     record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
     capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}

@@ -1,4 +1,4 @@
-"""Text as tests compare it."""
+"""Normalizes text for comparisons in tests."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import re
 
 
 def squeezed(text: str) -> str:
-    """Text without separators and letter case, so that an identifier is found however it is written."""
+    """The text in lower case without separators, to find an identifier in any notation."""
     return re.sub(r"\\x[0-9A-Fa-f]{2}|[\W_]+", "", text).lower()

@@ -1,4 +1,4 @@
-"""A double of an API server behind TLS, whose faults no real one has on cue: each connection meets the present one."""
+"""A fake API server behind TLS, with faults on cue. Each connection meets the fault that is set at that time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.cluster.credentials import Authority
 from tests.support.server import Listener, Script, read_request, serving
 
 Behaviour = Callable[[socket], None]
-"""What becomes of a connection, from its first byte on."""
+"""Handles a connection from its first byte on."""
 
 
 def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", days: int = 2) -> tuple[Path, Path]:
-    """A server's certificate and its key. days: the end, from now; negative: it has expired."""
+    """A server's certificate and key. days: until the certificate expires; negative: it has expired."""
     key = authority.key(name)
     request, signed = key.with_suffix(".csr"), key.with_suffix(".crt")
     new = ("req", "-new", "-config", authority.folder / "openssl.cnf", "-subj", "/CN=x", "-key", key)
@@ -35,7 +35,7 @@ def certificate(authority: Authority, name: str, names: str = "IP:127.0.0.1", da
 
 
 def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None) -> Behaviour:
-    """Follows the script. clients: the authority whose certificates clients must have."""
+    """Follows the script. clients: the authority that must have signed the clients' certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*pair)
     if clients is not None:
@@ -48,7 +48,7 @@ def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None
             try:
                 tls.do_handshake()
             except ssl.SSLError:
-                while os.read(tls.fileno(), 1 << 16):  # a reset, for what was not read, would overtake the alert
+                while os.read(tls.fileno(), 1 << 16):  # unread data would cause a reset, which overtakes the alert
                     pass
                 return
             if (request := read_request(lines)) is None:
@@ -59,23 +59,23 @@ def answers(script: Script, pair: tuple[Path, Path], clients: Path | None = None
 
 
 def closes_after_client_hello(connection: socket) -> None:
-    """As a load balancer does whose servers are all gone."""
+    """Closes the connection, like a load balancer without any server left."""
     connection.recv(1 << 16)
 
 
 def resets_after_client_hello(connection: socket) -> None:
-    """The same, with the hello unread."""
+    """Closes the connection with the hello unread, which causes a reset."""
     connection.recv(1)
 
 
 def plain_http(connection: socket) -> None:
-    """What a server without TLS sends after a ClientHello."""
+    """Sends the response of a server without TLS to a ClientHello."""
     connection.recv(1 << 16)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
 def _drip(connection: socket, begin: bytes, part: bytes) -> None:
-    """Sends the beginning at once, and then this part again and again, until the client has left."""
+    """Sends the beginning at once, then the part again and again until the client disconnects."""
     connection.sendall(begin)
     while True:
         time.sleep(0.02)
@@ -83,7 +83,7 @@ def _drip(connection: socket, begin: bytes, part: bytes) -> None:
 
 
 def _drips(begin: bytes, part: bytes) -> Behaviour:
-    """Drips after a request without TLS."""
+    """Drips in response to a plain HTTP request."""
 
     def behave(connection: socket) -> None:
         with connection.makefile("rb") as lines:
@@ -98,11 +98,11 @@ DRIPS: Mapping[str, Behaviour] = {
     "header": _drips(b"HTTP/1.1 200 OK\r\n", b"a"),
     "body": _drips(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", b" "),
 }
-"""Responses that take hours, by where the server drips: in the TLS handshake, or in a response without TLS."""
+"""Responses that take hours, by the place of the dripping: in the TLS handshake, or in a plain HTTP response."""
 
 
 class TlsServer:
-    """behave: what its connections meet. connections: how many there were."""
+    """behave: handles each connection. connections: the number of connections so far."""
 
     def __init__(self, behave: Behaviour) -> None:
         self.behave = behave
@@ -117,7 +117,7 @@ def serve_tls(behave: Behaviour) -> Iterator[TlsServer]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             server.connections += 1
-            with suppress(OSError):  # what the client makes of it is what is tested
+            with suppress(OSError):  # tests check the client's reaction, not the server's errors
                 server.behave(self.request)
 
     with Listener(("127.0.0.1", 0), Handler) as listener:

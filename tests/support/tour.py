@@ -36,7 +36,7 @@ def recordings() -> dict[str, Recording]:
 
 
 class RecordedWorld:
-    """The commands run on recorded machines and on Nodes in files. A folder takes the place of the root directory."""
+    """Runs the commands on recorded machines and on Nodes in files. A folder replaces the root directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -91,7 +91,7 @@ class RecordedWorld:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             try:
                 self._status = run(arguments)
-            except SystemExit as e:  # by argparse
+            except SystemExit as e:  # argparse exits this way
                 self._status = int(e.code or 0)
         return out.getvalue()
 
@@ -102,7 +102,7 @@ def printed(text: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Rewrites the output on all pages that need no cluster (for those: make docs-cluster)."""
+    """Rewrites the output on all pages that need no cluster (for the other pages: make docs-cluster)."""
     for page in pages():
         text = page.read_text()
         if not place(text):

@@ -1,4 +1,4 @@
-"""Recordings of machines as values: put together, written as real files, and laid out as the kernel lays out /sys."""
+"""Recordings of machines as values: merges them, writes them as real files, and lays out a /sys like the kernel's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 Recording = dict[str, Any]
-"""What capacityd.host.recording.replay reads."""
+"""A recording that capacityd.host.recording.replay reads."""
 
 
 def merge(*parts: Mapping[str, Any]) -> Recording:
-    """One recording of several; of two about the same path, the later one counts."""
+    """Merges recordings. If several describe the same path, the last one counts."""
     whole: Recording = {}
     for part in parts:
         for name, value in part.items():
@@ -35,7 +35,7 @@ def errors(codes: Mapping[str, str]) -> Recording:
 
 
 class Tree:
-    """Files and links as they pile up."""
+    """Collects files and links."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -60,7 +60,7 @@ class Tree:
         self.attributes(path, {"uevent": "\n".join(uevent) + "\n"})
 
     def block(self, name: str, path: str, number: str, devtype: str) -> None:
-        """A block device under its three names."""
+        """A block device with its three paths."""
         major, minor = number.split(":")
         uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={devtype}\n"
         self.attributes(path, {"dev": f"{number}\n", "uevent": uevent})
@@ -80,7 +80,7 @@ class Tree:
 
 
 def write_tree(recording: Mapping[str, Any], folder: str) -> None:
-    """A recording as real files and links below a folder, udev's database in run/udev/data. It may hold no errors."""
+    """Writes a recording without errors as real files and links below a folder; udev's database: run/udev/data."""
     if recording.get("errors"):
         raise ValueError("a file that can't be read, which no ordinary folder can hold")
     for path in recording.get("folders", ()):
@@ -98,14 +98,14 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
 
 
 UNPRIVILEGED = "setpriv --bounding-set=-dac_override,-dac_read_search"
-"""Begins a command line: root may no longer read what a mode forbids."""
+"""The start of a command line that runs as a root user whom file modes can forbid to read."""
 
 _BIND, _DETACH = 4096, 2
 
 
 @contextmanager
 def unreadable(path: str, fault: str) -> Iterator[None]:
-    """A real path that can't be read, in a mount namespace of our own.
+    """A real path that can't be read, in a new mount namespace.
 
     fault: EIO for a file; EACCES for a file or folder, if UNPRIVILEGED; dangling or ELOOP for a link.
     """
@@ -140,7 +140,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _database_id(recording: Mapping[str, Any], path: str) -> str:
-    """The name of udev's file about a device: by its number, else by its subsystem and name."""
+    """The name of udev's file about a device: its number, otherwise its subsystem and name."""
     pairs = (line.partition("=") for line in recording["files"][f"{path}/uevent"].splitlines())
     uevent = {name: value for name, _, value in pairs}
     subsystem = recording["links"][f"{path}/subsystem"].rpartition("/")[2]

@@ -1,6 +1,6 @@
-"""A model of what surrounds a machine: time, the service's loop, the kubelet, device plugins, and commands by hand.
+"""A model of a machine's surroundings: time, the service's loop, the kubelet, device plugins, and manual commands.
 
-Time is a number here. What is to happen later is on an agenda, and happens when time has moved that far.
+Time is a number here. Future actions are on an agenda; each happens when the time reaches it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from capacityd.reconcile import machine_record
 from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
 
-SYNC = 10.0  # seconds until the kubelet has written what a device plugin reports, and capacity to allocatable
+SYNC = 10.0  # seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
 
 
@@ -45,16 +45,16 @@ class World:
         return self.machine.uptime
 
     def later(self, seconds: float, happens: Callable[[], None]) -> None:
-        """Puts something on the agenda."""
+        """Puts an action on the agenda."""
         self._entries += 1
         heapq.heappush(self._agenda, (self.uptime + seconds, self._entries, happens))
 
     def next(self) -> float:
-        """The uptime of what comes next on the agenda."""
+        """The uptime of the next action on the agenda."""
         return self._agenda[0][0] if self._agenda else float("inf")
 
     def move(self, uptime: float) -> None:
-        """Time passes, and with it the agenda."""
+        """Advances the time to this uptime, and runs the agenda's actions until then."""
         while self.next() <= uptime:
             at, _, happens = heapq.heappop(self._agenda)
             self.machine.uptime = max(self.uptime, at)
@@ -62,7 +62,7 @@ class World:
         self.machine.uptime = max(self.uptime, uptime)
 
     def reboot(self) -> None:
-        """The machine starts again; what the kubelet and plugins wanted to do is over, and /run is empty."""
+        """The machine starts again. The kubelet's and device plugins' pending actions are dropped; /run is empty."""
         self._agenda = []
         self.machine.booted += self.uptime + 30.0
         self.machine.uptime = 10.0
@@ -71,12 +71,12 @@ class World:
     # Other writers of the Node
 
     def write_allocatable(self, name: str, value: str | None) -> None:
-        """Another writer sets or removes a key of allocatable, until the kubelet's next report of its Node."""
+        """Another writer sets or removes a key of allocatable. The kubelet's next report reverts this."""
         self.server.write_allocatable(name, value)
         self.later(SYNC, self.sync)
 
     def carry_out(self, decide: Callable[[NodeState], Plan]) -> None:
-        """A command by hand on this machine, with a plan of its own."""
+        """Runs a command by hand on this machine, which makes its own plan."""
         if self.server.document is not None:
             plan = decide(node_state(self.server.document))
             self.server.store(patched(self.server.document, plan.write.patch))
@@ -85,10 +85,10 @@ class World:
     # The kubelet and its device plugins
 
     def start_kubelet(self, zeroes: bool, delay: float) -> None:
-        """It restarts: it creates its socket, and writes the Node some seconds later. zeroes: what it decided."""
+        """The kubelet restarts: it creates its socket and, after delay, writes the Node. zeroes: sets capacity to 0."""
         self._starts += 1
         start = self._starts
-        self.move(self.uptime + 2.0)  # more than a second after its last heartbeat
+        self.move(self.uptime + 2.0)  # more than a second after the kubelet's last heartbeat
         self.machine.kubelet_started_at = self.machine.now
         if delay:
             self.later(delay, lambda: self._register(start, zeroes))
@@ -107,7 +107,7 @@ class World:
         self._report(start)
 
     def _report(self, start: int) -> None:
-        """The kubelet's status, with the Ready condition's heartbeat; it goes on until the kubelet restarts."""
+        """The kubelet reports its status with a Ready heartbeat, and repeats this until it restarts."""
         if start != self._starts:
             return
         self.sync()
@@ -117,14 +117,14 @@ class World:
         self.later(REPORT, lambda: self._report(start))
 
     def sync(self) -> None:
-        """The kubelet writes what device plugins have reported, and copies capacity to allocatable."""
+        """The kubelet writes the counts of device plugins, and copies capacity to allocatable."""
         for name, count in self.plugins.items():
             if name in self.machine.device_plugins:
                 self.server.write(name, str(count))
         self.server.make_allocatable(self.unhealthy)
 
     def make_unhealthy(self, names: frozenset[str]) -> None:
-        """From now on the kubelet makes nothing of these allocatable."""
+        """From now on the kubelet makes nothing of these resources allocatable."""
         self.unhealthy = names
         self._report_unhealthy()
 
@@ -134,21 +134,21 @@ class World:
             self.later(SYNC, self._report_unhealthy)
 
     def register_anew(self) -> None:
-        """The Node is deleted, and a kubelet that starts creates it again."""
+        """The Node is deleted, and a starting kubelet creates it again."""
         self.server.delete()
         self.start_kubelet(False, 0.0)
 
     def plugin_comes(self, name: str, count: int, synced: bool) -> None:
-        """A device plugin registers: the checkpoint has it at once, the Node somewhat later. synced: at once, too."""
+        """A device plugin registers. The checkpoint lists it at once, the Node later; synced: both at once."""
         self.plugins[name] = count
         self.machine.device_plugins.add(name)
         self.hear({PassReason.PLUGINS})
         self.later(SYNC, self.sync)
-        if synced:  # the kubelet was about to write
+        if synced:  # the kubelet's next write was due
             self.sync()
 
     def plugin_leaves(self, name: str) -> None:
-        """Its key becomes 0; the checkpoint forgets it later."""
+        """The device plugin's key becomes 0; the checkpoint drops its name later."""
         if self.plugins.pop(name, None) is not None:
             self.server.write(name, "0")
             self.later(SYNC, lambda: self._forget(name))
@@ -168,13 +168,13 @@ class Loop:
         self.reads: list[frozenset[PassReason]] = []
         """The reasons of each pass that has sent a GET."""
         self.failure: RetryCause | None = None
-        """That of the last pass."""
+        """The cause of the last pass's failure."""
         self._uniform = random.Random(seed).uniform
-        self._suspended = 0.0  # seconds of uptime in which no process ran
+        self._suspended = 0.0  # seconds of uptime during which the machine was suspended
         self.start(state_lost=True)
 
     def start(self, state_lost: bool) -> None:
-        """The service starts, or starts again."""
+        """The service starts or restarts."""
         if state_lost:
             self.world.machine.lose_state()
         self._schedule = Schedule(self._monotonic(), self._uniform)
@@ -182,23 +182,23 @@ class Loop:
         self.world.hear = lambda reasons: self._schedule.notify(reasons, self._monotonic())
 
     def reboot(self) -> None:
-        """The machine starts again, and with it the service."""
+        """The machine reboots, and the service starts."""
         self.world.reboot()
         self._suspended = 0.0
         self.start(state_lost=True)
 
     def configure(self) -> None:
-        """The service takes over the resync period."""
+        """The service applies the configured resync period."""
         self._schedule.set_resync_period(self.world.machine.configured.settings.resync, self._monotonic())
 
     def suspend(self, seconds: float) -> None:
-        """The machine sleeps."""
+        """The machine is suspended for this time."""
         self.world.move(self.world.uptime + seconds)
         self._suspended += seconds
         self.world.hear({PassReason.RESUME})
 
     def run(self, seconds: float) -> None:
-        """Time passes for the service, too."""
+        """Advances the time, while the service makes its passes."""
         world = self.world
         end = world.uptime + seconds
         while True:
@@ -244,7 +244,7 @@ def configuration(
     *,
     complete: bool,
 ) -> Config:
-    """A configuration of these names; of the broken ones only the names can be read."""
+    """A configuration with these names. For the broken resources, only the names can be read."""
     return Config(
         resources=tuple(Resource(name, "static", (), adopt=name in adopt) for name in sorted(names - broken)),
         settings=settings,

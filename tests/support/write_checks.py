@@ -1,6 +1,6 @@
-"""What must hold of every write of ours to a Node: what it touches, how it is guarded, how often and how late it comes.
+"""Checks of each write to a Node: what it touches, its guards, how often and how soon it comes.
 
-The limits are those of docs/explanation.md and docs/limits.md. They are judged by what others see and by time.
+The limits are those of docs/explanation.md and docs/limits.md. The checks use only time and what others can see.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from tests.support.model_machine import Machine
 
 WRITES, PER_WRITE = 6, 60.0
-"""A value that keeps changing is written so often, and then once in so many seconds. So is the condition alone."""
+"""A value that keeps changing is written WRITES times, then every PER_WRITE seconds. The condition likewise."""
 BOOTING = 180.0
 """Seconds of uptime during which a lower quantity must hold for longer."""
 ROUNDING = 0.01  # seconds
 
 
 class WriteChecks:
-    """Sees each pass of a machine and each write, and raises AssertionError at a wrong one."""
+    """Checks each pass of a machine and each write, and raises AssertionError for a wrong one."""
 
     def __init__(self, machine: Machine, server: ModelServer) -> None:
         self._machine, self._server = machine, server
         self.unknown_since: dict[str, float] = {}
-        """Name -> since when each pass has found it unknown."""
-        self._lower_since: dict[str, float] = {}  # name -> since when each pass has found it lower
-        self._written: dict[str, list[float]] = {}  # name -> when it was written; "": the rest of what is ours
-        self._node_uid = ""  # of the Node that was written
-        # Of this pass:
+        """Name -> the time since which each pass has found it unknown."""
+        self._lower_since: dict[str, float] = {}  # name -> the time since which each pass has found it lower
+        self._written: dict[str, list[float]] = {}  # name -> the times of its writes; "": writes without a name
+        self._node_uid = ""  # of the Node that was last written
+        # About the present pass:
         self._readings: Mapping[str, Reading] = {}
-        self._own: MachineRecord | None = None  # the machine's record when it began
-        self._names: set[str] = set()  # what it has tried to write
+        self._own: MachineRecord | None = None  # the machine record at its beginning
+        self._names: set[str] = set()  # the names that it tried to write
 
     def forget(self) -> None:
-        """The machine has lost what the service knew: its state in /run."""
+        """The machine has lost the service's state in /run."""
         self.unknown_since, self._lower_since, self._written = {}, {}, {}
 
     def times_written(self, name: str, seconds: float) -> int:
-        """How often a name was written within these last seconds."""
+        """The number of writes of a name within the last seconds."""
         return sum(self._machine.uptime - at < seconds for at in self._written.get(name, ()))
 
     @property
     def lower_after(self) -> float:
-        """Seconds for which a lower quantity must hold."""
+        """Seconds for which a lower quantity must last before it is published."""
         settings = self._machine.configured.settings
         booting = self._machine.uptime < BOOTING
         return max(settings.lower_after, settings.lower_after_boot if booting else 0.0)
@@ -69,11 +69,11 @@ class WriteChecks:
             unknown = [name for name, reading in self._readings.items() if isinstance(reading, Unknown)]
             self.unknown_since = {name: self.unknown_since.get(name, uptime) for name in unknown}
         if not result or (result.failure and result.failure.cause is RetryCause.UNREACHABLE):
-            return  # nobody knows what was written
+            return  # nobody knows which writes were carried out
         if uid := self._server.document and self._server.document["metadata"]["uid"]:
             self._written = self._written if uid == self._node_uid else {}
             self._node_uid = uid
-        for name in self._names - {""} or self._names:  # the condition is limited while no number changes
+        for name in self._names - {""} or self._names:  # the condition is limited only while no number changes
             times = self._written[name] = [*self._written.get(name, ())[-20:], uptime]
             for number, at in enumerate(times):
                 most = WRITES + (uptime - at) / PER_WRITE
@@ -96,7 +96,7 @@ class WriteChecks:
     # A write
 
     def check_write(self, before: dict[str, Any], after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
-        """What must hold of a write of ours, which may still be denied."""
+        """Checks a write of the worker before admission, which may still deny it."""
         config, plugins = self._machine.configured, self._machine.known_plugins
         assert not config.settings.observe
         check_guards(patch)
@@ -134,17 +134,17 @@ class WriteChecks:
         self._names |= (changed | allocated) or {""}
 
     def _agreed(self, capacity: Mapping[str, str]) -> dict[str, int]:
-        """What the machine's record and the Node agree on, whatever the annotation lists."""
+        """The quantities on the Node that the machine record confirms, whatever the annotation lists."""
         numbers = {name: whole_quantity(quantity) for name, quantity in capacity.items()}
         own = self._own
         return {n: q for n, q in numbers.items() if own and q is not None and own.confirms(n, q)}
 
     def _kept(self, node: Mapping[str, Any]) -> dict[str, int]:
-        """What the machine's record has of this Node, and nobody claims with a value of its own.
+        """The quantities that the machine record lists for this Node, except those that somebody else claims.
 
-        A claim is a readable annotation that leaves the key out.
+        Others claim a key if the annotation is readable and omits it, and the key's value is not zero.
         """
-        # Without a record, the first attempt of a pass has recorded what the annotation named then.
+        # Without a machine record, the first attempt of a pass has recorded the annotation's content.
         own, capacity = self._own or self._machine.own_record, node["status"]["capacity"]
         if own is None or own.node_uid != node["metadata"]["uid"]:
             return {}
@@ -166,7 +166,7 @@ class WriteChecks:
 
 
 def readable_names(annotation: str | None) -> Collection[str] | None:
-    """The names in an annotation; None if there is none, or nobody can read it."""
+    """The names in an annotation; None if the annotation is missing or unreadable."""
     try:
         content = json.loads(annotation or "")
     except ValueError:
@@ -179,7 +179,7 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[st
 
 
 def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[str, Reading]) -> None:
-    """The condition is not written as True unless all that is configured is known, published and allocatable."""
+    """The condition becomes True only if no resource is unknown, and all quantities are published and allocatable."""
     was, written = (next(iter(our_conditions(node)), None) for node in (before, after))
     if written is None or written == was or written["status"] != "True":
         return
@@ -202,9 +202,9 @@ def check_change(
     plugins: Collection[str] | None,
     adopt: Collection[str],
 ) -> None:
-    """What must hold of a key that a plan changes: it is ours or to be, and nothing is lost because it is unknown.
+    """Checks a changed key: capacityd owns it or may create it, and an unknown reading never lowers it.
 
-    recorded: by the Node's annotation. machine: this machine's record.
+    recorded: the quantity in the Node's annotation. machine: the machine record.
     """
     assert not name_problem(name)
     assert name not in (plugins or ()), f"{name} is a device plugin's"
@@ -224,7 +224,7 @@ def check_change(
 
 
 def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
-    """What must hold of a patch: first it tests all that it touches, and it touches nothing else of the Node."""
+    """Checks a patch: it first tests all that it touches, and it touches nothing else of the Node."""
     kinds, tested = [o["op"] for o in patch], {o["path"] for o in patch if o["op"] == "test"}
     assert kinds == sorted(kinds, key=lambda op: op != "test"), "all tests come first"
     assert not patch or patch[0]["path"] == "/metadata/uid"
@@ -236,7 +236,7 @@ def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
 
 
 def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Only capacity, allocatable, our annotation and our condition may differ."""
+    """Only capacity, allocatable, and capacityd's annotation and condition may differ."""
 
     def rest(node: dict[str, Any]) -> object:
         annotations = {

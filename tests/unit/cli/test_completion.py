@@ -1,4 +1,4 @@
-"""What kubectl offers for `kubectl capacityd`, by the program that it runs for that."""
+"""The completions of `kubectl capacityd`, from the program that kubectl runs for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILES, NO_FILES = 0, 4
 
 
 def words(typed: str) -> list[str]:
-    """The offered words, without their descriptions."""
+    """The offered completions, without their descriptions."""
     offered, directive = complete(typed.split(" "))
     assert directive == NO_FILES
     return [word.partition("\t")[0] for word in offered]

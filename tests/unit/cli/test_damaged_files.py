@@ -1,4 +1,4 @@
-"""The commands with a saved list of Nodes, and with a Node in a file, of which any value is damaged."""
+"""The commands with a saved list of Nodes, and with a Node in a file, in which any one value is damaged."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ POD = {
 OTHER = {"kind": "Node", **NODE, "metadata": {"name": "n2", "labels": {LABEL: "a"}}}
 LIST: dict[str, Any] = {"kind": "List", "items": [{"kind": "Node", **NODE}, POD, CLASS, OTHER]}
 RESOURCE = f'[resources."{DONGLE}"]\nstatic = {{ quantity = 2 }}\n'
-"""Another quantity than the Node has, so that it is written."""
+"""Its quantity differs from the Node's, so that a command writes it."""
 
 
 def executed(*arguments: str) -> tuple[int, str, str]:
-    """The exit status, output and errors of a command, which are safe to print."""
+    """The exit status, the output and the errors of a command. Both texts must be printable."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = run([*arguments])

@@ -1,7 +1,7 @@
-"""The exit status of a command whose request does not end: a thread of its process still waits for the server.
+"""The exit status of a command whose request does not end, while a thread of its process still waits for the server.
 
-The servers here are doubles: no real one drips on cue. tests/cluster/test_clients.py runs the versions of the client
-that would end the process with SIGABRT.
+The servers here are fakes, because no real one drips on cue. tests/cluster/test_clients.py runs those versions of
+the client that would end the process with SIGABRT.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.unit.node.test_credentials import config, written
 
 pytestmark = pytest.mark.slow
 
-# What the interpreter runs when it finalizes is registered last, so that it would run first.
+# The handler is registered last, because the interpreter runs the last one first when it finalizes.
 PROGRAM = """
 import atexit, socket, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -55,9 +55,9 @@ CASES = [
 def run(
     folder: Path, fault: str, command: str, timeout: float = 0.3, python: str | Path = sys.executable
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command with the kubeconfig in the folder. timeout: seconds for each request.
+    """Runs a command with a kubeconfig in the folder. timeout: seconds for each request.
 
-    fault: the server's, or "name" for a name that is not resolved.
+    fault: the server's fault, or "name" for a name whose resolution hangs.
     """
     (folder / "conf.toml").write_text('[resources]\n"example.com/a" = { static = { quantity = 4 } }\n')
     options = [f"--kubeconfig={folder}/kubelet.conf", f"--config={folder}/conf.toml", "--node-name=n1"]

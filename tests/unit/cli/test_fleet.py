@@ -1,4 +1,4 @@
-"""The command fleet: options, what it prints, exit statuses. The Nodes are made up; tests/cluster has real ones."""
+"""The command fleet: options, output, exit statuses. The Nodes are made up; tests/cluster uses real ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Reads = Callable[..., MagicMock]
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Has the API server return these, one after the other; returns the double that reads them."""
+    """Makes the API server return these results in turn. Returns the mock that reads them."""
 
     def reads(*results: Fleet | Exception) -> MagicMock:
         double = MagicMock(side_effect=results)
@@ -40,7 +40,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stops it."""
+    """Stops the clock of the command."""
     monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))
 
 
@@ -129,7 +129,7 @@ def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, caps
 
 
 def test_a_saved_list_instead_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The ages are those of the time when it was saved."""
+    """The ages are relative to the time when the list was saved."""
     heartbeat = "2020-05-01T10:00:00Z"
     ours = {"type": CONDITION, "status": "True", "reason": "Published", "lastHeartbeatTime": heartbeat}
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
@@ -202,7 +202,7 @@ def test_errors(
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the kubeconfig that it needs; the kubelet's are not searched."""
+    """The error names the kubeconfig that is missing; the kubelet's kubeconfig is not used instead."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("capacityd.node.kubeconfig.first_path", lambda: pytest.fail("the kubelet's"))

@@ -1,4 +1,4 @@
-"""devices: each device's TOML matches that device alone, or all of its kind, whatever the devices' values are."""
+"""devices: the TOML of each device matches only that device, or all devices of its kind, whatever their values are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ids = st.sampled_from(["0403", "0529", "04aB"])
 
 @st.composite
 def machines(draw: st.DrawFn) -> RecordedHost:
-    """Devices of all detectors: many of the same kind, some without values or with unreadable ones."""
+    """Devices of all detectors: many of the same kind, some with missing or unreadable values."""
     usb = draw(st.lists(st.tuples(ids, ids, maybe, maybe), max_size=5))
     parts = [usb_device(f"1-{n}", v, p, s, m, number=n + 1) for n, (v, p, s, m) in enumerate(usb, 1)]
     parts += [usb_hub("1-9", 30)] if draw(st.booleans()) else []
@@ -72,7 +72,7 @@ def machines(draw: st.DrawFn) -> RecordedHost:
 
 
 def counted(toml: str, host: Host) -> list[str]:
-    """The devices that a resource with this line counts."""
+    """The devices that a resource with this line of TOML counts."""
     (resource,) = loaded(f"{HEADER}\n{toml}").require().resources
     reading = read_resource(resource, host, "n1")
     assert isinstance(reading, Quantity), (toml, reading)
@@ -89,7 +89,7 @@ def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
         for device in entries(detector, host):
             if device.unique.count == 1:
                 assert counted(device.unique.toml, host) == [device.name]
-            else:  # the values that distinguish it cannot be read or matched
+            else:  # the values that distinguish the device cannot be read or matched
                 assert device.unique.reason or device.values.unread or device.unique.count is None
             if device.kind.count is not None:
                 names = counted(device.kind.toml, host)
@@ -236,7 +236,7 @@ def devices_of(recorded: Recording, folder: Path, *arguments: str) -> int:
 def test_an_unreadable_disk_hides_no_other_device(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit status says that something is unknown, and one line says what."""
+    """The exit status shows that a device is unknown, and one line says which."""
     assert devices_of(merge(UNREADABLE, errors({name: "EIO"})), tmp_path) == 4
     out, err = capsys.readouterr()
     assert {line.split()[0] for line in out.splitlines() if line[:1].isalnum()} >= {"sda", "sdb", "0000:3b:00.0", "1-1"}
@@ -265,7 +265,7 @@ def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
 
 
 def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """eth9 leads nowhere, so it may be of any kind: devices agrees with probe, and no starter expects a number."""
+    """eth9 is a dangling link, so it may be of any kind: devices agrees with probe, and no starter expects a number."""
     assert devices_of(UNREADABLE, tmp_path, "nic", "--toml") == 4
     text = capsys.readouterr().out
     assert "\nexpect" not in text
@@ -278,7 +278,7 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_no_line_claims_one_of_two_file_systems_that_are_mounted_over_each_other() -> None:
-    """/dev/shm is mounted over itself, as some container runtimes do: both have the same mount point and source."""
+    """/dev/shm is mounted over itself, as by some container runtimes: both have the same mount point and source."""
     shm = ("/dev/shm", "tmpfs", "tmpfs")
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
     device_entries = entries("filesystem", machine(mounted))

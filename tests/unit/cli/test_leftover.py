@@ -1,4 +1,4 @@
-"""What the package's prerm says about a Node that is not withdrawn from."""
+"""The message of the package's prerm about a Node from which capacityd was not withdrawn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_one_line_if_the_record_names_any(
     record: MachineRecord | None,
     expected: str,
 ) -> None:
-    """Without the service's memory, the Node's name is that of the configuration."""
+    """Without the service's state, the Node's name comes from the configuration."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     if record is not None:

@@ -1,4 +1,4 @@
-"""Without a Python module each command that needs it says so in one line, with the package that has it."""
+"""If a Python module is missing, each command that needs it says so in one line that names the package to install."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMANDS = {
     "a check": ["worker", "run", "check"],
     "a pass": ["worker", "run", "reconcile", "boot"],
 }
-# Each command in a fork: each would import what the ones before it have imported.
+# Each command runs in a fork, because imports of an earlier command would remain.
 _PROGRAM = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -54,7 +54,7 @@ NEEDED_BY = {
     "tabulate": {*COMMANDS} - {"run", "a check", "a pass"},
     "yaml": {"run", "plan", "withdraw", "fleet", "a pass"},
 }
-"""The commands that fail without the module, if it is not an optional one or for another version of Python."""
+"""Module -> the commands that fail without it, unless it is optional or for another version of Python."""
 KUBECONFIG = {
     "current-context": "c",
     "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

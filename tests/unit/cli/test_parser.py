@@ -1,4 +1,4 @@
-"""The command line: options, exit statuses, usage errors, streams that cannot be written."""
+"""The command line: options, exit statuses, usage errors, and streams that cannot be written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_options_are_valid_before_and_after_the_command(before: bool, capsys: py
 
 
 def test_apply_and_withdraw(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A dry run prints the same and writes nothing; what is done already is not written again."""
+    """A dry run prints the same and writes nothing. A repeated command writes nothing."""
     names = ("example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib")
     options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
     for command, action in (("apply", "set"), ("withdraw", "remove")):
@@ -133,7 +133,7 @@ def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[
     config = [] if "--config /" in command else ["--config", TOUR]
     try:
         exit_status: object = run([*command.split(), *config])
-    except SystemExit as e:  # by argparse
+    except SystemExit as e:  # argparse exits this way
         exit_status = e.code
     assert exit_status == 2
     captured = capsys.readouterr()
@@ -158,7 +158,7 @@ def test_withdraw_only_shows_what_it_would_remove_while_the_service_runs(
 def test_less_than_expected(
     node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """probe, probe --explain and plan show it, and exit with status 4."""
+    """probe, probe --explain and plan show it and exit with status 4."""
     vendor = "0529" if quantity == "4" else "ffff"
     when = 'when = { node_name = "another" }' if quantity == "does not apply" else ""
     config = tmp_path / "c.toml"
@@ -197,7 +197,7 @@ def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_what_the_commands_import() -> None:
-    """probe imports no client of Kubernetes; no command needs systemd-python, which is hard to build."""
+    """probe does not import the Kubernetes client. No command needs systemd-python, which is hard to build."""
     script = f"""
 import sys
 from importlib import import_module

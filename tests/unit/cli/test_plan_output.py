@@ -1,4 +1,4 @@
-"""The last line of a plan: what it writes, or has written."""
+"""The last line of a plan: what the command writes or has written."""
 
 from __future__ import annotations
 

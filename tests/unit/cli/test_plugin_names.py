@@ -1,4 +1,4 @@
-"""A name in a domain of device plugins: each command says so, with the remedy, and none makes it an error."""
+"""A resource name in a device plugin's domain: each command warns and names the remedy; none fails because of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_domain_can_be_configured_and_has_a_source(domain: str) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """The options of a machine, a Node and a configuration with such a name."""
+    """The options for a machine, a Node, and a configuration with such a name."""
     (tmp_path / "c.toml").write_text(f'\n[resources."{NAME}"]\nstatic = {{ quantity = 2 }}\n')
     (tmp_path / "machine.json").write_text(json.dumps(bare()))
     (tmp_path / "node.json").write_text(json.dumps(node()))

@@ -1,4 +1,4 @@
-"""devices --toml: on any machine, a configuration without errors whose quantities are those in its comments."""
+"""devices --toml: on any machine, the configuration contains no errors, and its comments state the right quantities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEASURE = re.compile(r'^# (measure = ".*?")  # instead of a count; then expect =
 
 
 def detectors() -> list[DeviceDetector]:
-    """Those that `devices` shows by default."""
+    """The detectors that `devices` shows by default."""
     return [d for name in names() if isinstance(d := load_detector(name), DeviceDetector) and d.shown_by_default]
 
 
@@ -38,7 +38,7 @@ def starter(host: Host) -> str:
 
 
 def quantities(text: str, host: Host) -> dict[str, int]:
-    """What the configuration's resources amount to; each must be what it expects."""
+    """The quantities of the configuration's resources. Each must equal its expect."""
     by_name = {}
     for resource in loaded(text).require().resources:
         reading = read_resource(resource, host, "n1")
@@ -52,7 +52,7 @@ def quantities(text: str, host: Host) -> dict[str, int]:
 def test_comments_and_expectations_are_true(host: RecordedHost) -> None:
     text = starter(host)
     assert quantities(text, host) == {name: int(count) for count, name in RESOURCE.findall(text)}
-    # Follow the advice of each comment on a measure.
+    # Follow the advice of each comment about a measure.
     for block in text.split("\n\n"):
         for measure, total, unit in MEASURE.findall(block) if '\n[resources."' in block else ():
             measured = re.sub("^expect = [0-9]+", f"{measure}\n{unit}\nexpect = {total}", block, flags=re.M)
@@ -91,7 +91,7 @@ def test_a_measure_that_is_less_than_one_unit_is_not_suggested() -> None:
 
 
 def test_a_resource_of_unknown_quantity_is_commented_out() -> None:
-    host = machine(pci_nic())  # without a default route, it may be the system's interface
+    host = machine(pci_nic())  # without a default route, the interface may be the system's
     text = starter(host)
     assert "# commented out, because the count is unknown: eth0: system: " in text
     assert '\n# [resources."example.com/nic-8086-1572"]\n# nic = { vendor = "8086"' in text

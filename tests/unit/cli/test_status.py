@@ -1,4 +1,4 @@
-"""What `status` makes of the last pass and of the service."""
+"""What `status` prints about the last pass and the service."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def running(**changes: Any) -> ServiceFiles:
 
 
 def overwritten(value: str, allocatable: str | None) -> ServiceFiles:
-    """Another writer has set allocatable to value. allocatable: what it is now; None: unset."""
+    """A pass found that another writer set allocatable to value. allocatable: its present value; None: unset."""
     now = {**(HEALTHY_NODE.allocatable or {}), NAME: allocatable}
     node = replace(HEALTHY_NODE, allocatable={name: text for name, text in now.items() if text is not None})
     return replace(passed(health=Health(not_allocatable={NAME: ("4", value)})), last_seen=node)
@@ -118,7 +118,7 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
     ],
 )
 def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: str) -> None:
-    """It does not contradict itself: the condition is about what was found, and by now a repair may have written."""
+    """The output is consistent, although the condition shows what a pass found and a repair may have followed."""
     found, text = shown("status", files)
     assert (found, expected in text) == (status, True), text
     assert ("degraded" in text) is (status == 4)
@@ -126,7 +126,7 @@ def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: st
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
-    """A resource with an error, and one that may be configured in a file that cannot be parsed."""
+    """Errors of a resource, and of a file that cannot be parsed and may configure another resource."""
     error = '[resources."example.com/gpu".pci] vndor: unknown key'
     changes = (Change("example.com/gpu", Action.KEEP, None, None, ""), Change(NAME, Action.KEEP, "4", "4", KEPT))
     last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)}, changes=changes)
@@ -145,7 +145,7 @@ def test_a_service_that_has_written_nothing_yet(tmp_path: Path) -> None:
 
 
 def test_resources_of_other_writers() -> None:
-    """Those that are configured have a row of their own, which says whose they are."""
+    """A configured resource has its own row, which names its writer."""
     others = {
         "a.example/theirs": OtherWriter.UNKNOWN,
         NAME: OtherWriter.UNKNOWN,

@@ -1,4 +1,4 @@
-"""Output in a pipe and on a terminal: complete, aligned, escaped, with colour for signs only."""
+"""Output to a pipe and to a terminal: complete, aligned and escaped, with colour only for signs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_terminal_gets_the_same_with_coloured_signs(name: str) -> None:
 
 
 def test_a_table_fits_a_narrow_terminal() -> None:
-    """Only the last column, which holds sentences, is wrapped."""
+    """Only the last column is wrapped; it contains sentences."""
     _, whole = shown(*CASES["plan-mixed"])
     _, narrow = shown(*CASES["plan-mixed"], terminal=True, COLUMNS="100", NO_COLOR="1")
     assert max(map(len, whole.splitlines())) > 100
@@ -56,7 +56,7 @@ def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch
 
 
 def test_columns_are_aligned_and_no_cell_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    """So awk finds them. Wide characters take two columns: with python3-wcwidth, which the package suggests."""
+    """So awk finds each column. Wide characters take two columns with python3-wcwidth, which the package suggests."""
     rows = [("+", "加密狗", "0529", "a  reason"), ("…", "dongle", "1e5", "")]
     print_table(rows, ("OP", "N", "V", "R"), indent=2)
     assert capsys.readouterr().out.splitlines() == [
@@ -90,7 +90,7 @@ def test_json_is_printable_and_unchanged_in_meaning(capsys: pytest.CaptureFixtur
 
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.text(max_size=40), min_size=n, max_size=n))))
 def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
-    """Except for white space at its ends."""
+    """White space at the ends of the text is omitted."""
     with redirect_stdout(io.StringIO()) as out:
         print_table(rows, signs=True)
     lines = out.getvalue().splitlines()
@@ -101,7 +101,7 @@ def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fits into 80 columns; the command line accepts its examples."""
+    """The help fits into 80 columns, and the command line accepts the examples in it."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         command_parser().parse_args([*filter(None, [command]), "--help"])

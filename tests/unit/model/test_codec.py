@@ -1,4 +1,4 @@
-"""What is encoded comes back unchanged; everything else is Malformed, without another exception or type."""
+"""Encoded values are decoded unchanged. All other input raises Malformed, never another exception or a wrong type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Each kind of field that there is."""
+    """A class with every kind of field."""
 
     name: str
     colour: Colour | None = None
@@ -141,7 +141,7 @@ def test_what_is_not_json_is_malformed(content: bytes) -> None:
 
 @pytest.mark.parametrize("version", ["", "1.0"])
 def test_a_changed_byte_is_malformed_or_changes_nothing(version: str) -> None:
-    """Any bit of any byte, also where the result is JSON of the right shape."""
+    """Each bit of each byte is changed, even if the result is still JSON of the right shape."""
     content = to_file(decode(Shape, WHOLE), version)
     for at in range(len(content)):
         for bit in range(8):

@@ -1,4 +1,4 @@
-"""A library that is there and cannot be imported: the message names the package to install again."""
+"""A library is installed but cannot be imported: the message names the package to reinstall."""
 
 from __future__ import annotations
 

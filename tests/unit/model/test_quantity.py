@@ -1,4 +1,4 @@
-"""Quantities by value, checked against the Kubernetes client's own parser; names as Kubernetes validates them."""
+"""Quantities are compared by value, as the Kubernetes client parses them. Names are checked as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ numbers = st.tuples(
 
 
 def theirs(text: str) -> Decimal:
-    """What the Kubernetes client makes of it."""
-    from kubernetes.utils import quantity as client  # a second to import, which no other test needs
+    """The value that the Kubernetes client parses."""
+    from kubernetes.utils import quantity as client  # takes a second to import, and no other test needs it
 
     return Decimal(client.parse_quantity(text))
 

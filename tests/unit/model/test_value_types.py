@@ -1,4 +1,4 @@
-"""The types of value: what a configuration can hold, and what it matches. tests/unit/config has the errors."""
+"""The types of values: which values a configuration can contain, and what they match. Errors: tests/unit/config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Node on a double of an API server, for what no real one can be made to send; the rest is in tests/cluster."""
+"""The Node on a fake API server, for responses that a real one cannot be made to send. tests/cluster tests the rest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Open = Callable[..., "AbstractContextManager[tuple[Server, Node]]"]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
-    """A server that follows a script, and the Node on it; its token is secret-token."""
+    """A server that follows a script, and the Node on it. The token is secret-token."""
 
     @contextmanager
     def opened(
@@ -58,7 +58,7 @@ def configure(path: Path, server: str, token: str) -> None:
 def script(
     read: bytes | None = NODE, patch: bytes | None = NODE, event: bytes | None = b"", who: bytes | None = ME
 ) -> Script:
-    """One answer for each kind of request."""
+    """A response for each kind of request."""
 
     def follow(request: Request) -> bytes | None:
         if request.method == "GET":
@@ -184,7 +184,7 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
-# The review -> the name, and whether the Node's machineID must be this machine's.
+# The review -> the Node's name, and whether the Node's machineID must equal this machine's.
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
 
 
 def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> None:
-    """Each node may reach its cluster at the same address of the loopback."""
+    """Each node may reach its cluster at the same loopback address."""
 
     def key(name: str = "1", cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None) -> str:
         return credentials_hash(load(written(tmp_path, config(cluster, user), name)))
@@ -242,7 +242,7 @@ def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> No
 
 
 def test_renewed_credentials_are_of_the_same_user(tmp_path: Path) -> None:
-    """Of a file or of a plugin: each time there is another token, or another certificate."""
+    """Each time a file or a plugin contains another token or another certificate."""
     printed = credential(token="secret-$$").replace('"', r"\"")
     by = {"apiVersion": V1, "command": program(tmp_path, f'echo "{printed}"')}
     users: list[dict[str, Any]] = [
@@ -265,7 +265,7 @@ NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cann
 
 @pytest.mark.parametrize("read", [MISSING, NOT_OURS])
 def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
-    """It may deny the review for a moment. Then a Node that has not the host name is no error of its own."""
+    """It may deny the review for a moment. Until then, a missing Node with the host's name is no separate error."""
     reviews = iter([failure(403, "forbidden"), ME])
 
     def follow(request: Request) -> bytes | None:
@@ -286,7 +286,7 @@ ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubj
 
 
 def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
-    """The name of the Node has nothing to do with it."""
+    """The error does not mention the Node's name, which is not the cause."""
     with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, api_node):
         with pytest.raises(NodeDenied, match="remove the client certificate") as raised:
             api_node.read()
@@ -309,7 +309,7 @@ def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
 
 
 class Cluster:
-    """Two Nodes, each of a machine. Whoever is here reaches its own, an administrator each."""
+    """A cluster with two Nodes of different machines. A kubelet reaches its own Node, an administrator both."""
 
     def __init__(self) -> None:
         self.user = "system:node:n1"
@@ -332,7 +332,7 @@ class Cluster:
 
 @pytest.fixture
 def setup(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
-    """A cluster, its server, and the Node as each next process opens it."""
+    """A cluster, its server, and a function that opens the Node like a new process."""
     cluster, cache = Cluster(), ReviewCache()
     with serve(cluster) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
@@ -343,7 +343,7 @@ Setup = tuple[Cluster, Server, Callable[[], Node]]
 
 
 def asked(server: Server) -> list[str]:
-    """Since the last call."""
+    """The requests since the last call."""
     requests = ["review" if r.method == "POST" else f"{r.method} {r.path.split('/')[4]}" for r in server.received]
     server.received.clear()
     return requests
@@ -352,14 +352,14 @@ def asked(server: Server) -> list[str]:
 @pytest.mark.parametrize(
     ("user", "machines", "name"),
     [
-        ("system:node:n2", {"n1": "ours", "n2": "ours"}, "n2"),  # a denial reveals it
-        ("admin", {"n1": "theirs", "n9": "ours"}, "n9"),  # no denial reveals it; the machine ID does
+        ("system:node:n2", {"n1": "ours", "n2": "ours"}, "n2"),  # a denial reveals the change
+        ("admin", {"n1": "theirs", "n9": "ours"}, "n9"),  # no denial reveals the change; the machine ID does
     ],
 )
 def test_credentials_of_another_node_never_reach_the_previous_one(
     setup: Setup, user: str, machines: dict[str, str], name: str
 ) -> None:
-    """They come under the same name, as k3s's do. Nothing is written before."""
+    """The new credentials are in the same file, as with k3s. The previous Node is never written."""
     cluster, server, process = setup
     assert process().read().name == "n1"
     assert asked(server) == ["review", "GET n1"]
@@ -374,7 +374,7 @@ def test_credentials_of_another_node_never_reach_the_previous_one(
 def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(
     setup: Setup, reported: str, later: list[str]
 ) -> None:
-    """Its kubelet started before the machine's id was changed. No id is not another one: it is not reported yet."""
+    """The kubelet started before the machine ID changed. An empty ID is no contradiction: it is not reported yet."""
     cluster, server, process = setup
     cluster.machines["n1"] = reported
     for expected in (["review", "GET n1"], later):
@@ -383,7 +383,7 @@ def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(
 
 
 def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Setup) -> None:
-    """An identity of its own may read every Node. What it may write is for a policy, which refuses the other's."""
+    """A separate identity may read every Node. A policy decides what it may write, and denies other machines' Nodes."""
     cluster, server, process = setup
     process().read()
     cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "ours"}, {"n9"}
@@ -437,7 +437,7 @@ def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None
 
 @pytest.mark.parametrize(("theirs", "ours"), [("", ""), ("x", ""), ("", "x")])
 def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours: str) -> None:
-    """Two that are missing do not count as the same. test_which_node_it_is has two that differ."""
+    """Two missing IDs do not count as equal. test_which_node_it_is has two different ones."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
     follow = script(who=review("bob"), read=answer(200, document))

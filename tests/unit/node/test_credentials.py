@@ -1,4 +1,4 @@
-"""Which kubeconfig is used, what is read from it, and the error of one that can't be used."""
+"""Which kubeconfig is used, what is read from it, and the error for one that can't be used."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, written_to: bool) -> None:
 
 
 def missing(kubeconfig: str | None) -> tuple[str, ...]:
-    """The files that are expected where there are no credentials yet."""
+    """The files that must appear before there are credentials."""
     with pytest.raises(CredentialsMissing) as raised:
         load(kubeconfig)
     return raised.value.files
@@ -219,7 +219,7 @@ def test_missing_files_are_reported_as_data(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
-    """Files that can't be used are reported, too: any of them may be what has to change."""
+    """Files that can't be used are reported as well, because any of them may have to change."""
     path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
     written(tmp_path, SECRET, "token")
     written(tmp_path, "authority", "ca.crt")
@@ -232,7 +232,7 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
 
 
 def test_the_output_of_a_plugin(tmp_path: Path) -> None:
-    """A token that is longer than what a pipe holds, or a certificate."""
+    """A token that does not fit into a pipe's buffer, or a certificate."""
     token = SECRET * 50_000
     configuration = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
     assert (configuration.token, configuration.certificate) == (token, None)
@@ -248,7 +248,7 @@ def test_the_input_of_a_plugin(tmp_path: Path) -> None:
     )
     entry = {
         "apiVersion": V1,
-        "command": "./bin/plugin",  # beside the kubeconfig, wherever one stands
+        "command": "./bin/plugin",  # relative to the kubeconfig, whatever the working directory
         "args": ["get-token", "a b"],
         "env": [{"name": "MINE", "value": "yes"}],
         "provideClusterInfo": True,
@@ -257,7 +257,7 @@ def test_the_input_of_a_plugin(tmp_path: Path) -> None:
     program(tmp_path / "bin", script)
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"since": "DATE"}}
     cluster = {"certificate-authority-data": "eHl6", "extensions": [{"name": "other"}, extension]}
-    text = json.dumps(config(cluster, {"exec": entry})).replace('"DATE"', "2026-01-01")  # YAML has dates, JSON has not
+    text = json.dumps(config(cluster, {"exec": entry})).replace('"DATE"', "2026-01-01")  # JSON has no dates, YAML has
     assert load(written(tmp_path, text)).token == SECRET
     first, second, mine, info = (tmp_path / "info").read_text().splitlines()
     assert (first, second, mine) == ("get-token", "a b", "yes")
@@ -330,7 +330,7 @@ def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
     ],
 )
 def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: bool) -> None:
-    """The child keeps the pipes open; reading one to its end shows that it is gone."""
+    """The child keeps the pipes open. The pipe's end-of-file shows that the child has ended."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     path = plugin(tmp_path, f"exec 3>{pipe}; {child} echo '{credential(token=SECRET)}'")

@@ -1,4 +1,4 @@
-"""A request ends in time as a whole, whatever arrives one byte after another; tests/unit/cli/test_exit.py has more."""
+"""A whole request ends in time, even if its response arrives byte by byte; tests/unit/cli/test_exit.py has more."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.server import read_request
 from tests.support.tls import serve_tls
 from tests.unit.node.test_credentials import config, written
 
-# urllib3 1.26 does not close a socket if the connection ends while the proxy is asked for a tunnel.
+# urllib3 1.26 does not close a socket if the connection ends while it asks the proxy for a tunnel.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 over = threading.Event()
-"""Ends the server of a test."""
+"""Ends the fake server of a test."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def short_deadline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def dripping(connection: socket.socket) -> None:
-    """Sends a response whose headers never end, one byte after another, each long before a silence would count."""
+    """Sends a response with endless headers, byte by byte, with pauses much shorter than a read timeout."""
     with connection.makefile("rb") as lines:
         read_request(lines)
     connection.sendall(b"HTTP/1.1 200 OK\r\n")

@@ -1,4 +1,4 @@
-"""JSON as the API server writes it; tests/cluster/test_guard_text.py has the real one compare."""
+"""JSON as the API server writes it. In tests/cluster/test_guard_text.py, a real API server compares the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SURROGATES = range(0xD800, 0xE000)
 
 
 def go(c: str) -> str:
-    """appendString of Go's encoding/json, with escapeHTML. A lone surrogate can't be sent but as an escape."""
+    """appendString of Go's encoding/json, with escapeHTML. A lone surrogate can only be sent escaped."""
     escaped = c < " " or c in "<>&\u2028\u2029" or ord(c) in SURROGATES
     return SHORT.get(c) or (f"\\u{ord(c):04x}" if escaped else c)
 

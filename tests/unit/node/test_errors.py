@@ -1,4 +1,4 @@
-"""Each error on the way to the API server: its type and its message."""
+"""The type and the message of each error on the way to the API server."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
         (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),
         (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in /etc/k.conf (HTTP 401)"),
-        # What an authorizer refuses, an admission plugin, or an API server that starts.
+        # Refused by an authorizer, by an admission plugin, or by an API server that is starting.
         (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
         (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
         (403, status('User "bob" cannot patch'), NOBODY, NodeForbidden, 'the identity "bob" may not'),
@@ -116,7 +116,7 @@ def test_a_policy_denies_with_a_cause(name: str) -> None:
 
 
 def test_a_cause_that_is_repeated_is_quoted_once() -> None:
-    """The API server validates the metadata of a Node more than once."""
+    """The API server validates a Node's metadata several times."""
     cause = {"field": "metadata.annotations", "message": "Too long: may not be more than 262144 bytes"}
     error = refusal(422, status("invalid", {"causes": [cause, cause, cause]}))
     assert str(error).count("Too long") == 1

@@ -1,4 +1,4 @@
-"""A Node in a file: patches as the API server applies them, all of it or nothing."""
+"""A Node in a file: patches apply as on the API server, completely or not at all."""
 
 from __future__ import annotations
 

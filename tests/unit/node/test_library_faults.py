@@ -1,4 +1,4 @@
-"""Whatever a library raises, at each call that node/ makes of it, is a NodeError to all others."""
+"""Whatever exception a library raises in a call from node/, other packages see a NodeError."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ CALLS = [
     "jsonpatch:JsonPatch.apply",
     "jsonpointer:JsonPointer.to_last",
 ]
-"""As pkgutil.resolve_name() takes them."""
+"""The calls, in the notation of pkgutil.resolve_name()."""
 
 
 class AlienError(Exception):
-    """An exception that no library declares."""
+    """An exception that no library documents."""
 
 
 @pytest.fixture(scope="module")
 def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[], Node]]]:
-    """Nodes on a server: with an exec plugin, with a proxy; and one in a file."""
+    """Nodes on a server, with an exec plugin and with a proxy, and a Node in a file."""
     folder = tmp_path_factory.mktemp("injected")
     with serve(script(event=answer(201, {}))) as server:
         by_plugin = {"exec": {"apiVersion": V1, "command": program(folder, f"echo '{credential(token='x')}'")}}
@@ -56,7 +56,7 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
 
 
 def outcome(use: Callable[[], object]) -> str:
-    """The message of its NodeError, "" if there is none."""
+    """The message of the NodeError, "" if none is raised."""
     try:
         use()
     except NodeError as e:
@@ -70,7 +70,7 @@ def test_every_exception_becomes_a_node_error(
 ) -> None:
     place, name = re.split(r"[.:](?=\w+$)", call)
     owner = pkgutil.resolve_name(place)
-    error = RecursionError if place == "json" else AlienError  # json raises what it says it does
+    error = RecursionError if place == "json" else AlienError  # json raises only documented exceptions
     raised = 0
 
     def fail(*_: object, **__: object) -> None:

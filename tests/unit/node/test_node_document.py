@@ -1,4 +1,4 @@
-"""What of a Node's JSON we go by, and what is no Node."""
+"""Which fields of a Node's JSON capacityd uses, and which documents are no Node."""
 
 from __future__ import annotations
 

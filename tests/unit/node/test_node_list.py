@@ -1,4 +1,4 @@
-"""All Nodes of a double of an API server, for what no real one can be made to send; the rest is in tests/cluster."""
+"""All Nodes of a fake API server, for responses that no real one can be made to send; the rest is in tests/cluster."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def query(request: Request) -> dict[str, str]:
 
 
 def serving(nodes: Script | None = None, pods: Script | None = None, classes: Script | None = None) -> Script:
-    """Scripts for each list. By default there is one Node, and nothing else may be listed."""
+    """Scripts for each list. By default there is one Node, and the other lists are denied or missing."""
     scripts = {
         "/api/v1/nodes": nodes or (lambda _: page(NODE)),
         "/api/v1/pods": pods or (lambda _: failure(403)),
@@ -115,7 +115,7 @@ def test_a_node(tmp_path: Path) -> None:
 
 
 def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
-    """The API server checks all but the content of annotations."""
+    """The API server validates everything except the content of annotations."""
     status = {"capacity": {"example.com/z": "500m", "example.com/y": "1e99"}, "conditions": [{}]}
     strange = {"metadata": {"name": "odd", "annotations": {ANNOTATION: '["x"]'}}, "status": status}
     fleet, _ = read(tmp_path, serving(lambda _: page(strange, NODE)))
@@ -181,7 +181,7 @@ def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type
 
 @pytest.mark.parametrize("items", [{}, {"items": None}])
 def test_a_page_may_have_no_items(tmp_path: Path, items: dict[str, None]) -> None:
-    """Go encodes an empty list as null, or leaves it out."""
+    """Go encodes an empty list as null, or omits it."""
     fleet, _ = read(tmp_path, serving(lambda _: answer(200, {"kind": "NodeList", **items})))
     assert fleet == Fleet((), {})
 

@@ -1,4 +1,4 @@
-"""Which kubeconfig is a person's, and what messages about it advise."""
+"""Which kubeconfig an operator's commands use, and what messages about it advise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.node.test_credentials import config, written
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder of a person without a kubeconfig."""
+    """The home folder of a user without a kubeconfig."""
     folder = tmp_path / "home"
     (folder / ".kube").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))

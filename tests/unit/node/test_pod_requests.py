@@ -1,4 +1,4 @@
-"""What pods request of extended resources; tests/cluster compares it with the real scheduler."""
+"""The extended resources that pods request. tests/cluster compares the result with the real scheduler's."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ INITIAL = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=5)
 
 @given(st.lists(AMOUNTS, max_size=4), INITIAL)
 def test_no_moment_of_a_pod_needs_more_and_one_needs_all(running: list[int], initial: list[tuple[int, bool]]) -> None:
-    """The moments: each init container beside the sidecars before it, then all containers beside all sidecars."""
+    """The moments: each init container with the earlier sidecars, then all containers with all sidecars."""
     spec = {
         "containers": [container(n) for n in running],
         "initContainers": [container(n, sidecar) for n, sidecar in initial],

@@ -1,6 +1,6 @@
-"""No error contains a credential, of whatever kind, whatever a server, a proxy or a plugin answers.
+"""No error contains a credential of any kind, whatever a server, a proxy or a plugin answers.
 
-The server is a double that knows each credential in all its forms, and quotes them.
+The fake server knows each credential in all its forms, and quotes them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PEM_LINES = "".join(
     f"-----{end} {kind}-----\n" for end in ("BEGIN", "END") for kind in ("CERTIFICATE", "EC PRIVATE KEY")
 )
 LEAK = 12
-"""Characters in a row of a secret that nobody must see."""
+"""The number of consecutive characters of a secret that must not be visible."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Credentials of a kind, as they stand in a kubeconfig. secrets: what is secret of them, in all its forms."""
+    """A kind of credentials, as a kubeconfig contains them. secrets: their secret parts, in all forms."""
 
     user: Mapping[str, Any]
     secrets: tuple[str, ...]
@@ -78,7 +78,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "a character on each line": "\n".join,
 }
 
-# What a server answers that quotes this text.
+# Responses of a server that quotes this text.
 ANSWERS: dict[str, Callable[[str], bytes]] = {
     "500": lambda text: failure(500, f"boom: {text}"),
     "500 of a proxy": lambda text: answer(500, f"<html>{text}".encode()),
@@ -99,14 +99,14 @@ ANSWERS: dict[str, Callable[[str], bytes]] = {
 
 
 def outputs(error: NodeError) -> str:
-    """All that may be printed, logged, or written to the Node of an error."""
+    """All parts of an error that may be printed, logged, or written to the Node."""
     reason = error.reason if isinstance(error, NodeRejected) else ""
     shown = traceback.format_exception(error, chain=True)
     return "\n".join([str(error), repr(error), reason, *getattr(error, "files", ()), *shown])
 
 
 def leaked(secrets: tuple[str, ...], text: str) -> set[str]:
-    """The parts of the secrets that are in the text."""
+    """The parts of the secrets that occur in the text."""
     parts = {secret[i : i + LEAK] for secret in secrets for i in range(len(secret) - LEAK + 1)}
     return {part for part in parts if part in text and part not in PEM_LINES}
 
@@ -182,7 +182,7 @@ def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]
 
 
 def test_a_plugin_with_secret_arguments(tmp_path: Path) -> None:
-    """What a plugin prints: test_credentials.py."""
+    """test_credentials.py tests the plugin's output."""
     entry = {"apiVersion": V1, "command": "no-such-plugin", "env": [{"name": "A", "value": TOKEN}]}
     path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
     with pytest.raises(NodeError, match="the exec plugin") as raised:
@@ -222,7 +222,7 @@ def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> No
 
 
 def test_a_long_text_costs_little() -> None:
-    """It is cut before it is searched. A halved token at the cut is found, too."""
+    """The text is cut before it is searched. A token that the cut halves is found as well."""
     secrets = secrets_of(TOKEN, (), None)
     assert len(secrets.quote("x" * (4 << 20))) == 301
     for length in range(4096 - len(TOKEN), 4096):

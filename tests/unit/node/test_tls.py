@@ -1,6 +1,6 @@
-"""Every fault of TLS is one line that says what to do, before the identity is known and after.
+"""Every TLS fault becomes one line that says what to do, both before and after the identity is known.
 
-After, it is the client library that meets the fault, which makes exceptions of its own of it.
+After that, the client library meets the fault, and raises its own exceptions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 Make = Callable[[Authority, Authority], Behaviour]
-# Each takes the kubeconfig's authority and another one.
+# Each function gets the kubeconfig's authority and another authority.
 FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
     "another-authority": (lambda _, other: answers(script, other.server()), NodeDenied, "the certificate authority in"),
     "expired": (
@@ -80,11 +80,11 @@ def test_a_fault_of_tls(tmp_path: Path, fault: str, by: str) -> None:
             assert server.url in str(raised.value)
             assert str(raised.value).isprintable()
             server.behave = good
-            api_node.read()  # so that the identity is known
+            api_node.read()  # makes the identity known
 
 
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
-    """The server has ended it within TLS only: until the socket is closed, too, it looks alive."""
+    """The server has ended the connection only within TLS. Until the socket is closed as well, it looks alive."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.server())
     body = json.dumps(node(capacity={"cpu": "4"})).encode()
@@ -99,7 +99,7 @@ def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Au
             response = script(request) if request.method == "POST" else next(responses)
             tls_connection.sendall(response)
             if response == half:
-                tls_connection.unwrap()  # waits for the client to do the same
+                tls_connection.unwrap()  # waits until the client ends the connection as well
 
     with tls.serve_tls(behave) as server:
         path = tmp_path / "kubelet.conf"

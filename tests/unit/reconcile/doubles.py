@@ -23,10 +23,10 @@ FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
 
 
 class MemoryNode:
-    """A Node in memory. lose: how many answers to writes get lost; drop: how many writes never arrive.
+    """A Node in memory. lose: how many responses to writes get lost; drop: how many writes never arrive.
 
-    errors: what the next requests raise, each in turn; None: it works. lags: what its kubelet makes of allocatable
-    before each read. between: what happens once between a read and a write.
+    errors: the exceptions of the next requests, in turn; None: the request succeeds. lags: the allocatable values that
+    the kubelet sets before each read. between: called once, between a read and a write.
     """
 
     name = "n1"
@@ -67,14 +67,14 @@ class MemoryNode:
             raise self.event_error
 
     def beat(self, seconds: float) -> None:
-        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        """Sets the kubelet's heartbeat to this number of seconds after EPOCH."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
         (ready,) = (c for c in self.document["status"]["conditions"] if c["type"] == "Ready")
         ready["lastHeartbeatTime"] = stamp
 
     @property
     def our_condition(self) -> tuple[str, str, str]:
-        """Its status, reason and message."""
+        """The status, reason and message of capacityd's condition."""
         condition = self._state().condition
         assert condition is not None
         return condition.status, condition.reason, condition.message
@@ -88,12 +88,12 @@ class MemoryNode:
 
 
 def held(result: ReconcileResult) -> dict[str, float]:
-    """Name -> seconds for which its change is still held back."""
+    """Name -> seconds for which its change will still be held back."""
     return {wait.name: wait.until - result.uptime for wait in result.waits if wait.holds_change}
 
 
 class Service:
-    """Makes one pass after another, each with the state that the one before returned."""
+    """Makes one pass after another. Each gets the state that the previous pass returned."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -112,7 +112,7 @@ class Service:
         self.digest = "first"
 
     def reconcile(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> ReconcileResult:
-        """A pass at that uptime. a, b: the readings of the two resources."""
+        """Makes a pass at this uptime. a, b: the readings of the two resources."""
         read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
         resources = tuple(
             Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
@@ -153,7 +153,7 @@ class Service:
         return self.node
 
     def beat(self, seconds: float) -> None:
-        """The kubelet's heartbeat, so many seconds after EPOCH."""
+        """Sets the kubelet's heartbeat to this number of seconds after EPOCH."""
         self.node.beat(seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""Applying a plan: what is tried again and for how long. No time passes here."""
+"""Applying a plan: which requests are retried and for how long. No time passes here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A, B = "example.com/a", "example.com/b"
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses so far, by which time moves. They are the longest that could be drawn."""
+    """The pauses so far. They advance the clock, and each is the longest that the random choice allows."""
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr("capacityd.reconcile.apply.time", clock)
@@ -74,7 +74,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
         ([UNREACHABLE] * 50, 20.0, [2.0, 4.0, 5.0, 5.0], False),
         ([later(7.0), later(0.0)], 60.0, [7.0, 0.0], True),  # Retry-After
         ([later(60.0)], 60.0, [60.0], True),
-        ([later(61.0)], 60.0, [], False),  # a wait that is longer than the patience is not begun
+        ([later(61.0)], 60.0, [], False),  # a wait longer than the patience is not started
     ],
 )
 def test_which_errors_are_retried_and_for_how_long(
@@ -96,7 +96,7 @@ def test_which_errors_are_retried_and_for_how_long(
 def test_events_are_created_at_most_once(
     slept: list[float], reading: Reading, lose: int, drop: int, reported: int
 ) -> None:
-    """If the answer to the write is lost they are not; if the write itself is, its repetition reports it."""
+    """If the response to the write is lost, no Events are created; if the write is lost, its retry creates them."""
     unreliable = MemoryNode()
     unreliable.document = node({A: "4", B: "9"}, {A: 4})
     unreliable.lose, unreliable.drop = lose, drop

@@ -1,4 +1,4 @@
-"""A resource that the API server denies blocks no other, and is reported. The real API server is in tests/cluster."""
+"""A resource that the API server denies is reported and blocks no other one. tests/cluster uses a real API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ A, B, C, D, E = NAMES
 
 
 class Admission(MemoryNode):
-    """A Node whose API server denies patches that write one of these paths, or alters what is stored."""
+    """A Node whose API server denies patches that write one of these paths, or alters the stored Node."""
 
     def __init__(self, denied: Collection[str] = (), reason: str = "policy: {}") -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Admission(MemoryNode):
         self.reason = reason
         self.alter: Callable[[dict[str, Any]], None] = lambda _: None
         self.requests: list[list[str]] = []
-        self.most: int | None = None  # a larger quantity is denied
+        self.most: int | None = None  # larger quantities are denied
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         paths = [str(operation["path"]) for operation in patch if operation["op"] != "test"]
@@ -80,7 +80,7 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
     message = f"denied: {', '.join(denied)}: not on my Nodes"
     everything = ("True", "Published", "all configured resources are published")
     assert node.our_condition == (("False", "Denied", message) if denied else everything)
-    # With the GET: 2 + the number of changed resources, and one more if each of several is denied.
+    # With the GET: 2 + the number of changed resources, and one more if all of several resources are denied.
     all_denied = len(denied) == len(names) > 1
     assert len(node.requests) <= (1 + len(names) + all_denied if denied else 1)
     changes = {c.name: c.action for c in outcome.plan.changes}
@@ -88,7 +88,7 @@ def test_each_denied_resource_is_isolated(names: list[str], denies: set[str]) ->
 
 
 def isolated(count: int, denied: Collection[str]) -> tuple[set[str], int]:
-    """The names that are found to be denied, and the number of patches with the first one."""
+    """The names that are found to be denied, and the number of patches, including the first."""
     names = tuple(f"n{number:04}" for number in range(count))
     accepted_names, patches = set[str](), 1
 
@@ -175,7 +175,7 @@ def test_an_altered_annotation_is_an_error_that_the_condition_reports_at_once() 
 
 @pytest.mark.parametrize("names", [[A], [A, B]])
 def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[str]) -> None:
-    """For example if other writers have filled the annotations up to their limit."""
+    """Other writers may have filled the annotations up to their limit, for example."""
     node = Admission(["/metadata/annotations"], reason="annotations are full")
     for _ in range(2):
         with pytest.raises(NodeRejected, match="annotations are full"):
@@ -192,7 +192,7 @@ def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[
 
 @pytest.fixture
 def denied() -> tuple[Service, Admission]:
-    """A service that has published b, after a was denied, and its Node."""
+    """A service whose resource a was denied and whose b is published, and its Node."""
     service, node = Service(), Admission([A])
     service.node = node
     result = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
@@ -247,7 +247,7 @@ def test_another_quantity_than_the_denied_one_is_tried_at_once(reason: str, othe
 
 
 def test_quantities_that_are_all_denied_are_tried_once_a_minute() -> None:
-    """After a few, as if they were written."""
+    """The rate limit is that of written quantities: a few at once, then one a minute."""
     service, node = Service(), Admission()
     service.node, node.most = node, 0
     tried = []
@@ -269,7 +269,7 @@ def test_events_that_may_end_a_denial_retry_at_once(denied: tuple[Service, Admis
 
 @pytest.mark.parametrize("after", [400.0, 10_000.0])
 def test_while_allocatable_is_denied_the_node_is_read_until_it_is_right(after: float) -> None:
-    """Also if somebody else puts it right after hours."""
+    """The reads continue until somebody else corrects allocatable, even hours later."""
     service, denying = Service(), Admission(["/status/allocatable"])
     service.node = denying
     denying.document["status"] |= {"capacity": {A: "4"}, "allocatable": {A: "0"}}
@@ -287,7 +287,7 @@ def test_while_allocatable_is_denied_the_node_is_read_until_it_is_right(after: f
 
 
 def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_minute() -> None:
-    """Although it was reported to the Node before."""
+    """The service had already reported the resource to the previous Node."""
     service, busy = Service(), Unknown("busy")
     service.reconcile(1000.0, a=Quantity(4), b=busy)
     service.reconcile(1060.0, {"requeue"}, a=Quantity(4), b=busy)
@@ -342,7 +342,7 @@ def test_a_server_error_to_every_write_is_reported_by_the_service_alone() -> Non
 
 
 def test_an_outage_is_no_rejection() -> None:
-    """However long it lasts, the Node could not be read in between."""
+    """However long it lasts: the reads failed as well, so the server was down."""
     service = Service()
     for second in range(0, 600, 10):
         service.node = MemoryNode(None, server_error()) if second % 20 else MemoryNode(NodeUnreachable("down"))

@@ -1,4 +1,4 @@
-"""The condition is True only while nothing is wrong, and its heartbeat shows that the service runs."""
+"""The condition is True only while nothing is wrong. Its heartbeat shows that the service runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE = Absent("when: arch is x86_64", applies=False)
 
 @pytest.fixture
 def service() -> Service:
-    """One that expects four of a, and has just published them at uptime 1000."""
+    """A service that expects four of a, and has just published four at uptime 1000."""
     service = Service()
     service.expect = {A: 4}
     service.reconcile(1000.0, a=FOUR)
@@ -59,7 +59,7 @@ def test_less_than_expected(service: Service, reading: Reading, expected: tuple[
 def test_what_is_not_written_is_not_less_than_expected(
     capacity: dict[str, str], denied: dict[str, str], message: str
 ) -> None:
-    """It has a reason of its own, and more hardware would not help."""
+    """A denied or refused resource has its own reason in the condition, and more hardware would not help."""
     policy = Policy(expect={A: 4})
     plan = make_plan(node_state(node(capacity)), Facts({A: Quantity(3)}, policy, denied=denied))
     assert plan.health.below_expected == {}
@@ -111,7 +111,7 @@ LATE = ("False", "NotAllocatable", f"not allocatable: {A} is 0 of 4")
 
 
 def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
-    """It is put back; if that does not last, the condition says so, until a read finds it right."""
+    """capacityd restores allocatable. If that does not last, the condition says so until a read shows it right."""
     service.beat(1000.0)
     service.node.lags = {A: "0"}
     service.reconcile(1100.0, {"resync"}, a=FOUR)
@@ -175,7 +175,7 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
 
 @pytest.mark.parametrize("reason", [reason for reason in ConditionReason if reason is not ConditionReason.REJECTED])
 def test_every_reason_has_its_message(reason: ConditionReason) -> None:
-    """Rejected has none in a plan: nothing of the plan could be written then."""
+    """Rejected has no message in a plan, because no part of the plan could be written then."""
     health, message = MESSAGES[reason]
     status = "True" if reason is ConditionReason.PUBLISHED else "False"
     condition = desired_condition(node_state(node()), health, EPOCH, None)
@@ -198,7 +198,7 @@ def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Servic
 
 @pytest.mark.parametrize(("number", "length", "shown"), [(100, 100, 100), (100, 500, 150), (600, 100, 0)])
 def test_as_much_of_each_reason_is_shown_as_fits(service: Service, number: int, length: int, shown: int) -> None:
-    """No resource is left out. Kubernetes' API conventions give a condition's message 32,768 characters."""
+    """The message names every resource. Kubernetes' API conventions limit the message to 32,768 characters."""
     unknown = {f"r{n:03}": Unknown(f"{n:03}".ljust(length, "x")) for n in range(number)}
     service.reconcile(1010.0, {"config"}, a=FOUR, **unknown)
     message = service.node.our_condition[2]

@@ -1,6 +1,6 @@
-"""Thousands of random histories of the service, its Node and all who disturb them: it converges, and does no harm.
+"""Thousands of random histories of the service, its Node and all disturbances: the Node converges, and no harm is done.
 
-What must hold of each single write is in write_checks.py; here is what must hold in the end. All times are those that
+write_checks.py checks each single write; this file checks the state at the end. All times are those that
 docs/explanation.md and docs/limits.md promise.
 """
 
@@ -35,13 +35,13 @@ from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
 RESYNC, JITTER = 3600.0, 1.2
-"""Seconds between two reads of the Node, at most JITTER times as many."""
+"""Seconds between two reads of the Node, up to JITTER times as many."""
 UNKNOWN, UNKNOWN_MAX, BOOTED = 60.0, 3600.0, 600.0
-"""Seconds until what is unknown is read again: at first, and at most; and the uptime until which it is each minute."""
+"""Seconds until an unknown resource is read again: at first, and at most. Until the uptime BOOTED: each minute."""
 RETRY = 90.0
-"""Seconds until a pass that has failed is made again, unless the API server rejects or denies something."""
+"""Seconds until a failed pass is repeated, unless the API server rejects or denies something."""
 EVENTS = 10.0
-"""Seconds for which a pass waits while events come."""
+"""Seconds for which a pass waits while events arrive."""
 
 pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
@@ -69,7 +69,7 @@ settings = st.builds(
 class LongHistory:
     """A machine, its surroundings and its service. Each public method is a disturbance.
 
-    registered: whether its Node is; theirs: what another writer has in it at first.
+    registered: whether the Node exists at first; theirs: another writer's value on that Node.
     """
 
     def __init__(self, folder: str, seed: int, *, registered: bool, theirs: str | None) -> None:
@@ -85,7 +85,7 @@ class LongHistory:
         """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
 
     def take(self, act: Act, between: bool, pause: float) -> None:
-        """Something happens, and some time passes. between: our GET and our PATCH, if there are any in the pause."""
+        """Runs a disturbance, then lets time pass. between: run it between a GET and a PATCH, if both happen."""
         name, *arguments = act
         happens = partial(attrgetter(name)(self), *arguments)
         if between and name in BY_OTHERS:
@@ -132,7 +132,7 @@ class LongHistory:
         self.loop.reboot()
 
     def a_worker_is_killed(self, point: int, name: str, reading: Reading) -> None:
-        """While it publishes a change."""
+        """Kills the worker while it publishes a change."""
         self.machine.kill_at = point
         self.hardware_changes(name, reading, PassReason.RESUME)
 
@@ -150,20 +150,20 @@ class LongHistory:
         self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
 
     def admission_denies(self, denies: tuple[Denies, ...], reading: Reading) -> None:
-        """What changes just then."""
+        """Denials begin, and the denied resources change."""
         self.server.denies = denies
         for every in denies:
             self.hardware_changes(every.name, reading, PassReason.HARDWARE)
 
     def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
-        """What changes just then."""
+        """A webhook begins to alter writes, and resources change."""
         self.server.alters = alters
-        for every in alters:  # a change of another writer makes even an old reading a change
+        for every in alters:  # another writer's change makes even an old reading count as a change
             if old := self.machine.readings.get(every.key):
                 self._set_reading(every.key, old)
         self.hardware_changes(name, reading, PassReason.HARDWARE)
 
-    # Commands by hand: a lock keeps them from what is between our GET and our PATCH.
+    # Commands by hand: a lock keeps them from running between the worker's GET and PATCH.
 
     def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
         context = PassContext(self.machine.now, machine_record=self.machine.own_record)
@@ -175,14 +175,14 @@ class LongHistory:
         self._carry_out(make_withdrawal, Facts(context=context, device_plugins=self.machine.checkpoint))
 
     def _carry_out(self, decide: Callable[[NodeState, Facts], Plan], facts: Facts) -> None:
-        """A command ends with an error if the record can't be read or written."""
+        """Runs the command, unless the machine record can't be read or written: then it ends with an error."""
         if not (self.machine.record_unreadable or self.machine.record.with_name("published.json.new").exists()):
             self.world.carry_out(lambda state: decide(state, facts))
 
-    # What must come in time
+    # Changes that must be published in time
 
     def devices_come_or_go(self, name: str, more: int) -> None:
-        """A higher number is written at once, a lower one once it has held for lower_after."""
+        """A higher number is written at once, a lower one after it has lasted for lower_after."""
         number = max(0, self._published(name) + more)
         in_time = (
             self._is_published_when_read(name)
@@ -199,14 +199,14 @@ class LongHistory:
     def a_resource_cannot_be_read_for_a_time(
         self, name: str, more: int, between: list[float], fault: str, reason: PassReason
     ) -> None:
-        """Whatever events come meanwhile, it is published within the pause that its time of being unknown allows."""
+        """Whatever events arrive meanwhile, it is published in time. The allowed pause grows with the outage."""
         self.machine.readings[name], self.server.fault = Unknown("busy"), fault
-        for pause in between:  # events of other resources
+        for pause in between:  # events from other resources
             self._notify(reason)
             self.loop.run(pause)
         self._end_faults()
         number = self._published(name) + more
-        self.machine.readings[name] = Quantity(number)  # no event says so
+        self.machine.readings[name] = Quantity(number)  # no event reports the recovery
         since, uptime = self.machine.checks.unknown_since.get(name), self.world.uptime
         denied = (name, Quantity(number)) in self._denied
         if since is None or denied or not self._is_published_when_read(name):
@@ -220,7 +220,7 @@ class LongHistory:
     def another_writes_a_value_and_loses_the_record(
         self, name: str, value: str | None, text: str | None, between: bool
     ) -> None:
-        """No record is no claim: what this machine has published to this Node is put back, whoever wrote meanwhile."""
+        """A lost annotation claims no key: the published value is restored, whoever wrote meanwhile."""
         self._end_faults()
         reading, own = self.machine.readings.get(name), self.machine.own_record
         published = self.server.capacity.get(name)
@@ -259,7 +259,7 @@ class LongHistory:
         return max(self.server.record().get(name, 0), whole_quantity(self.server.capacity.get(name, "0")) or 0)
 
     def _is_rate_limited(self, name: str) -> bool:
-        """Whether the next write of this name, or the one after it, may have to wait."""
+        """Whether the rate limit may delay the next write of this name, or the one after it."""
         return self.machine.checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1
 
     def _run_until_published(self, name: str, number: int, allowed: float) -> None:
@@ -269,7 +269,7 @@ class LongHistory:
             self.loop.run(min(10.0, max(0.1, end - self.world.uptime)))
 
     def _is_published_when_read(self, name: str) -> bool:
-        """Whether nothing but its reading keeps a name from being published, as far as the Node and `status` show."""
+        """Whether only the reading keeps a name from being published, according to the Node and `status`."""
         server, machine, own = self.server, self.machine, self.machine.own_record
         stored, recorded = server.capacity.get(name), server.record().get(name)
         ours = stored is None or (own is not None and recorded is not None and own.confirms(name, recorded))
@@ -284,14 +284,14 @@ class LongHistory:
         )
 
     def _is_disturbed(self) -> bool:
-        """Whether something may keep a pass from its end."""
+        """Whether anything may keep a pass from completing."""
         server, machine = self.server, self.machine
         faults = (server.fault, server.lose, server.drop, server.between, server.denies, server.alters)
         obstacle = machine.record.is_dir() or machine.record.with_name("published.json.new").exists()
         return any(faults) or machine.record_errno != 0 or obstacle or machine.kill_at is not None
 
     def _end_faults(self) -> None:
-        """Nothing keeps a pass from its end any more. A directory in place of the record is removed."""
+        """Removes all that could keep a pass from completing, even a directory in place of the machine record."""
         self.server.fault, self.server.lose, self.server.drop, self.machine.kill_at = "", 0, 0, None
         self.server.denies, self.server.alters, self.machine.record_errno = (), (), 0
         self.server.between.clear()
@@ -300,13 +300,13 @@ class LongHistory:
         remove_obstacle(self.machine.record)
 
     def end(self) -> None:
-        """The last disturbance is over, and it has been quiet for long. Checks what must hold then."""
+        """Ends all disturbances, lets time pass, and checks the final state."""
         self._calm()
         self._check_end()
         self._check_idle()
 
     def _calm(self) -> None:
-        """The last disturbance is over, and as much time passes as three of the slow resyncs take."""
+        """Ends all disturbances, and lets three of the longest resync periods pass."""
         self._end_faults()
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
@@ -347,9 +347,9 @@ class LongHistory:
             assert not server.conditions
 
     def _check_idle(self) -> None:
-        """One GET and one PATCH of the heartbeat for each resync, and none for an event that changes nothing.
+        """Each resync needs one GET and one PATCH of the heartbeat. An event that changes nothing causes no request.
 
-        What is unknown is read once an hour.
+        An unknown resource is read once an hour.
         """
         loop, server, settings = self.loop, self.server, self.machine.configured.settings
         loop.reads, loop.passes, server.patches, seconds = [], 0, 0, 2.0 * JITTER * settings.resync
@@ -365,7 +365,7 @@ class LongHistory:
 
 
 Act = tuple[Any, ...]
-"""A method of LongHistory, or of what it has, and its arguments."""
+"""The name of a method of LongHistory or of one of its attributes, and the method's arguments."""
 
 BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "server.write": (any_key, values),
@@ -378,10 +378,10 @@ BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "world.plugin_comes": (names, st.integers(0, 4), st.booleans()),
     "world.plugin_leaves": (names,),
 }
-"""What may come between our GET and our PATCH."""
+"""Disturbances that may come between the worker's GET and PATCH."""
 
 ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
-    "loop.run": (pauses,),  # nothing happens: the simplest, to which hypothesis shrinks
+    "loop.run": (pauses,),  # nothing happens; hypothesis simplifies failing examples towards the first entry
     **BY_OTHERS,
     "world.make_unhealthy": (some_names,),
     "loop.start": (st.booleans(),),
@@ -426,7 +426,7 @@ long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, m
 usual = how_hard().max_examples
 
 
-@pytest.mark.timeout(900)  # with all examples it takes minutes on a busy machine
+@pytest.mark.timeout(900)  # all examples take minutes on a busy machine
 @how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:

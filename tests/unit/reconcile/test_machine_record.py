@@ -1,4 +1,4 @@
-"""The machine's own file on what it has published: whole at every moment, and missing rather than half."""
+"""The machine record, which lists what this machine has published: the file is complete at any time, or missing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) 
     ],
 )
 def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
-    """Else a key whose number was changed would be refused for ever. test_codec.py has further damage."""
+    """Otherwise a key whose number was damaged would be refused for ever. test_codec.py has further damage."""
     assert machine_record.read(str(tmp_path)) is None
     (tmp_path / "published.json").write_text(content)
     assert machine_record.read(str(tmp_path)) is None
 
 
 def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
-    """An earlier one wrote no checksum, and ignores it; a later one may add keys."""
+    """An earlier version wrote no checksum and ignores it; a later version may add keys."""
     reported = {"refused": [A], "denied": [], "below_expected": [], "configuration": "0a1b2c3d"}
     earlier = {"published": {A: 4}, "intended": {B: 2}, "reported": reported}
     record = MachineRecord({A: 4}, {B: 2}, Reported(refused=frozenset({A}), configuration="0a1b2c3d"))
@@ -50,7 +50,7 @@ def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_record_is_not_missing(tmp_path: Path) -> None:
-    """Else a command by hand would go by the Node's record alone. test_atomic_file.py has what else may be there."""
+    """Otherwise a manual command would trust the annotation alone. test_atomic_file.py tests other obstacles."""
     (tmp_path / "published.json").mkdir()
     with pytest.raises(StateError, match=r"published\.json could not be read: Is a directory "):
         machine_record.read(str(tmp_path))
@@ -88,7 +88,7 @@ def test_an_unchanged_record_is_not_written(tmp_path: Path) -> None:
     record = MachineRecord({A: 4})
     machine_record.write(directory, record)
     file = tmp_path / "published.json"
-    with file.open() as before:  # open, so that no later file gets its inode
+    with file.open() as before:  # keep it open, so that no later file gets the same inode number
         for recorded in ({A: 4}, None):
             machine_record.intend(directory, record, plan(recorded))
             machine_record.confirm(directory, plan(recorded))

@@ -1,4 +1,4 @@
-"""What a pass remembers: as far as a plan looks at it, and nothing of a later uptime."""
+"""What a pass remembers: only what a plan uses, and no time in the future."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATER = tuple(90_000.0 + number for number in range(BURST))
 
 @pytest.mark.parametrize("less", [False, True])
 def test_times_that_lie_in_the_future_are_forgotten(less: bool) -> None:
-    """A snapshot was restored, and the machine booted anew."""
+    """A snapshot of the machine was restored, and the machine rebooted."""
     service = Service()
     service.reconcile(1000.0, a=FOUR)
     service.memory = replace(
@@ -68,7 +68,7 @@ several_times = st.lists(times, max_size=BURST).map(sorted).map(tuple)
     times,
 )
 def test_no_time_lies_far_in_the_future(memory: Memory, uptime: float) -> None:
-    """Whatever the fields are called, so that one that is added later counts."""
+    """The test checks fields of any name, so that it covers fields that are added later."""
     assert all(at <= uptime + 60.0 for at in _floats(memory.without_future(uptime)))
 
 

@@ -1,4 +1,4 @@
-"""What a patch is guarded by: if somebody writes between our reading and our writing, nothing of it happens."""
+"""The guards of a patch: if another writer changes the Node between the read and the write, the whole patch fails."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.nodes import apply_patch, node
 NAME = "example.com/a"
 
 
-# reading, the Node's value, our record, adopt
+# reading, the Node's value, the annotation's value, adopt
 PLANS: list[tuple[Reading, str | None, int | None, bool]] = [
-    (Quantity(4), "3", 3, False),  # changes key and record
-    (Quantity(4), "0", 4, False),  # changes the key only
+    (Quantity(4), "3", 3, False),  # changes the key and the annotation
+    (Quantity(4), "0", 4, False),  # changes only the key
     (Unknown("busy"), "0", 4, False),
     (Absent("none"), "4", 4, False),  # removes both
-    (Quantity(4), "4", None, True),  # changes the record only
+    (Quantity(4), "4", None, True),  # changes only the annotation
     (Quantity(4), "4", 3, False),
 ]
 PARENTS: list[tuple[str, str, object]] = [
@@ -32,7 +32,7 @@ PARENTS: list[tuple[str, str, object]] = [
     ("metadata", "annotations", {"theirs": "x"}),
     ("status", "conditions", [{"type": "Ready"}]),
 ]
-"""What a Node may lack, and what another writer may make of it."""
+"""Fields that a Node may lack, and values that another writer may set."""
 BETWEEN = [
     ("metadata", "annotations", {"theirs": "x"}),
     ("metadata", "annotations", {"theirs": "x", ANNOTATION: '{"example.com/b":1}'}),
@@ -40,7 +40,7 @@ BETWEEN = [
     ("status", "capacity", {NAME: "7"}),
     ("metadata", "uid", "another"),
 ]
-"""What another writer makes of the Node between our reading and our writing."""
+"""Changes by another writer between the read and the write."""
 
 
 @pytest.mark.parametrize(("part", "field", "value"), BETWEEN)
@@ -60,7 +60,7 @@ def test_a_plan_for_another_node_is_not_written(
 
 @pytest.mark.parametrize("condition", [True, False])
 def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
-    """Two of us that write at once can each append one."""
+    """Two instances of capacityd that write at once can each append a condition."""
     document = node(condition="True")
     ours, ready = document["status"]["conditions"]
     document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
@@ -98,7 +98,7 @@ def test_the_condition_becomes_true_only_if_all_that_is_published_is_still_there
     [
         (Quantity(4), "3", "3", "4"),
         (Quantity(4), "3", None, "4"),
-        (Quantity(4), "3", "4", "4"),  # the kubelet is about to lower it
+        (Quantity(4), "3", "4", "4"),  # the kubelet is about to lower allocatable
         (Quantity(4), "4", "3", "4"),
         (Quantity(4), "4", "4000m", "4000m"),
         (Quantity(4), None, "3", "4"),

@@ -1,4 +1,4 @@
-"""What is to happen to each name: the table of all cases, and what must hold whatever is on the Node."""
+"""The plan for each name: the table of all cases, and the rules that hold whatever the Node contains."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.support.nodes import apply_patch, node
 from tests.support.write_checks import check_change, check_guards
 
 NAME = "example.com/dongle"
-OTHER = "example.com/other"  # configured beside it, so that the configuration is never empty
+OTHER = "example.com/other"  # always configured as well, so that the configuration is never empty
 
 FOUR, ZERO, ABSENT, UNKNOWN = Quantity(4), Quantity(0), Absent("none of 3 usb devices matches"), Unknown("it is busy")
 
 Case = tuple[dict[str, Any], Reading | None, str | None, int | None, str, int | None]
-"""Further inputs, the reading, the Node's value, both records -> the action, and the records afterwards."""
+"""Further inputs, the reading, the Node's value, the value in both records -> the action, the records' new value."""
 
 
 def under(inputs: dict[str, Any], *cases: tuple[Reading | None, str | None, int | None, str, int | None]) -> list[Case]:
@@ -44,7 +44,7 @@ CASES = [
         {},
         # A quantity.
         (FOUR, None, None, "set", 4),
-        (FOUR, None, 4, "set", 4),  # somebody took it away
+        (FOUR, None, 4, "set", 4),  # another writer removed it
         (FOUR, "4", 4, "keep", 4),
         (FOUR, "4000m", 4, "keep", 4),
         (FOUR, "4", 3, "keep", 4),
@@ -57,14 +57,14 @@ CASES = [
         (ZERO, None, None, "set", 0),
         (ZERO, "0", 0, "keep", 0),
         (ZERO, "0", 4, "keep", 0),
-        # Absent: what is ours goes, and only when its value is ours or a zero.
+        # Absent: capacityd removes its own key, but only if the value is capacityd's or zero.
         (ABSENT, None, None, "keep", None),
         (ABSENT, None, 4, "keep", None),
         (ABSENT, "4", 4, "remove", None),
         (ABSENT, "0", 4, "remove", None),
         (ABSENT, "7", 4, "refuse", None),
         (ABSENT, "4", None, "keep", None),
-        # Unknown: what is there stays; what was lost comes back as it was last published.
+        # Unknown: the present value stays; a lost one is restored as last published.
         (UNKNOWN, None, None, "keep", None),
         (UNKNOWN, None, 4, "set", 4),
         (UNKNOWN, "4", 4, "keep", 4),
@@ -100,7 +100,7 @@ CASES = [
         (FOUR, "0", 4, "refuse", None),
         (FOUR, "4", None, "refuse", None),
     ),
-    # While device plugins are unknown, what another wrote is not put back: it stays ours until it is known whose it is.
+    # While device plugins are unknown, another writer's value is not reverted, and the key stays on the record.
     *under(
         {"device_plugins": None, "kubelet_may_zero": False},
         (FOUR, "7", 3, "refuse", 3),
@@ -122,18 +122,18 @@ CASES = [
         (UNKNOWN, "0", 3, "set", 3),
     ),
     *under({"device_plugins": None, "adopt": {NAME}}, (FOUR, "4", None, "refuse", None), (FOUR, "3", 3, "set", 4)),
-    # Only what lowers is held back.
+    # Only reductions are held back.
     *under(
         {"uptime": 5, "lower_after": 10},
         (FOUR, "3", 3, "set", 4),
         (FOUR, "0", 5, "set", 4),  # more than the kubelet's zero
-        (FOUR, "9", 4, "set", 4),  # somebody else's 9 never was ours
+        (FOUR, "9", 4, "set", 4),  # 9 was another writer's, not capacityd's
         (FOUR, "9", 5, "hold", 5),
         (ABSENT, "4", 4, "hold", 4),
         (ABSENT, "0", 4, "remove", None),
         (None, "4", 4, "hold", 4),
     ),
-    # Without room for the record nothing is lowered or removed.
+    # If the machine record can't be written, nothing is lowered or removed.
     *under(
         {"unwritable": FULL},
         (FOUR, "5", 5, "hold", 5),
@@ -143,18 +143,18 @@ CASES = [
         (FOUR, "3", 3, "set", 4),
         (FOUR, "0", 4, "set", 4),
         (UNKNOWN, "0", 4, "set", 4),
-        (FOUR, None, None, "hold", None),  # it would not be known as ours later
+        (FOUR, None, None, "hold", None),  # without a record, the key would not be recognized as capacityd's later
     ),
     *under(
         {"unwritable": FULL, "machine_record": MachineRecord({NAME: 4})}, (FOUR, None, None, "set", 4)
-    ),  # registered anew
+    ),  # the Node was registered anew
     *under({"unwritable": FULL, "machine_record": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
     *under({"complete": False}, (None, "4", 4, "keep", 4)),
 ]
 
 
 def node_with(current: str | None, annotated: int | None) -> dict[str, Any]:
-    """A Node with this value and record of the name."""
+    """A Node with this value, and this number in the annotation."""
     return node({NAME: current} if current else {}, {NAME: annotated} if annotated is not None else None)
 
 
@@ -165,7 +165,7 @@ def inputs_of(
     device_plugins: Collection[str] | None = (),
     **more: Any,
 ) -> Facts:
-    """The reading, and more fields of Policy, PassContext and Facts."""
+    """Facts from the reading and from further fields of Policy, PassContext and Facts."""
     kubelet_started_at = None if more.pop("kubelet_may_zero", True) else 0.0
     policy = Policy(adopt, complete=more.pop("complete", True), lower_after=more.pop("lower_after", 0.0))
     context = PassContext(kubelet_started_at=kubelet_started_at, machine_record=machine_record, **more)
@@ -174,7 +174,7 @@ def inputs_of(
 
 
 def with_other(reading: Reading | None) -> dict[str, Reading]:
-    """The reading of the name, None if it is not configured, and of another that is absent."""
+    """The reading of NAME (None: not configured), and an absent OTHER."""
     return {OTHER: Absent("")} | ({NAME: reading} if reading else {})
 
 
@@ -183,7 +183,7 @@ def witness(annotated: int | None) -> MachineRecord:
 
 
 def change_of(plan: Plan) -> Change:
-    """What happens to the name."""
+    """The change of NAME."""
     return {c.name: c for c in plan.changes}[NAME]
 
 
@@ -195,7 +195,7 @@ def our_condition(document: dict[str, Any]) -> dict[str, Any]:
 def carried_out(
     inputs: Facts, current: str | None, annotated: int | None, action: str, after: int | None
 ) -> tuple[Plan, dict[str, Any]]:
-    """The plan, which does this to the name and its record, and the Node afterwards."""
+    """Makes the plan, checks the action on NAME and its annotation, and returns the plan and the Node afterwards."""
     document = node_with(current, annotated)
     plan = make_plan(node_state(document), inputs)
     written = apply_patch(document, plan.write.patch)
@@ -231,8 +231,8 @@ def test_every_case(
 
 MISSING = None
 WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | None, str, int | None, bool]] = [
-    # reading, the Node's value, the Node's record, the machine's -> action, the Node's record, ours
-    # Somebody wrote the annotation only: no key of another's is removed, overwritten or made up.
+    # reading, the Node's value, the annotation, the machine record -> action, the annotation, whether the key is ours
+    # Another writer changed only the annotation: no foreign key is removed, overwritten or invented.
     (None, "8", 8, MachineRecord(), "refuse", 8, False),
     (None, "0", 8, MachineRecord(), "refuse", 8, False),
     (ABSENT, "8", 8, MachineRecord(), "refuse", 8, False),
@@ -240,20 +240,20 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
     (FOUR, "4", 4, MachineRecord(), "refuse", 4, False),
     (UNKNOWN, None, 123456, MachineRecord(), "keep", 123456, False),
     (UNKNOWN, "0", 123456, MachineRecord(), "keep", 123456, False),
-    # Nor what is ours by another number than we published.
+    # The same for an own key whose number in the annotation is not the published one.
     (None, "8", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
     (ABSENT, "0", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
     (UNKNOWN, None, 123456, MachineRecord({NAME: 4}), "keep", 123456, True),
-    # But what we have published stays ours, whatever somebody makes of the number in the annotation.
+    # A key that capacityd published stays its own, even if another writer changes the number in the annotation.
     (FOUR, "4", 77, MachineRecord({NAME: 4}), "keep", 4, True),
     (FOUR, "77", 77, MachineRecord({NAME: 3}), "set", 4, True),
-    # A write whose answer was lost may have been carried out.
+    # A write whose response was lost may have been carried out.
     (UNKNOWN, None, 5, MachineRecord({NAME: 4}, {NAME: 5}), "set", 5, True),
     (UNKNOWN, None, 4, MachineRecord({NAME: 4}, {NAME: 5}), "set", 4, True),
     (ABSENT, "5", 5, MachineRecord({NAME: 4}, {NAME: 5}), "remove", None, False),
     (ABSENT, "5", 5, MachineRecord({}, {NAME: 5}), "remove", None, False),
     (FOUR, "5", 5, MachineRecord({}, {NAME: 5}), "set", 4, True),
-    # Somebody removed it from the annotation: it is taken back if the Node still has what this machine published.
+    # Another writer removed the key from the annotation: it is added again if the Node still has this machine's value.
     (FOUR, "4", None, MachineRecord({NAME: 4}), "keep", 4, True),
     (FOUR, "5", None, MachineRecord({NAME: 3}, {NAME: 5}), "set", 4, True),
     (ABSENT, "4", None, MachineRecord({NAME: 4}), "remove", None, False),
@@ -262,7 +262,7 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
     (FOUR, "5", None, MachineRecord({NAME: 4}), "refuse", None, False),
     (FOUR, "0", None, MachineRecord({NAME: 4}), "refuse", None, False),
     (ABSENT, "5", None, MachineRecord({NAME: 4}), "keep", None, False),
-    # A new image for an old Node: what is configured goes on, and nothing else is removed.
+    # A new image for an old Node: configured resources are kept up to date, and nothing else is removed.
     (FOUR, "5", 5, MISSING, "set", 4, True),
     (FOUR, "4", 4, MISSING, "keep", 4, True),
     (ABSENT, "5", 5, MISSING, "remove", None, False),
@@ -308,7 +308,7 @@ def test_an_annotation_without_the_key_claims_a_value_that_is_not_ours(
 
 
 def plan_with_annotation(annotation: str | None, reading: Reading, current: str | None, uid: str = "") -> Plan:
-    """The plan for a Node to which this machine has published 4. uid: of the Node that this was, if it was another."""
+    """The plan for a Node to which this machine has published 4. uid: the UID of that Node, if it was another Node."""
     document = node({} if current is None else {NAME: current}, annotation)
     record = MachineRecord({NAME: 4}, node_uid=uid or document["metadata"]["uid"])
     return make_plan(node_state(document), inputs_of(reading, record))
@@ -381,7 +381,7 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
     foreign |= {"example.com/one": "1", "example.com/less": "-1", "example.com/big": "9223372036854775808"}
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}
-    # What may have been published from here by an older image stays on the record until somebody withdraws it.
+    # A key that an older image may have published stays in the annotation until somebody withdraws it.
     published = {"example.com/foreign": 4} if record == '{"example.com/foreign": 4}' else {}
     for plan, left in (
         (make_plan(node_state(document), Facts({OTHER: Quantity(1)})), {OTHER: 1, **published}),
@@ -438,7 +438,7 @@ def test_lower_late(uptime: float, since: dict[str, float], action: Action, why:
 
 
 def test_only_what_lowers_is_remembered_as_lower() -> None:
-    """Else a raise that waits for its turn would let a later loss be written at once."""
+    """Otherwise a raise that waits for the rate limit would let a later reduction be written at once."""
     state = node_state(node(capacity={NAME: "4", OTHER: "4"}, annotated={NAME: 4, OTHER: 4}))
     written = WriteTimes(dict.fromkeys([NAME, OTHER], (70.0,) * BURST))
     readings = {NAME: Quantity(5), OTHER: Quantity(3)}

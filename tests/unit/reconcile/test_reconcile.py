@@ -1,4 +1,4 @@
-"""One pass: when the Node is read at all, what is held back until when, and what is remembered."""
+"""One pass: whether it reads the Node, which changes it holds back until when, and what it remembers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ASKING = ({"boot"}, {"resync"}, {"kubelet"}, {"retry"}, {"credentials"}, {"confi
 
 @pytest.fixture
 def service() -> Service:
-    """One that has published a=4 at uptime 1000, and has nothing to do."""
+    """A service that has published a=4 at uptime 1000, and has nothing to do."""
     published = Service()
     assert published.reconcile(1000.0, a=FOUR).requeue_after is None
     assert published.capacity == {A: "4"}
@@ -91,7 +91,7 @@ def test_no_pass_for_another_reason_delays_the_read_of_what_is_unknown(
 @pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT, None], ids=["3", "0", "absent", "not configured"])
 @pytest.mark.parametrize("reason", ["hardware", "resync"])
 def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Reading | None, reason: str) -> None:
-    """So is the next one. A device that resets meanwhile costs no request, and counts anew."""
+    """The next reduction is held back as well. If the device resets meanwhile, the wait restarts without a request."""
     lower = {"b": ABSENT} | ({"a": less} if less else {})
     result = service.reconcile(1010.0, {reason}, **lower)
     assert (result.requeue_after, held(result), service.capacity) == (10.0, {A: 10.0}, {A: "4"})
@@ -151,7 +151,7 @@ def test_a_competing_writer_is_reverted_once_a_minute(service: Service, other: d
         service.reconcile(1300.0 + second, {"resync"}, a=FOUR)
         if service.capacity.get(A) == "4":
             written.append(second)
-        elif second == 10 * (BURST - 1):  # the first that is held back comes due
+        elif second == 10 * (BURST - 1):  # the first change that is held back becomes due
             assert held(service.reconcile(1301.0 + second, {"hardware"}, a=FOUR)) == {A: MIN_INTERVAL - 11}
     assert written[: BURST - 1] == [*range(0, 10 * (BURST - 1), 10)]
     assert all(later - earlier >= MIN_INTERVAL for earlier, later in pairwise(written[BURST:]))
@@ -188,7 +188,7 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
     ],
 )
 def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: NodeError) -> None:
-    """A rejection is not retried as often as an error that may end at any moment."""
+    """A rejection is retried less often than an error that may end at any moment."""
     before = service.memory
     service.error = error
     result = service.reconcile(1010.0, {"resync"}, a=Quantity(5))
@@ -203,7 +203,7 @@ def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: Node
 
 
 def test_a_checkpoint_with_the_same_names_sends_no_request(service: Service) -> None:
-    """The kubelet writes it anew for each pod with devices."""
+    """The kubelet rewrites the checkpoint for each pod with devices."""
     service.plugins = ["vendor.example/gpu", B]
     service.reconcile(1010.0, {"resync"}, a=FOUR)
     asked = service.opened
@@ -219,7 +219,7 @@ def test_a_checkpoint_with_the_same_names_sends_no_request(service: Service) -> 
 
 
 def test_a_reduction_after_a_failure_is_held_back_in_full(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that fails leaves the next attempt to the schedule, even if the shortest pause is drawn."""
+    """A failed pass leaves the next attempt to the schedule, even if the shortest random pause is chosen."""
     monkeypatch.setattr("capacityd.reconcile.apply.random.uniform", min)
     service.reconcile(1010.0, {"resync"}, a=Quantity(3))
     service.node.lose = 1
@@ -267,7 +267,7 @@ def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None
     [
         (1010.0, None),
         (None, 1010),
-        (1010.7, 1010),  # it is in whole seconds
+        (1010.7, 1010),  # the heartbeat is in whole seconds
     ],
 )
 def test_a_kubelet_without_anything_to_report_is_not_waited_for(
@@ -287,7 +287,7 @@ def test_a_kubelet_without_anything_to_report_is_not_waited_for(
 def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
     before: float | None, now: float | None, restored: bool
 ) -> None:
-    """While it is unknown which device plugins there are, since the key may be one's."""
+    """While the list of device plugins is unknown, the key may belong to one of them."""
     service = Service()
     service.kubelet_started_at = before
     service.reconcile(1000.0, a=FOUR)
@@ -323,7 +323,7 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
 
 
 def test_in_observe_mode_nothing_is_held_back_or_read_again_and_again() -> None:
-    """Neither a reduction of a foreign name, nor a resource that stays unknown."""
+    """This holds for a reduction of a foreign key, and for a resource that stays unknown."""
     service = Service()
     service.settings, service.adopt = Settings(observe=True), {A}
     service.capacity[A] = "9"
@@ -354,7 +354,7 @@ def _message(result: ReconcileResult, cause: RetryCause) -> str:
 
 
 def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
-    """It shows when it is written only; what needs no record is then still done, in the same pass."""
+    """Only the write shows the error. The same pass then still makes the changes that need no record."""
     service = Service()
     service.reconcile(1000.0, a=FOUR, b=Quantity(2))
     service.settings = Settings(lower_after=0.0)
@@ -369,7 +369,7 @@ def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
 
 
 class Contested(MemoryNode):
-    """Another writer comes between each read and write."""
+    """Another writer changes the Node between each read and write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -385,9 +385,9 @@ class Contested(MemoryNode):
 
 
 def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the passes are for, and however many there are: three requests a minute, and one message.
+    """For any number of passes and any reasons: at most three requests a minute, and one message.
 
-    The third is of the condition, and ends when that can be written.
+    The third request writes the condition. It is omitted once the condition has been written.
     """
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()
@@ -419,7 +419,7 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
         asked = service.opened
         assert service.reconcile(at + 10.0, {"hardware"}, a=FOUR).requeue_after is None
         assert (service.opened, service.capacity) == (asked, {A: "9"})
-        service.memory = Memory()  # it is in /run
+        service.memory = Memory()  # the service's memory is in /run
     written = [f"{A}: not published by capacityd; adopt = true takes it over"]
     assert service.node.events == written
     service.node.document = node({A: "9"})

@@ -1,4 +1,4 @@
-"""However a pass ends, the condition tells the truth; once the causes are gone, the Node is right."""
+"""However a pass ends, the condition tells the truth. Once the causes are gone, the Node is right."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_any_history_ends_right(history: list[Step]) -> None:
 @how_hard(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(denied_steps, min_size=2, max_size=6))
 def test_a_denial_blocks_no_other_quantity(history: list[Step]) -> None:
-    """Neither of another resource, nor of the same."""
+    """This holds for other resources, and for other quantities of the same resource."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         take_all(History(Machine(Path(folder)), note), history)
 
@@ -93,7 +93,7 @@ def test_a_lost_annotation_gives_up_no_key(history: list[Step]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shortest_histories_end_right(kind: str, tmp_path: Path) -> None:
-    """Those of which `python -m tests.cluster.histories` runs the first on a real API server."""
+    """These histories include those that `python -m tests.cluster.histories` runs first on a real API server."""
     for number, steps in enumerate(histories(kind)[:20]):
         (folder := tmp_path / str(number)).mkdir()
         history = History(Machine(folder), print)
@@ -102,7 +102,7 @@ def test_the_shortest_histories_end_right(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_node_created_anew_is_not_rate_limited(tmp_path: Path) -> None:
-    """However often that happens: it is another Node, which has not been written yet."""
+    """Even if this happens often, each Node is a new one that has not been written yet."""
     machine = Machine(tmp_path)
     machine.readings = readings(a=4)
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""The text of Events: one line each, however much there is to report."""
+"""The messages of Events: one line each, however much they report."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from capacityd.reconcile import report
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
 MAX_BYTES = 1_024
-"""The most bytes that the API server takes as an Event's message."""
+"""The maximum number of bytes of an Event's message at the API server."""
 
 
 def plan(*changes: Change, newly: Sequence[str] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
-    """newly: those that Events have not reported yet."""
+    """newly: the refusals that no Event has reported yet."""
     reported = frozenset(c.name for c in changes if c.action is Action.REFUSE) - {*newly}
     return Plan("n1", changes, Write(tuple(patch), {}), reported_before=Reported(refused=reported))
 

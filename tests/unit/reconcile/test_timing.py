@@ -1,4 +1,4 @@
-"""How often what keeps changing is written. Times are seconds of uptime."""
+"""How often changing values are written. Times are seconds of uptime."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the service receives: real netlink in a network namespace of the test's own, real inotify, real signals.
+"""The events that the service receives: real netlink in the test's own network namespace, real inotify, real signals.
 
-The kernel delivers to a socket before the sender goes on, and to inotify before the file call returns, so most is there
-at once; where the kernel takes its time, a deadline is waited for, never a pause.
+The kernel delivers to a socket before the sender continues, and to inotify before the file call returns, so most
+events are there at once. Where the kernel takes time, the test waits with a deadline; it never sleeps.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MANY = 5_000
 
 
 def received(source: Source) -> Collection[PassReason | signal.Signals]:
-    """The reasons or signals that come next; fails if there are none."""
+    """The next reasons or signals; fails if none arrive."""
     poll = select.poll()
     poll.register(source.fileno(), select.POLLIN)
     assert poll.poll(DEADLINE_MS), "nothing was received"
@@ -49,7 +49,7 @@ def received(source: Source) -> Collection[PassReason | signal.Signals]:
 
 
 def alone(test: Callable[[], None]) -> Callable[[], None]:
-    """The test in a process with a network and a /run of its own, in which udev seems to run."""
+    """Runs the test in a process with its own network and /run, in which udev seems to run."""
 
     def body() -> None:
         _unshare()
@@ -68,7 +68,7 @@ def _unshare() -> None:
     user, group, newuser, namespaces = os.geteuid(), os.getegid(), 0x10000000, 0x40000000 | 0x00020000
     assert libc.unshare(namespaces | (newuser if user else 0)) == 0, os.strerror(ctypes.get_errno())
     if user:
-        # A file needs an owner and a group that are mapped (EOVERFLOW). A user may map a group only without setgroups.
+        # A file's owner and group must be mapped (else EOVERFLOW). A user must deny setgroups before mapping a group.
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
@@ -122,7 +122,7 @@ def test_carrier_and_name_of_an_interface() -> None:
 @alone
 def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
     udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
-    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # libudev takes 128 MiB where it may
+    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # a small buffer: libudev uses 128 MiB if it may
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
@@ -145,11 +145,11 @@ def test_closed_sources_leave_nothing_open() -> None:
 
 @alone
 def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
-    """It is reopened at each pass. Here a file is left for libudev's socket, and none for what else is needed."""
+    """Each pass reopens the source. Here the limit leaves one file: enough for libudev's socket, but for no more."""
     UdevEvents(["usb"]).close()
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    first = os.dup(0)  # the lowest that is free
+    first = os.dup(0)  # the lowest free descriptor
     os.close(first)
     resource.setrlimit(resource.RLIMIT_NOFILE, (first + 1, hard))
     sizes = []
@@ -165,7 +165,7 @@ def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
 
 
 def _resident() -> int:
-    """KiB."""
+    """The resident memory of this process in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
@@ -199,14 +199,14 @@ raise SystemExit(3)
 
 
 def test_a_signal_at_the_end_leaves_the_exit_status_as_it_is() -> None:
-    """Late is deleted when Python has restored what signals do by default."""
+    """Python deletes Late after it has restored the default signal handlers."""
     command = [sys.executable, "-c", _SIGNALLED_AT_ITS_END]
     assert subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "agent")}).returncode == 3
 
 
 @pytest.mark.parametrize("folder", ["udev", "."])
 def test_without_udev_opening_is_not_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
-    """Its start is an event; what could not be opened sends none."""
+    """The start of udev is an event, so retrying is pointless: a source that could not be opened sends none."""
     monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
 
     def test() -> None:

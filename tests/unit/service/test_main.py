@@ -1,6 +1,6 @@
-"""The resident process with children that are stubs: what it starts them for, and how it handles their messages.
+"""The resident process with stubs as children: why it starts them, and how it handles their messages.
 
-The tests on the real control plane have the real children.
+The tests with the real control plane run the real children.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.cluster.notifications import Notifications
 pytestmark = pytest.mark.slow
 
 DEADLINE = 30.0
-# Its pauses are half a second: after a failed check, not twenty, unless a test sets something else before, and after a
-# failed pass at first, not four.
+# The service pauses half a second instead of twenty after a failed check, unless a test sets another pause, and
+# instead of up to four seconds after the first failed passes.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import main, schedule
@@ -77,7 +77,7 @@ _GOOD = {
 
 
 class Running:
-    """A service. stub: what the shell does as either child; it may be changed while the service runs."""
+    """A service. stub: sets the shell commands of either child, even while the service runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class Running:
         self.process: subprocess.Popen[str] | None = None
 
     def stub(self, **jobs: str) -> None:
-        """A child appends its arguments to a file, then does this."""
+        """Each child appends its arguments to a file, then runs these commands."""
         for job, script in (_GOOD | jobs).items():
             text = script.replace("FOLDER", str(self.folder))
             new = self.folder / f"{job}.new"
@@ -98,7 +98,7 @@ class Running:
             new.rename(self.folder / f"{job}.sh")
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
-        """before: what its interpreter does first. errors: its standard error."""
+        """before: Python code that runs before the service. errors: the service's standard error."""
         child = [str(self.program), "-c", f'. "{self.folder}/$1.sh"', "stub"]
         command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), *child]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
@@ -106,16 +106,16 @@ class Running:
         self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
 
     def publishes(self, before: str = "") -> None:
-        """Starts it, and waits for its first pass."""
+        """Starts the service, and waits for its first pass."""
         self.start(before)
         self.await_line("STATUS=1 of 1 resources published")
 
     def status_file(self) -> ServiceStatus:
-        """What it has left for `status`."""
+        """The status that the service has written for `status`."""
         return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
     def await_status(self, is_it: Callable[[ServiceStatus], bool]) -> ServiceStatus:
-        """Waits until what it has left for `status` is so."""
+        """Waits until the status that the service writes for `status` fulfils this condition."""
         deadline = time.monotonic() + DEADLINE
         while not is_it(status := self.status_file()):
             assert time.monotonic() < deadline, status
@@ -123,7 +123,7 @@ class Running:
         return status
 
     def exits(self) -> tuple[int, str]:
-        """Waits until it has ended by itself; its exit status, and its standard error."""
+        """Waits until the service ends by itself. Returns its exit status and its standard error."""
         assert self.process
         _, errors = self.process.communicate(timeout=DEADLINE)
         return self.process.returncode, errors
@@ -133,7 +133,7 @@ class Running:
         self.process.send_signal(number)
 
     def ran(self, times: int) -> list[str]:
-        """Waits until so many children were started; the jobs of all."""
+        """Waits until this number of children has been started. Returns the arguments of all children."""
         deadline = time.monotonic() + DEADLINE
         path = self.folder / "ran"
         while not path.exists() or len(path.read_text().splitlines()) < times:
@@ -142,7 +142,7 @@ class Running:
         return path.read_text().splitlines()
 
     def end(self) -> tuple[int, str]:
-        """Ends it as systemd does; its exit status, and its standard error."""
+        """Ends the service as systemd does. Returns its exit status and its standard error."""
         assert self.process
         self.process.terminate()
         return self.exits()
@@ -162,7 +162,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_from_its_start_to_its_end(running: Running) -> None:
-    """A check, a pass, READY; then a pass because of a file, and a check because of SIGHUP."""
+    """A check, a pass, READY; then a pass after a file event, and a check after SIGHUP."""
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1 resources published")
@@ -193,7 +193,7 @@ def test_from_its_start_to_its_end(running: Running) -> None:
 
 @pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
 def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Callable[[Path], None]) -> None:
-    """When it starts; and while it runs: then it exits, and systemd starts it again, so that its lock can be found."""
+    """At the start; and while the service runs: then it exits, systemd restarts it, and its lock can be found again."""
     lock = running.folder / "service.lock"
     for exits in (False, True):
         lock.unlink(missing_ok=True)
@@ -216,7 +216,7 @@ def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Calla
 
 
 def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:
-    """However long the check took, on a machine whose disk has much else to do."""
+    """The time since then counts, however long the check took on a machine with a busy disk."""
     running.stub(check=f"sleep 1.2; {_GOOD['check']}")
     running.start(_BOOTING)
     running.await_line("STATUS=waiting")
@@ -225,7 +225,7 @@ def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running:
 
 
 def test_a_resume_starts_a_pass(running: Running) -> None:
-    """It shows as a leap of the clock that counts it; the file, which is no reason by itself, is only what wakes it."""
+    """The service notices that the clock with suspends has jumped. The file event only wakes the service."""
     running.publishes(_SLEEPS.format(flag=running.folder / "slept"))
     (running.folder / "slept").touch()
     assert running.ran(3)[2:] == ["reconcile resume"]
@@ -266,7 +266,7 @@ def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) ->
 
 
 def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running) -> None:
-    """No process, no memory, no file is left; here, no program."""
+    """A machine may lack processes, memory or files; here the program is missing."""
     running.program.unlink()
     running.start()
     message = "the configuration check failed and is retried: could not be started: No such file or directory"
@@ -287,7 +287,7 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
 
 
 def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(running: Running) -> None:
-    """A machine whose inotify instances are all taken; passes go on meanwhile, here by a reload."""
+    """All inotify instances of the machine are in use. Passes continue meanwhile; here a reload starts them."""
     running.publishes(_NO_INOTIFY.format(flag=running.folder / "freed"))
     (running.folder / "seats").write_text("4")
     running.signal(signal.SIGHUP)
@@ -315,7 +315,7 @@ def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> 
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
-    """A full pipe: the service and its children go on, and it ends on SIGTERM, even if systemd is gone."""
+    """The pipe is full: the service and its children continue. SIGTERM ends the service, even without systemd."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     with contextlib.suppress(BlockingIOError):
@@ -349,7 +349,7 @@ echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials",
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
-    """The pause is fifteen minutes; a file that appears is an event. Each new list of files starts one more pass."""
+    """The pause is fifteen minutes, but a new file is an event. Each new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
@@ -391,7 +391,7 @@ def _does(activity: Activity | None, status: ServiceStatus) -> bool:
 
 
 def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(running: Running) -> None:
-    """From a start or a reload to the end of the pass, and not only afterwards."""
+    """It says so from a start or a reload until the end of the pass."""
     before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
     until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
     probed, ended = _GOOD["reconcile"].split("; ")
@@ -425,7 +425,7 @@ def test_stopping_kills_a_hanging_worker_and_its_descendants(running: Running, j
     running.stub(**{job: f"trap '' TERM HUP; setsid sleep 1000 < {beat} & sleep 1000"})
     os.mkfifo(beat)
     running.start()
-    fd = os.open(beat, os.O_WRONLY)  # until the sleep has opened it
+    fd = os.open(beat, os.O_WRONLY)  # waits until sleep has opened the pipe
     assert running.end()[0] == 0
     poll = select.poll()
     poll.register(fd, select.POLLERR)

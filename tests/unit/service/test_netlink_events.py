@@ -1,4 +1,4 @@
-"""Links and addresses as the kernel reports them, in namespaces of their own: what wakes, and what does not."""
+"""Links and addresses as the kernel reports them, in new namespaces: which events wake the service and which don't."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses() -> None:
     steps = {
         "ip address add 192.0.2.7/24 dev va": True,
-        "ip address change 192.0.2.7/24 dev va valid_lft 4000 preferred_lft 3000": False,  # it only lives longer
+        "ip address change 192.0.2.7/24 dev va valid_lft 4000 preferred_lft 3000": False,  # only its lifetime changes
         "ip address add 192.0.2.8/24 dev va": True,
         "ip address del 192.0.2.8/24 dev va": True,
         "ip address add 192.0.2.8/24 dev vb": True,
         "ip address add 2001:db8::7/64 dev va nodad": True,
-        "ip link add name p1 type veth peer name p2; ip link set p1 up; ip link set p2 up": False,  # a pod's link
+        "ip link add name p1 type veth peer name p2; ip link set p1 up; ip link set p2 up": False,  # the link of a pod
         "ip link del p1": False,
-        "ip link set va down": True,  # takes the IPv6 addresses along
+        "ip link set va down": True,  # also removes the IPv6 addresses
         ":": False,
     }
     setup = "ip link add name va type veth peer name vb; ip link set va up; ip link set vb up"
@@ -51,7 +51,7 @@ print(json.dumps(received))
 
 
 def test_an_address_whose_removal_was_lost_is_new_again() -> None:
-    """It may be one that was known long before, or one that waited in the socket when that overflowed."""
+    """The kernel dropped the removal, either of a known address or of one that was still in the full socket buffer."""
     assert json.loads(run_alone("ip link add name va type veth peer name vb", LOST)) == [["hardware"]] * 4
 
 
@@ -70,7 +70,7 @@ def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
 
 
 def test_links() -> None:
-    """Their coming and going, names, sizes, and which is up; those of pods' links and bridges' ports wake nobody."""
+    """Links that appear, go, are renamed, resized or set up wake the service; pods' links and bridge ports do not."""
     steps = {
         "ip link add name br7 type bridge": True,
         "ip link set br7 up": True,

@@ -1,4 +1,4 @@
-"""What the service leaves for `status`."""
+"""The status file that the service writes for `status`, and the messages that it logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the next pass starts. Time is a number here; nothing waits."""
+"""When the next pass starts. Time is a number here; no test waits."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_events_are_debounced() -> None:
     schedule = after_boot()
     schedule.notify({PassReason.HARDWARE}, 100.0)
     schedule.notify({PassReason.HARDWARE}, 100.7)
-    schedule.notify(set(), 101.0)  # woken by something that is no reason for a pass
+    schedule.notify(set(), 101.0)  # woken by an event that is no reason for a pass
     assert schedule.wakes_at() == 100.7 + DEBOUNCE
     assert schedule.pop_due(101.3) == set()
     assert schedule.pop_due(101.7) == {PassReason.HARDWARE}
@@ -115,7 +115,7 @@ def test_a_delayed_start_ignores_events() -> None:
 
 @pytest.mark.parametrize(("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.OTHER, 60)])
 def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
-    """Although Retry-After stays the same: an overloaded API server answers "1" each time."""
+    """It grows although Retry-After stays the same: an overloaded API server answers "1" each time."""
 
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
@@ -135,7 +135,7 @@ def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: i
 
 
 def pauses(schedule: Schedule, cause: RetryCause, number: int, now: float = 0.0) -> list[float]:
-    """Those after so many failures in a row."""
+    """The pauses after this number of consecutive failures."""
     waits = []
     for _ in range(number):
         schedule.failed(now, None, cause)
@@ -168,7 +168,7 @@ def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
     [
         (PassReason.CREDENTIALS, [4.0, 16.0]),
         (PassReason.CONFIG, [4.0, 16.0]),
-        (PassReason.KUBELET, [256.0, 900.0]),  # it may be one that crashes
+        (PassReason.KUBELET, [256.0, 900.0]),  # the kubelet may be crashing repeatedly
         (PassReason.RESUME, [256.0, 900.0]),
     ],
 )
@@ -266,7 +266,7 @@ def test_no_reason_is_ever_lost(history: list[tuple[float, set[PassReason], str]
 
 
 def reloads(schedule: Schedule, period: float, seconds: float) -> list[float]:
-    """When passes start while SIGHUP comes that often. A check takes 0.3 s, a pass 0.5 s, one worker at a time."""
+    """When passes start while SIGHUP arrives at this period. A check takes 0.3 s, a pass 0.5 s; one worker runs."""
     started, now, next_signal, free_at = list[float](), 0.0, 0.0, 0.0
     while now < seconds:
         if now >= next_signal:
@@ -309,7 +309,7 @@ def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
 
 
 def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
-    """One that is delayed by start_jitter, or by a backoff."""
+    """The pass is delayed by start_jitter or by a backoff."""
     delayed, failing = after_boot(), after_boot(longest)
     delayed.start_in(3600.0, 1.0)
     failing.failed(9.0, 500.0)
@@ -328,7 +328,7 @@ def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     [("rejected", BACKOFF_MAX), ("conflict", BACKOFF_MAX), ("denied", 900.0), ("missing", 900.0)],
 )
 def test_a_pass_that_failed_can_request_the_next(cause: str, retry_in: float) -> None:
-    """It is tried like an event if it may end the error, and never later than the retry."""
+    """If the pass may end the error, it runs early like after an event, and never later than the retry."""
     schedule = after_boot(longest)
     now = 0.0
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Mounts and swap as the kernel reports them, in namespaces of their own: what wakes, and what does not."""
+"""Mounts and swap as the kernel reports them, in new namespaces: which events wake the service and which don't."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SETUP = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
 
 
 def test_mounts() -> None:
-    """Each that a detector can count: in memory, of a folder, of layers; none that is for pods."""
+    """Those that a detector can count wake the service: tmpfs, bind mounts, overlays. Mounts for pods do not."""
     steps = {
         "mount -t tmpfs tmpfs $PWD/t": True,
         "mkdir t/var; mount -t tmpfs x $PWD/t/var": True,
         "mount --bind t/var $PWD/t": True,
         "umount $PWD/t": True,
         "umount $PWD/t/var $PWD/t": True,
-        'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # over before it is read
+        'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # it has ended before it is read
         "mkdir lower upper work; mount -t overlay x -o lowerdir=lower,upperdir=upper,workdir=work $PWD/t": True,
-        "touch ns; unshare --net=$PWD/ns true": False,  # as each pod's network is kept
+        "touch ns; unshare --net=$PWD/ns true": False,  # network namespaces of pods are mounted like this
         "mkdir -p docker/overlay2/x/merged; mount -t tmpfs x $PWD/docker/overlay2/x/merged": False,
         ":": False,
     }
@@ -40,7 +40,7 @@ def test_mounts() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount these, even in namespaces")
 def test_mounts_that_need_root() -> None:
-    """Of a program, of a whole file system; and one that gets another size."""
+    """Mounts of /proc and of a whole file system, and a mount whose size changes."""
     steps = {
         "mount -t proc proc $PWD/t": True,
         "mount --bind / $PWD/t": True,
@@ -54,7 +54,7 @@ def test_mounts_that_need_root() -> None:
     "point", ["/data", "/var/lib/kubelet/pods/1/volumes/x", "/run/k3s/containerd/io.containerd.x/y"]
 )
 def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
-    """Whatever its type and kind: also those that this kernel can't mount, such as Lustre and virtiofs."""
+    """The types and kinds include those that this kernel can't mount, such as Lustre and virtiofs."""
     types = [*filesystems._TYPES, "fuse.sshfs", "fuse.s3fs", "ext4", "xfs", "vfat", "devtmpfs", "proc", "unheard-of"]
     lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
     detector = load("filesystem")
@@ -79,7 +79,7 @@ def test_the_use_of_swap_is_ignored() -> None:
 
 
 def test_swap(tmp_path: Path) -> None:
-    """A real swap file. Its name has a space, which the kernel escapes."""
+    """A real swap file. Its name contains a space, which the kernel escapes."""
     area = tmp_path / "a swap"
     area.write_bytes(bytes(1 << 20))
     area.chmod(0o600)

@@ -1,4 +1,4 @@
-"""A machine that has not joined a cluster: its service's child, as a process of its own."""
+"""On a machine that has not joined a cluster, runs the child of the service as its own process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AGENT = str(Path(capacityd.__file__).parents[1])
 
 
 def child(folder: Path, *job: str) -> tuple[Message, set[str]]:
-    """Runs one: its result, and the packages that it has imported."""
+    """Runs a child. Returns its result, and the packages that it has imported."""
     command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
     done = subprocess.run([*command, "worker", str(folder), *job], capture_output=True, text=True, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]

@@ -1,4 +1,4 @@
-"""The messages of a worker that has ended, and how it ended."""
+"""The messages of a worker, and how the worker ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEADLINE_MS = 20_000
 
 
 def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
-    """Whether a shell has probed, its result, and by what it was killed."""
+    """Whether a shell has sent Probed, its result, and the signal that killed it."""
     become_subreaper()
     worker = WorkerProcess(["/bin/sh", "-c", script], 60.0)
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""Whole passes of the service's worker in this process, with real files, on a Node in memory."""
+"""Runs whole passes of the service's worker in this process, with real files, on a Node in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JOB, _STATUS = "capacityd.worker.reconcile_job.", "capacityd.cli.commands.statu
 
 
 class Worker:
-    """Makes one pass after another. Doubles are the clocks, the readings, the kubelet and the Node."""
+    """Makes one pass after another. The clocks, the readings, the kubelet and the Node are fakes."""
 
     def __init__(self, folder: Path, patches: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -37,11 +37,11 @@ class Worker:
         self.readings: Mapping[str, Reading] = {}
         self.kubelet_started_at: float | None = None
         self.result = PassResult()
-        """What the last pass has told the service."""
+        """The result that the last pass sent to the service."""
         self.results: list[PassResult] = []
-        """All that it has told the service: first, that it goes on to wait for the Node."""
+        """All results that the last pass sent to the service; the first ones say that it still waits for the Node."""
         self.entries: list[Entry] = []
-        """Those that the last pass has sent to the journal."""
+        """The entries that the last pass sent to the journal."""
         self._messages: list[Message] = []
         clock = SimpleNamespace(time=lambda: EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
         patches.setenv("RUNTIME_DIRECTORY", str(folder))
@@ -63,7 +63,7 @@ class Worker:
         patches.setattr(f"{_JOB}journal.send", self.entries.extend)
 
     def make_pass(self, at: float, *reasons: str, **readings: Reading) -> PassResult:
-        """A pass at that uptime. a, b: the readings of the two resources; those of the last pass if there are none."""
+        """Makes a pass at this uptime. a, b: the readings of the two resources; by default those of the last pass."""
         self.uptime = at
         self.readings = {f"example.com/{name}": reading for name, reading in readings.items()} or self.readings
         self.entries.clear()
@@ -75,22 +75,22 @@ class Worker:
         return self.result
 
     def beat(self, at: float) -> None:
-        """The kubelet's heartbeat on the Node, at that uptime."""
+        """Sets the kubelet's heartbeat to this uptime."""
         self.node.beat(at)
 
     @property
     def state(self) -> PassState:
-        """What the last pass has left."""
+        """The state that the last pass saved."""
         return runtime_files.read_state(str(self.folder))
 
     @property
     def status(self) -> PassStatus:
-        """The same, for `status`."""
+        """The saved state for `status`."""
         assert self.state.status is not None
         return self.state.status
 
     def run_status(self, *options: str) -> None:
-        """The command `status`, at the time of the last pass. The service does not run."""
+        """Runs the command `status` at the time of the last pass. The service does not run."""
         assert run(["status", *options]) == 1
 
     def _config(self) -> Config:

@@ -17,7 +17,7 @@ from tests.unit.reconcile.doubles import MemoryNode
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The clock moves only with the pauses, which are the longest that the jitter allows."""
+    """The pauses so far. Only they advance the clock, and each is the longest that the jitter allows."""
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
     monkeypatch.setattr("capacityd.worker.await_node.time", clock)
@@ -47,7 +47,7 @@ def test_requests_are_at_most_four_seconds_apart_and_few(pauses: list[float]) ->
 def test_a_node_is_expected_for_ten_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig_age: float | None, uptime: float, expected: float
 ) -> None:
-    """After the kubeconfig appeared, or the machine booted. A kubeconfig of the future tells nothing."""
+    """The ten minutes begin when the kubeconfig appears or the machine boots; a future kubeconfig does not count."""
     kubeconfig = tmp_path / "kubeconfig"
     if kubeconfig_age is not None:
         kubeconfig.touch()

@@ -1,4 +1,4 @@
-"""Which events start a pass, by what the configuration counts."""
+"""Which events start a pass, depending on the resources that the configuration counts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.readings import device_detectors, event_sources, resource
 
 @pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.scope])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
-    """Its own test says which."""
+    """Each detector's own test checks which ones."""
     assert event_sources(detector) != (set(), set())
 
 
 def test_the_files_that_are_watched(tmp_path: Path) -> None:
-    """The kubeconfig, or where one may be; what the kubelet writes; and what the configuration counts."""
+    """The kubeconfig or its possible paths, the kubelet's files, and the files that the configuration counts."""
     path = tmp_path / "capacityd.toml"
     path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n')
     kubelets = {SOCKET: PassReason.KUBELET, CHECKPOINT: PassReason.PLUGINS}
@@ -43,7 +43,7 @@ def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
 
 @pytest.mark.parametrize(("reasons", "stays"), [("reload", True), ("boot", False)])
 def test_after_a_reload_with_errors_the_previous_configuration_stays(tmp_path: Path, reasons: str, stays: bool) -> None:
-    """After a start with errors there is none: what was saved may be of another boot."""
+    """After a start with errors there is none, because the saved configuration may be from another boot."""
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)

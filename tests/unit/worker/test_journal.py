@@ -1,4 +1,4 @@
-"""What is logged of a pass, and that it is logged once."""
+"""What is logged about a pass, and that it is logged once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_event_that_could_not_be_created_and_what_did_not_happen(worker: Work
 
 
 def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(worker: Worker) -> None:
-    """At boot, it is a warning only if it lasts."""
+    """At boot, it becomes a warning only if it lasts."""
     notice, warning = (EntryKind.UNKNOWN, Priority.NOTICE), (EntryKind.UNKNOWN, Priority.WARNING)
     known = (EntryKind.KNOWN, Priority.NOTICE)
     worker.make_pass(1000.0, "boot", a=UNKNOWN)
@@ -108,7 +108,7 @@ def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(work
 
 
 def test_a_reason_that_keeps_changing_does_not_flood_the_journal(worker: Worker) -> None:
-    """A program prints something else each time; then it stays."""
+    """A program prints something different each time; then its output stays the same."""
     at = list[int]()
     for second in range(0, 600, 12):
         worker.make_pass(1000.0 + second, "hardware", a=Unknown(f"it printed {min(second, 500)}"))
@@ -139,7 +139,7 @@ def test_the_first_pass_names_all_outcomes(worker: Worker) -> None:
 
 
 class Dropping(MemoryNode):
-    """A policy drops the condition."""
+    """A policy removes the condition from each write."""
 
     drops = True
 
@@ -167,7 +167,7 @@ def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(work
 def test_without_a_journal_it_goes_to_standard_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable that was inherited does not make standard error the journal's."""
+    """An inherited JOURNAL_STREAM does not mean that standard error is connected to the journal."""
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345678")
     journal.send([journal.Entry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
     assert capfd.readouterr().err == "capacityd: a: 3 → 4\n"

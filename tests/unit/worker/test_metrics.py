@@ -1,4 +1,4 @@
-"""The file of metrics: its content, by Prometheus' own parser, and that an error with it is only logged."""
+"""The metrics file: its content, as Prometheus' own parser reads it, and that an error with the file is only logged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FIGURES = PassMetrics(
 
 
 def series(text: bytes) -> dict[str, float]:
-    """Each series as Prometheus writes it, with its value; the parser refuses what is none."""
+    """Each series as Prometheus writes it, with its value. The parser rejects invalid text."""
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(text.decode()):
         assert family.documentation
@@ -83,7 +83,7 @@ def series(text: bytes) -> dict[str, float]:
 
 
 def test_every_series() -> None:
-    """A metric without a value here would be one that no test sees."""
+    """A metric without a value here would be covered by no test."""
     text = metrics.text(FIGURES, 0.25)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
     samples = series(text)
@@ -151,7 +151,7 @@ def config(textfile: Path | None, observe: bool = False) -> Config:
 
 
 class Passes:
-    """Passes that end one after another, each with the counters of the one before."""
+    """Passes that end one after another. Each gets the counters of the previous pass."""
 
     def __init__(self) -> None:
         self.counters = Counters()
@@ -182,7 +182,7 @@ def passes() -> Passes:
 def test_the_last_success_stays_while_observe_mode_withholds_a_change(
     passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
 ) -> None:
-    """It is no error either: the service does what it is configured to do."""
+    """It counts as no error either: the service does what it is configured to do."""
     path = tmp_path / "x.prom"
     changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
     passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))

@@ -1,4 +1,4 @@
-"""What a pass leaves for `status` and the metrics, and what it tells the service."""
+"""What a pass saves for `status` and the metrics, and what it reports to the service."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 class Altering(MemoryNode):
-    """A policy makes these of capacityd's conditions; None: it keeps the old ones."""
+    """A policy sets these fields of capacityd's condition; None: it keeps the old conditions."""
 
     def __init__(self, made: Mapping[str, Any] | None) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(worker: Work
 
 
 def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: Path) -> None:
-    """Its files may have errors since a reload that was rejected."""
+    """Since a rejected reload, the configuration files may contain errors."""
     worker.settings, worker.digest = Settings(textfile=str(tmp_path / "x.prom")), "0a1b"
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert 'capacityd_configuration_info{hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()

@@ -1,4 +1,4 @@
-"""The Node as it was last seen decides only whether the Node is read: nothing is written from it."""
+"""The remembered Node only decides whether a pass reads the Node. Nothing is written on its basis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES: list[Any] = [None, True, -7, 1e300, "text", "\ud800", [], ["a"], {}, {"a
 
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """A worker whose last pass has published and seen everything."""
+    """A worker whose last pass has published everything and remembered the Node."""
     made = Worker(tmp_path, monkeypatch)
     made.make_pass(1000.0, "boot", a=FOUR)
     assert made.state.memory.node is not None
@@ -40,7 +40,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 def reads(worker: Worker, content: bytes) -> bool:
-    """Whether a pass that nothing but the file gives a reason to reads the Node. Nothing differs, so none writes."""
+    """Whether a pass reads the Node if only this file can be a reason. Nothing differs, so the pass writes nothing."""
     worker.node.reads = worker.node.writes = 0
     (worker.folder / "state.json").write_bytes(content)
     worker.make_pass(1001.0, "hardware", a=FOUR)
@@ -50,7 +50,7 @@ def reads(worker: Worker, content: bytes) -> bool:
 
 
 def with_last_seen(worker: Worker, last_seen: object) -> bytes:
-    """The file of the last pass with this as the Node, as if another build of the same version had written it."""
+    """The state file with another remembered Node, as if another build of the same version had written it."""
     data = json.loads(to_file(worker.state, __version__))
     del data["checksum"]
     data["memory"]["node"] = last_seen
@@ -74,14 +74,14 @@ def test_a_field_that_is_missing_or_of_another_type(worker: Worker, name: str) -
     for value in [*VALUES, *altered(before[name])]:
         content = with_last_seen(worker, before | {name: value})
         (worker.folder / "state.json").write_bytes(content)
-        if worker.state == PassState():  # otherwise, the value is of the right type
+        if worker.state == PassState():  # otherwise, the value has the right type
             assert reads(worker, content), value
             damaged += 1
     assert damaged > 3
 
 
 def altered(value: Any) -> Iterator[Any]:
-    """The value with one part damaged, if it has parts."""
+    """Copies of the value with one part damaged, if the value is a table."""
     if isinstance(value, dict):
         for key in value:
             rest = {other: part for other, part in value.items() if other != key}
@@ -141,7 +141,7 @@ lower_since = st.dictionaries(names, st.floats(0, 1000.0), max_size=2)
 
 
 class _Recorder(MemoryNode):
-    """A Node that keeps each patch with the Node as it was when the pass last read it, or got it back from a write."""
+    """A Node that keeps each patch, with the Node that the pass knew from its last read or write response."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ def test_nothing_is_written_from_it(
     reason: str,
     since: Mapping[str, float],
 ) -> None:
-    """Each guard is what the Node has that was just read; and the patches are those of a pass that remembers none."""
+    """Each guard matches the Node that was just read, and the patches equal those of a pass that remembers no Node."""
     memory = Memory(claim, lower_since=since, write_times=WriteTimes({B: (995.0,)}))
     service, recorder = service_on(document, record, memory)
     service.reconcile(1000.0, (reason,), **read)
@@ -185,20 +185,20 @@ def test_nothing_is_written_from_it(
         assert known is not None, "it was read before"
         guards = [operation for operation in patch if operation["op"] == "test"]
         assert guards
-        apply_patch(known, guards)  # raises NodeConflict if one does not hold
+        apply_patch(known, guards)  # raises NodeConflict if a guard fails
     forgetful, other = service_on(document, record, replace(memory, node=None))
     forgetful.reconcile(1000.0, (reason,), **read)
     if recorder.reads == 0:
         assert recorder.sent == []
         assert reason in ("hardware", "file", "requeue", "plugins")
     elif [patch for _, patch in recorder.sent] != [patch for _, patch in other.sent]:
-        # It may only make a reduction wait longer: the Node that it claims was not to be reduced.
+        # The only allowed effect: a reduction waits longer, because the remembered Node needed no reduction.
         assert {*since} & {A, B}
         assert writes(recorder) < writes(other)
 
 
 def writes(recorder: _Recorder) -> set[str]:
-    """What the patches set, as text, without the condition and the annotation, which follow it."""
+    """The patches' changes as text, without the condition and the annotation, which follow from them."""
     return {
         json.dumps(operation)
         for _, patch in recorder.sent

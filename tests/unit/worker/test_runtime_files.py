@@ -1,4 +1,4 @@
-"""The service's files: whatever is in them, and however full the file system is, nobody stumbles over them."""
+"""The service's files: whatever they contain, and however full the file system is, no reader fails."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 
 
 def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
-    """Each field has another value than its default, so that it shows if one is lost."""
+    """Each field differs from its default, so that the test notices a lost field."""
     for part in (STATE, STATE.status, MEMORY):
         assert part
         assert all(getattr(part, field.name) for field in fields(part))
@@ -96,7 +96,7 @@ def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
 
 
 def saved_config() -> SavedConfig:
-    """A configuration with an error."""
+    """The saved form of a configuration with an error."""
     return SavedConfig({"resources": {A: {"static": {"quantity": 4}}}}, {B: "an error"}, True, ("c.toml:1: x",))
 
 
@@ -105,17 +105,17 @@ FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
     "config.json": (to_file(saved_config(), __version__), runtime_files.read_config, None),
     "service.json": (to_file(SERVICE, __version__), runtime_files.read_service, None),
 }
-"""File -> its content, what reads it, and what that returns if there is no such file."""
+"""File -> its content, the function that reads it, and that function's result without the file."""
 
 
 def with_checksum(data: dict[str, Any]) -> bytes:
-    """As if another build of the same version had written it."""
+    """The file's content with a valid checksum, as if another build of the same version had written it."""
     return json.dumps(data | {"checksum": _checksum(data)}).encode()
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
-    """So is that of another version. test_codec.py has the many ways in which a file can be damaged."""
+    """A file of another version also counts as missing. test_codec.py tests many kinds of damage."""
     content, read, missing = FILES[name]
     assert read(str(tmp_path)) == missing
     data = json.loads(content)
@@ -131,14 +131,14 @@ def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     if name == "state.json":
         with pytest.raises(CapacitydError, match=r"state\.json could not be read: "):
-            read(str(tmp_path))  # a pass that relies on it must know
+            read(str(tmp_path))  # a pass that needs the state must be told
     else:
         assert read(str(tmp_path)) == missing
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
-    """Also for those who may not open its lock."""
+    """The test also covers users who may not open the lock."""
     lock = tmp_path / "service.lock"
     with open(lock, "w") as f:
         lock.chmod(0)
@@ -177,7 +177,7 @@ def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
     ],
 )
 def test_a_configuration_that_this_version_rejects_is_incomplete(values: dict[str, Any], complete: bool) -> None:
-    """Nothing may be removed by what may have lost a part."""
+    """A configuration that may have lost a part must not cause removals."""
     config = SavedConfig(values, {}, complete=True).restored()
     assert config.complete is complete
     assert [r.name for r in config.resources] == [A]

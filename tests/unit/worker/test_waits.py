@@ -1,4 +1,4 @@
-"""Why something waits, and for how long: in the same words in `status`, its JSON, the journal and a plan."""
+"""Why something waits, and for how long: the words are the same in `status`, its JSON, the journal and a plan."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CASES: Mapping[WaitReason, tuple[Callable[[Worker], None], str, EntryKind | None
     WaitReason.CONFLICT: (conflict, "60 s", None),
     WaitReason.START_JITTER: (start_later, "2 min", None),
 }
-"""A history with such a wait, its length, and the journal entry that names it, if it is a resource's."""
+"""A history that leads to such a wait, the wait's length, and, if a resource waits, the journal entry that names it."""
 
 
 @pytest.mark.parametrize("reason", WaitReason)
@@ -131,7 +131,7 @@ def test_a_restore_that_waits_does_not_hide_why_it_is_unknown(
 
 
 def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `status` prints of a wait: in the last column of its table, or in a line of its own."""
+    """The text of a wait in the output of `status`: from the table's last column, or from its own line."""
     worker.run_status()
     lines = capsys.readouterr().out.splitlines()
     if wait.holds_change:
@@ -143,7 +143,7 @@ def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) ->
 
 
 def in_json(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> str:
-    """The text of a wait in `status --json`, whose other fields must be those of the wait."""
+    """The text of a wait in `status --json`. The other fields there must equal those of the wait."""
     worker.run_status("--json")
     document = json.loads(capsys.readouterr().out)
     (found,) = (each for each in document["waits"] if each["reason"] == wait.reason.value)

@@ -20,7 +20,7 @@ from tests.support.forked import can_be_alone
 if TYPE_CHECKING:
     import pluggy
 
-# These tests begin first. Otherwise one worker would still run one of them after all others have finished.
+# These tests begin first, so that none of them still runs when all others have ended.
 _LONGEST = (
     "test_histories",
     "test_unreadable_is_never_absent",
@@ -51,6 +51,6 @@ def pytest_make_collect_report() -> Generator[None, pluggy.Result[pytest.Collect
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Fails skipped tests for root. Expected failures stay, although pytest reports them as skipped."""
+    """Makes skipped tests failures for root, except expected failures, which pytest also reports as skipped."""
     if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0 and can_be_alone():
         report.outcome, report.longrepr = "failed", f"skipped, which as root is a failure: {report.longrepr}"

@@ -1,4 +1,4 @@
-"""make bench: memory, time and requests of the agent. Exit status: 1 if a value is above its limit, which is marked.
+"""make bench: memory, time and requests of the agent. Values above their limit are marked; then the exit status is 1.
 
 It runs in its own mount namespace, where made-up machines are bound over /sys.
 """

@@ -83,7 +83,7 @@ class Resident:
         return self._process.memory_info().rss / 2**20, self._process.num_fds()
 
     def wakeups(self, seconds: float) -> float:
-        """Returns how often the process woke up per minute while idle for this time."""
+        """Returns how often the process woke up per minute while it was idle for this time."""
         before = self._process.num_ctx_switches().voluntary
         time.sleep(seconds)
         return float(self._process.num_ctx_switches().voluntary - before) * 60 / seconds

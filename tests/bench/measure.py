@@ -1,4 +1,4 @@
-"""Measured values, and commands that run in turn, so that a busy machine slows all of them."""
+"""Measured values. Commands are run in turn, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 

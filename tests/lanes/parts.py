@@ -69,7 +69,7 @@ _SITE = _tool(
 # Creates a user, and an environment for that user.
 _AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root, needs.user_tools))
 
-# make test runs the first kind of the tests that need root; make ci adds the second.
+# make test runs the first group of the tests that need root; make ci adds the second.
 _SHORT, _REST = "short and not whole", "not short and not whole"
 
 _UNIT = ("tests/unit", "tests/corpus")
@@ -144,7 +144,7 @@ LANES = {
     "rest": [
         _KUBERNETES,
         _machine("machine-rest", "not whole"),
-        # make check runs all other tests. Of hypothesis' examples, it tries a fifth.
+        # make check runs all other tests. It tries a fifth of hypothesis' examples.
         _unit("unit-rest", "slow or hypothesis"),
         _cluster("cluster-rest", _REST, 2 * _CORES),
         _package("package-rest", _REST, _CORES),

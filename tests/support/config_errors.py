@@ -31,10 +31,10 @@ class Case:
     name: str
     text: str
     errors: list[str]
-    """LINE: ERROR, without the file's name."""
+    """LINE: ERROR, without the name of the file."""
     complete: bool
     in_resource: bool
-    """The text is a resource."""
+    """Whether the text is the content of a resource."""
 
 
 def cases() -> list[Case]:

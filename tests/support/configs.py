@@ -11,7 +11,7 @@ HEADER = f'[resources."{NAME}"]'
 
 
 def loaded(text: str | bytes) -> Loaded:
-    """The result of loading a file with this content. Its path appears in the problems, and is the only loaded file."""
+    """Loads a file with this content. The file's path appears in the problems."""
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
         file.flush()

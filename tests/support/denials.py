@@ -28,10 +28,10 @@ class Denies:
     """webhook; policy: with a cause; opaque: with the text of a failed guard or of a conflict; storage: a server error,
     as if etcd could not store the Node."""
     most: int | None = None
-    """A webhook allows quantities up to this, and the removal of the key. None: it denies any change."""
+    """A webhook allows quantities up to this number, and removing the key. None: the webhook denies any change."""
 
     def applies(self, before: str | None, after: str | None) -> bool:
-        """Whether it denies a write that changes the key from before to after. None: the key is absent."""
+        """Whether a write that changes the key from before to after is denied. None: the key is absent."""
         return before != after and (self.most is None or (after is not None and int(after) > self.most))
 
     def reason(self) -> str:

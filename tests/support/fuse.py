@@ -1,7 +1,7 @@
 """FUSE file systems without a server: whoever opens a file there waits in the kernel, and no signal ends the wait.
 
-python fuse.py FILE ERRNO mounts one over a file and answers every request with this error, until it is killed.
-tests/cluster/file_faults.py runs this command on a service's machine.
+python fuse.py FILE ERRNO mounts a FUSE file system over the file. It answers every request with this error until it
+is killed. tests/cluster/file_faults.py runs this command on a service's machine.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class History:
         """The points at which passes were killed."""
         self.passes = 0
         self._only_denials = True  # every step so far only changed the hardware or the denials
-        self._only_lost_annotations = True  # each step at most lost the annotation and let others set values
+        self._only_lost_annotations = True  # so far, others only set values and made the annotation unreadable
         self._kept: bytes | None = None  # the machine record before it was damaged
         self._record_lost = False
         self._annotation_lost = False
@@ -94,7 +94,7 @@ class History:
         for name, value in self._by_others.items():
             if server.capacity.get(name) == value:
                 server.write(name, None)
-        for name in OURS:  # capacityd leaves and reports a key that it no longer knows as its own and would change
+        for name in OURS:  # capacityd reports and leaves a key that should change but is no longer known as its own
             reading = machine.readings.get(name)
             desired = reading.value if isinstance(reading, Quantity) else None
             doubtful = name not in annotated or annotated[name] != desired or name in self._forged
@@ -123,7 +123,7 @@ class History:
             server.annotation,
             condition,
         )
-        altered = {alters.key for alters in server.alters}  # no webhook denies a change that it undoes first
+        altered = {alters.key for alters in server.alters}  # a change that a mutating webhook undoes is never denied
         for name in {denies.name for denies in server.denies} - altered:
             reasons = {d.reason() for d in server.denies if d.name == name} | self._reasons.get(name, set())
             denied = f"denied: {name}: " in condition.get("message", "")
@@ -150,7 +150,7 @@ class History:
         return reading.value if isinstance(reading, Quantity) else None
 
     def _denies(self, name: str) -> bool:
-        """Whether the API server denies the write that the machine needs for this key."""
+        """Whether the API server denies the change of this key to what the machine has read."""
         desired, stored = self._desired(name), self.server.capacity.get(name)
         after = None if desired is None else str(desired)
         return any(denies.name == name and denies.applies(stored, after) for denies in self.server.denies)
@@ -235,7 +235,7 @@ class History:
 
 
 def _only_loses_annotation(step: Step) -> bool:
-    """Whether the step's other writers at most set values and, if they change the annotation, leave it unreadable."""
+    """Whether the step's disturbances are at most other writers' values together with an unreadable annotation."""
     lost = step.annotates in ("", "garbage") or not (step.writes or step.annotates)
     return lost and replace(step, hardware=None, writes={}, annotates=None, between=False) == Step()
 

@@ -143,10 +143,10 @@ def nic(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A network interface. hardware: its device's path; None: a software interface. speed, carrier: None means EINVAL.
+    """A network interface. hardware: its device's path; None: a software interface. speed, carrier: None is EINVAL.
 
-    lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s. link_kind: the kind that
-    "ip -details link" shows. None: unknown.
+    lower: the interfaces below it. bond: its mode and members. link_speeds: in bit/s; None: unknown. link_kind: the
+    kind that "ip -details link" shows; None: unknown.
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()

@@ -1,7 +1,7 @@
 """A model of a machine: its clocks, readings and files, and the real worker that makes its passes.
 
-The files are real. Only the state of the last pass may be kept in memory, because writing and reading that file takes
-most of the time of a pass.
+The files are real, except that the state of the last pass may be kept in memory, because writing and reading its
+file takes most of the time of a pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EPOCH = 1_700_000_000.5
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL. It is no Exception, so that no handler of the worker catches it."""
+    """Simulates SIGKILL. It is not an Exception, so that no handler in the worker catches it."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ class Machine:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Meanwhile the worker uses this machine's time, files and programs."""
+        """Inside the with block, the worker uses this machine's time, files and programs."""
         clock = SimpleNamespace(
             time=lambda: self.now,
             monotonic=lambda: self.uptime,
@@ -227,7 +227,7 @@ class Machine:
 
 @contextmanager
 def replaced_by(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
-    """Replaces these attributes of modules meanwhile. (MonkeyPatch takes ten times as long for the same.)"""
+    """Inside the with block, replaces these attributes of modules. (MonkeyPatch takes ten times as long.)"""
     originals = [(module, name, getattr(module, name)) for module, name, _ in doubles]
     try:
         for module, name, double in doubles:

@@ -29,7 +29,7 @@ ACCESS = ClusterAccess("kubeconfig", "https://server")
 
 FAULTS = {"busy": 429, "denied": 401, "rejected": 400}
 """What the API server responds to every request. Another fault: "unreachable"."""
-RETRY_AFTER = 20.0  # seconds, if it is busy
+RETRY_AFTER = 20.0  # seconds, for the fault "busy"
 
 
 class ModelServer:
@@ -56,7 +56,7 @@ class ModelServer:
         self.written_by_others: set[str] = set()
         """The keys of capacity whose value is another writer's."""
         self.annotated_by_others = False
-        """Whether another writer has written our annotation since the Node was registered."""
+        """Whether another writer has written capacityd's annotation since the Node was registered."""
         self.gets = self.patches = 0
         self.point: Callable[[str], None] = lambda _: None
         self.check: Callable[[dict[str, Any], dict[str, Any], Sequence[Mapping[str, object]]], None] = lambda *_: None
@@ -65,7 +65,7 @@ class ModelServer:
         if capacity is not None:
             self.register()
 
-    # The Node as others see it
+    # The Node as other clients see it
 
     @property
     def capacity(self) -> dict[str, str]:
@@ -93,7 +93,7 @@ class ModelServer:
         """The part of capacityd's annotation whose names may be extended resources."""
         return record_of(self.annotation)
 
-    # The writes of others
+    # Writes of other clients
 
     def write(self, name: str, value: str | None) -> None:
         """Another writer sets or removes a key of capacity."""

@@ -1,7 +1,7 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
-A page is processed from top to bottom. A block with a name is a file for later commands; a console block has commands
-and their output; a comment such as <!-- docs: machine FILE --> sets where they run. tests/README.md says more.
+A page is processed from top to bottom. A block with a name is a file for later commands; a console block contains
+commands and their output; a comment such as <!-- docs: machine FILE --> sets where they run. See tests/README.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class World(Protocol):
         """Executes a comment such as <!-- docs: machine FILE -->."""
 
     def file(self, name: str, text: str) -> None:
-        """Creates the file of a named block."""
+        """Creates the file from a named block."""
 
     def run(self, command: str, shown: str) -> str:
         """Returns the output of the command. shown: its output on the page."""
@@ -70,7 +70,7 @@ def pages() -> list[Path]:
 
 
 def place(text: str) -> str:
-    """What the page's commands need: "cluster" (a control plane), "karpenter" (that with Karpenter), or ""."""
+    """What the page's commands need: "cluster" (a control plane), "karpenter" (also Karpenter), or ""."""
     return next((name for name in _PLACES if f"<!-- docs: {name} -->" in text), "")
 
 
@@ -104,7 +104,7 @@ def play(text: str, world: World) -> str:
 
 
 def same(text: str) -> str:
-    """Returns the text with values that differ from run to run replaced, such as times and process ids."""
+    """Returns the text with placeholders for values that differ from run to run, such as times and process ids."""
     return "".join(map(_same, _COMMAND.split(text)))
 
 

@@ -16,7 +16,7 @@ from tests.network import persistently
 
 
 def promtool(*arguments: str | Path, text: bytes = b"") -> str:
-    """Returns what promtool prints. text: its standard input. Raises AssertionError if it fails."""
+    """Returns what promtool prints. text: its standard input. Raises AssertionError if promtool fails."""
     result = subprocess.run([_program(), *arguments], input=text, capture_output=True)
     output = (result.stdout + result.stderr).decode()
     assert result.returncode == 0, output

@@ -23,7 +23,7 @@ class Request:
 
 
 Script = Callable[[Request], "bytes | None"]
-"""The raw answer to a request, after which the connection ends; None: a reset instead; SILENCE: nothing, ever."""
+"""The raw response to a request. Then the connection ends. None: a reset instead; SILENCE: the server never answers."""
 
 SILENCE = b"\0silence"
 
@@ -103,7 +103,7 @@ def serve(script: Script) -> Iterator[Server]:
 
 @contextmanager
 def serving(listener: socketserver.BaseServer) -> Iterator[None]:
-    """Serves in a thread meanwhile."""
+    """Serves in a thread while the with block runs."""
     thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
     thread.start()
     try:

@@ -22,7 +22,7 @@ class Step:
     denies: tuple[Denies, ...] | None = None
     alters: tuple[Alters, ...] | None = None
     record: str = ""
-    """A fault of the machine's record, or "restored" or "missing"."""
+    """A fault of the machine record, or "restored" or "missing"."""
     kill_at: int | None = None
     writes: Mapping[str, str | None] = field(default_factory=dict)
     """The capacity values that another writer sets; None removes a value."""
@@ -157,7 +157,7 @@ def histories(kind: str) -> Sequence[Sequence[Step]]:
 
 
 def _values_that_change() -> Sequence[Sequence[Step]]:
-    """The webhook allows quantities up to a limit and denies a larger one. Then the machine's quantity changes."""
+    """The API server allows quantities up to 4. It denies a larger one, then the machine reads another quantity."""
     results = []
     for before in (4, 1, None):
         for then in ({"a": 2}, {"a": 4}, {"a": 3, "b": 2}, {"a": None}, {"a": 7}, {"b": 1}, {"a": 5, "b": 2}):

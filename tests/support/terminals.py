@@ -174,7 +174,7 @@ def shown(
 
 
 def _mixed(folder: Path) -> None:
-    """Writes a configuration, and a Node on which it sets, removes, refuses and keeps something."""
+    """Writes a configuration, and a Node with resources to set, to remove, to refuse and to keep."""
     (folder / "c.toml").write_text((ROOT / "conf/examples/tour/dongles.toml").read_text() + SEATS + HDD)
     record = {"example.com/dongle": 3, "example.com/nic-mbps": 10000, "example.com/old": 2, "example.com/seats": 12}
     capacity = {name: str(value) for name, value in record.items()} | {"example.com/scratch-gib": "9"}

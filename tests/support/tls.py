@@ -1,4 +1,4 @@
-"""A fake API server behind TLS, with faults on cue. Each connection meets the fault that is set at that time."""
+"""A fake API server behind TLS, with faults on cue. Each new connection meets the fault that is currently set."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def closes_after_client_hello(connection: socket) -> None:
 
 
 def resets_after_client_hello(connection: socket) -> None:
-    """Closes the connection with the hello unread, which causes a reset."""
+    """Closes the connection without reading the ClientHello, which causes a reset."""
     connection.recv(1)
 
 
@@ -83,7 +83,7 @@ def _drip(connection: socket, begin: bytes, part: bytes) -> None:
 
 
 def _drips(begin: bytes, part: bytes) -> Behaviour:
-    """Drips in response to a plain HTTP request."""
+    """A server without TLS that drips after the request."""
 
     def behave(connection: socket) -> None:
         with connection.makefile("rb") as lines:
@@ -98,7 +98,7 @@ DRIPS: Mapping[str, Behaviour] = {
     "header": _drips(b"HTTP/1.1 200 OK\r\n", b"a"),
     "body": _drips(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n", b" "),
 }
-"""Responses that take hours, by the place of the dripping: in the TLS handshake, or in a plain HTTP response."""
+"""Responses that take hours. The server drips in the TLS handshake, or in the named part of a plain HTTP response."""
 
 
 class TlsServer:

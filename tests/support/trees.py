@@ -1,4 +1,4 @@
-"""Recordings of machines as values: merges them, writes them as real files, and lays out a /sys like the kernel's."""
+"""Recordings of machines as values: merged, written as real files, and laid out like the kernel's /sys."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Tree:
 
 
 def write_tree(recording: Mapping[str, Any], folder: str) -> None:
-    """Writes a recording without errors as real files and links below a folder; udev's database: run/udev/data."""
+    """Writes a recording without errors as real files and links in a folder, with udev's database in run/udev/data."""
     if recording.get("errors"):
         raise ValueError("a file that can't be read, which no ordinary folder can hold")
     for path in recording.get("folders", ()):
@@ -98,7 +98,7 @@ def write_tree(recording: Mapping[str, Any], folder: str) -> None:
 
 
 UNPRIVILEGED = "setpriv --bounding-set=-dac_override,-dac_read_search"
-"""The start of a command line that runs as a root user whom file modes can forbid to read."""
+"""The start of a command line that runs as root without the right to ignore file modes."""
 
 _BIND, _DETACH = 4096, 2
 

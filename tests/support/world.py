@@ -1,4 +1,4 @@
-"""A model of a machine's surroundings: time, the service's loop, the kubelet, device plugins, and manual commands.
+"""A model of a machine's surroundings: time, the service's loop, the kubelet, device plugins, and commands by hand.
 
 Time is a number here. Future actions are on an agenda; each happens when the time reaches it.
 """
@@ -32,7 +32,7 @@ class World:
         self.server.loses_events = True
         self.hear: Callable[[set[PassReason]], None] = lambda reasons: None
         self.unhealthy: frozenset[str] = frozenset()
-        """The names of which the kubelet makes nothing allocatable."""
+        """The names of the resources whose allocatable the kubelet sets to 0."""
         self.plugins: dict[str, int] = {}
         self._starts = 0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -76,7 +76,7 @@ class World:
         self.later(SYNC, self.sync)
 
     def carry_out(self, decide: Callable[[NodeState], Plan]) -> None:
-        """Runs a command by hand on this machine, which makes its own plan."""
+        """Runs a command by hand on this machine. decide: makes the command's plan."""
         if self.server.document is not None:
             plan = decide(node_state(self.server.document))
             self.server.store(patched(self.server.document, plan.write.patch))
@@ -124,7 +124,7 @@ class World:
         self.server.make_allocatable(self.unhealthy)
 
     def make_unhealthy(self, names: frozenset[str]) -> None:
-        """From now on the kubelet makes nothing of these resources allocatable."""
+        """From now on the kubelet sets allocatable of these resources to 0."""
         self.unhealthy = names
         self._report_unhealthy()
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tests.support.model_machine import Machine
 
 WRITES, PER_WRITE = 6, 60.0
-"""A value that keeps changing is written WRITES times, then every PER_WRITE seconds. The condition likewise."""
+"""A value that keeps changing is written WRITES times, then every PER_WRITE seconds. So is the condition."""
 BOOTING = 180.0
-"""Seconds of uptime during which a lower quantity must hold for longer."""
+"""Seconds of uptime during which a lower quantity must last longer before it is published."""
 ROUNDING = 0.01  # seconds
 
 
@@ -35,19 +35,19 @@ class WriteChecks:
         self.unknown_since: dict[str, float] = {}
         """Name -> the time since which each pass has found it unknown."""
         self._lower_since: dict[str, float] = {}  # name -> the time since which each pass has found it lower
-        self._written: dict[str, list[float]] = {}  # name -> the times of its writes; "": writes without a name
+        self._written: dict[str, list[float]] = {}  # name -> the times of its writes; "": writes that change no name
         self._node_uid = ""  # of the Node that was last written
-        # About the present pass:
+        # About the current pass:
         self._readings: Mapping[str, Reading] = {}
-        self._own: MachineRecord | None = None  # the machine record at its beginning
-        self._names: set[str] = set()  # the names that it tried to write
+        self._own: MachineRecord | None = None  # the machine record when the pass began
+        self._names: set[str] = set()  # the names that the pass tried to write
 
     def forget(self) -> None:
         """The machine has lost the service's state in /run."""
         self.unknown_since, self._lower_since, self._written = {}, {}, {}
 
     def times_written(self, name: str, seconds: float) -> int:
-        """The number of writes of a name within the last seconds."""
+        """How often this name was written within this number of seconds."""
         return sum(self._machine.uptime - at < seconds for at in self._written.get(name, ()))
 
     @property
@@ -179,7 +179,7 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[st
 
 
 def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[str, Reading]) -> None:
-    """The condition becomes True only if no resource is unknown, and all quantities are published and allocatable."""
+    """The condition only becomes True if no resource is unknown, and all quantities are published and allocatable."""
     was, written = (next(iter(our_conditions(node)), None) for node in (before, after))
     if written is None or written == was or written["status"] != "True":
         return

@@ -48,7 +48,7 @@ def bare(name: str = "odd", label: str | None = "m5") -> NodeSummary:
 
 
 def assessed(*nodes: NodeSummary, **more: tuple[str, ...]) -> FleetReport:
-    """more: DeviceClasses of the dongle, under the key classes."""
+    """more: classes, the DeviceClasses that contain the dongle."""
     classes = {DONGLE: more["classes"]} if "classes" in more else {}
     return assess(Fleet(nodes, classes), NOW, MAX_AGE)
 

@@ -1,4 +1,4 @@
-"""The exit status of a command whose request does not end, while a thread of its process still waits for the server.
+"""The exit status of a command whose request never ends, while one of its threads still waits for the server.
 
 The servers here are fakes, because no real one drips on cue. tests/cluster/test_clients.py runs those versions of
 the client that would end the process with SIGABRT.
@@ -24,7 +24,7 @@ from tests.unit.node.test_credentials import config, written
 
 pytestmark = pytest.mark.slow
 
-# The handler is registered last, because the interpreter runs the last one first when it finalizes.
+# The handler is registered last, because the interpreter calls such handlers in reverse order when it finalizes.
 PROGRAM = """
 import atexit, socket, sys, time
 sys.path.insert(0, sys.argv[1])

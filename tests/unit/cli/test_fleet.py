@@ -1,4 +1,4 @@
-"""The command fleet: options, output, exit statuses. The Nodes are made up; tests/cluster uses real ones."""
+"""The command `fleet`: options, output, exit statuses. The Nodes are made up; tests/cluster uses real ones."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_errors(
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the kubeconfig that is missing; the kubelet's kubeconfig is not used instead."""
+    """The error names the kubeconfig that the command needs. The command does not look for the kubelet's."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr("capacityd.node.kubeconfig.first_path", lambda: pytest.fail("the kubelet's"))

@@ -1,4 +1,4 @@
-"""devices: the TOML of each device matches only that device, or all devices of its kind, whatever their values are."""
+"""`devices`: a device's TOML matches only that device, or all devices of its kind, whatever the devices' values are."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_value_excluded_by_default_is_named() -> None:
 
 
 def test_a_device_that_no_table_matches() -> None:
-    """An empty card reader has no size, and by default only disks with a size match."""
+    """An empty card reader has no size. By default, only disks with a size match."""
     (empty,) = entries("disk", machine(disk("sda", size=0)))
     assert (empty.unique.toml, empty.unique.reason) == ("", 'it has no size, and the default is size = ">0B"')
     table = device_table(device_detector("disk"), [empty])
@@ -265,7 +265,7 @@ def test_a_folder_that_cannot_be_listed_hides_no_other_detector(
 
 
 def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """eth9 is a dangling link, so it may be of any kind: devices agrees with probe, and no starter expects a number."""
+    """eth9 is a dangling link, so its kind is unknown: `devices` agrees with `probe`, and no starter sets expect."""
     assert devices_of(UNREADABLE, tmp_path, "nic", "--toml") == 4
     text = capsys.readouterr().out
     assert "\nexpect" not in text

@@ -42,7 +42,7 @@ def test_options_are_valid_before_and_after_the_command(before: bool, capsys: py
 
 
 def test_apply_and_withdraw(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A dry run prints the same and writes nothing. A repeated command writes nothing."""
+    """A dry run prints the same and writes nothing. Repeating a command writes nothing."""
     names = ("example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib")
     options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
     for command, action in (("apply", "set"), ("withdraw", "remove")):

@@ -1,4 +1,4 @@
-"""A resource name in a device plugin's domain: each command warns and names the remedy; none fails because of it."""
+"""A resource name in a device plugin's domain: each command warns and names the remedy, and no command fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API server writes 1000 as "1k", and other writers as they like. People and scripts always read 1000."""
+"""The API server writes 1000 as "1k", and other writers use any notation. People and scripts always see 1000."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """All output about a plan."""
     print_plan(plan, {NAME: "Mbit/s"})
-    as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # the patch tests the stored text
+    as_json = {key: value for key, value in plan.as_dict().items() if key != "patch"}  # the patch has the stored text
     messages = [event.message for event in events(plan, applied=True)]
     return [capsys.readouterr().out, json.dumps(as_json), str(plan.health), *messages]
 

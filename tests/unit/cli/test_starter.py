@@ -1,4 +1,4 @@
-"""devices --toml: on any machine, the configuration contains no errors, and its comments state the right quantities."""
+"""`devices --toml`: on any machine, the configuration has no errors, and its comments state the right quantities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def starter(host: Host) -> str:
 
 
 def quantities(text: str, host: Host) -> dict[str, int]:
-    """The quantities of the configuration's resources. Each must equal its expect."""
+    """The quantities of the configuration's resources. Each must equal its `expect`."""
     by_name = {}
     for resource in loaded(text).require().resources:
         reading = read_resource(resource, host, "n1")

@@ -68,7 +68,7 @@ def running(**changes: Any) -> ServiceFiles:
 
 
 def overwritten(value: str, allocatable: str | None) -> ServiceFiles:
-    """A pass found that another writer set allocatable to value. allocatable: its present value; None: unset."""
+    """A pass found that another writer had set allocatable to value. allocatable: its value now; None: unset."""
     now = {**(HEALTHY_NODE.allocatable or {}), NAME: allocatable}
     node = replace(HEALTHY_NODE, allocatable={name: text for name, text in now.items() if text is not None})
     return replace(passed(health=Health(not_allocatable={NAME: ("4", value)})), last_seen=node)
@@ -118,7 +118,7 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
     ],
 )
 def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: str) -> None:
-    """The output is consistent, although the condition shows what a pass found and a repair may have followed."""
+    """The output is consistent: the condition shows what the pass found, and by now the pass may have repaired it."""
     found, text = shown("status", files)
     assert (found, expected in text) == (status, True), text
     assert ("degraded" in text) is (status == 4)
@@ -126,7 +126,7 @@ def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: st
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
-    """Errors of a resource, and of a file that cannot be parsed and may configure another resource."""
+    """The errors of a resource, and of a file that can't be parsed and may configure another resource."""
     error = '[resources."example.com/gpu".pci] vndor: unknown key'
     changes = (Change("example.com/gpu", Action.KEEP, None, None, ""), Change(NAME, Action.KEEP, "4", "4", KEPT))
     last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)}, changes=changes)

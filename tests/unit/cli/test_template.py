@@ -1,4 +1,4 @@
-"""The command template: each notation as its autoscaler parses it, and what the command refuses to print."""
+"""The command `template`: each notation as its autoscaler parses it, and what the command refuses to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities are compared by value, as the Kubernetes client parses them. Names are checked as Kubernetes does."""
+"""Quantities are compared by value, as the Kubernetes client parses them. Names are checked by Kubernetes' rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of values: which values a configuration can contain, and what they match. Errors: tests/unit/config."""
+"""The types of values: which values a configuration can contain, and what they match. Errors: see tests/unit/config."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
 
 
-# The review -> the Node's name, and whether the Node's machineID must equal this machine's.
+# The review -> the Node's name, and whether the Node's machine ID must equal this machine's.
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> No
 
 
 def test_renewed_credentials_are_of_the_same_user(tmp_path: Path) -> None:
-    """Each time a file or a plugin contains another token or another certificate."""
+    """Each time, the file or the plugin has another token or another certificate."""
     printed = credential(token="secret-$$").replace('"', r"\"")
     by = {"apiVersion": V1, "command": program(tmp_path, f'echo "{printed}"')}
     users: list[dict[str, Any]] = [
@@ -265,7 +265,7 @@ NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cann
 
 @pytest.mark.parametrize("read", [MISSING, NOT_OURS])
 def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
-    """It may deny the review for a moment. Until then, a missing Node with the host's name is no separate error."""
+    """The server may deny the review for a moment. Then a missing Node with the host's name is no separate error."""
     reviews = iter([failure(403, "forbidden"), ME])
 
     def follow(request: Request) -> bytes | None:
@@ -286,7 +286,7 @@ ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubj
 
 
 def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
-    """The error does not mention the Node's name, which is not the cause."""
+    """The name of the Node is not the cause, so the error does not mention it."""
     with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, api_node):
         with pytest.raises(NodeDenied, match="remove the client certificate") as raised:
             api_node.read()
@@ -374,7 +374,7 @@ def test_credentials_of_another_node_never_reach_the_previous_one(
 def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(
     setup: Setup, reported: str, later: list[str]
 ) -> None:
-    """The kubelet started before the machine ID changed. An empty ID is no contradiction: it is not reported yet."""
+    """The kubelet started before the machine ID changed. An empty ID does not differ: it is not reported yet."""
     cluster, server, process = setup
     cluster.machines["n1"] = reported
     for expected in (["review", "GET n1"], later):
@@ -383,7 +383,7 @@ def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(
 
 
 def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Setup) -> None:
-    """A separate identity may read every Node. A policy decides what it may write, and denies other machines' Nodes."""
+    """An identity other than a kubelet's may read every Node. A policy decides which Node it may write."""
     cluster, server, process = setup
     process().read()
     cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "ours"}, {"n9"}
@@ -437,7 +437,7 @@ def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None
 
 @pytest.mark.parametrize(("theirs", "ours"), [("", ""), ("x", ""), ("", "x")])
 def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours: str) -> None:
-    """Two missing IDs do not count as equal. test_which_node_it_is has two different ones."""
+    """Two missing IDs are not equal. test_which_node_it_is tests two different IDs."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
     follow = script(who=review("bob"), read=answer(200, document))

@@ -219,7 +219,7 @@ def test_missing_files_are_reported_as_data(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
-    """Files that can't be used are reported as well, because any of them may have to change."""
+    """Files that can't be used are reported as well, because any of them may be the one that has to change."""
     path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
     written(tmp_path, SECRET, "token")
     written(tmp_path, "authority", "ca.crt")
@@ -330,7 +330,7 @@ def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
     ],
 )
 def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: bool) -> None:
-    """The child keeps the pipes open. The pipe's end-of-file shows that the child has ended."""
+    """The child keeps the pipes open. End-of-file on the pipe shows that the child has ended."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     path = plugin(tmp_path, f"exec 3>{pipe}; {child} echo '{credential(token=SECRET)}'")

@@ -44,7 +44,7 @@ def test_pods_and_device_classes(tmp_path: Path) -> None:
 
 
 def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
-    """It ignores a Node that has been silent for a year, one whose clock is ahead, and one without a heartbeat."""
+    """Nodes that have been silent for a year, whose clock is ahead, or that lack a heartbeat do not change the time."""
     times = ["2026-01-15T08:00:00Z", "2027-01-15T07:58:00Z", "2027-01-15T08:00:00Z", "2027-01-16T08:00:00Z", None]
     items = [node(f"n{number}", time) for number, time in enumerate(times)]
     assert read_fleet_file(saved(tmp_path, {"kind": "List", "items": items}), LABEL).read_at == 1_800_000_000.0

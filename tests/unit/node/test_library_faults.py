@@ -1,4 +1,4 @@
-"""Whatever exception a library raises in a call from node/, other packages see a NodeError."""
+"""If a library raises any exception in a call from node/, the callers of node/ see a NodeError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields of a Node's JSON capacityd uses, and which documents are no Node."""
+"""Which fields of a Node's JSON capacityd uses, and which documents are not Nodes."""
 
 from __future__ import annotations
 

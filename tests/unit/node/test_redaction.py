@@ -222,7 +222,7 @@ def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> No
 
 
 def test_a_long_text_costs_little() -> None:
-    """The text is cut before it is searched. A token that the cut halves is found as well."""
+    """The text is cut before it is searched. A token that the cut splits is found as well."""
     secrets = secrets_of(TOKEN, (), None)
     assert len(secrets.quote("x" * (4 << 20))) == 301
     for length in range(4096 - len(TOKEN), 4096):

@@ -1,6 +1,6 @@
-"""Every TLS fault becomes one line that says what to do, both before and after the identity is known.
+"""Every TLS fault becomes one line that says what to do, before the identity is known and afterwards.
 
-After that, the client library meets the fault, and raises its own exceptions.
+Once the identity is known, the client library meets the fault and raises its own exceptions.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_a_fault_of_tls(tmp_path: Path, fault: str, by: str) -> None:
 
 
 def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Authority, tmp_path: Path) -> None:
-    """The server has ended the connection only within TLS. Until the socket is closed as well, it looks alive."""
+    """The server has ended the connection only within TLS. Until the socket is closed, the connection looks alive."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.server())
     body = json.dumps(node(capacity={"cpu": "4"})).encode()

@@ -96,7 +96,7 @@ def test_which_errors_are_retried_and_for_how_long(
 def test_events_are_created_at_most_once(
     slept: list[float], reading: Reading, lose: int, drop: int, reported: int
 ) -> None:
-    """If the response to the write is lost, no Events are created; if the write is lost, its retry creates them."""
+    """If only the response to the write is lost, no Events are created. If the write is lost, its retry creates two."""
     unreliable = MemoryNode()
     unreliable.document = node({A: "4", B: "9"}, {A: 4})
     unreliable.lose, unreliable.drop = lose, drop

@@ -175,7 +175,7 @@ def test_an_altered_annotation_is_an_error_that_the_condition_reports_at_once() 
 
 @pytest.mark.parametrize("names", [[A], [A, B]])
 def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[str]) -> None:
-    """Other writers may have filled the annotations up to their limit, for example."""
+    """For example, other writers may have filled the annotations up to their limit."""
     node = Admission(["/metadata/annotations"], reason="annotations are full")
     for _ in range(2):
         with pytest.raises(NodeRejected, match="annotations are full"):
@@ -192,7 +192,7 @@ def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[
 
 @pytest.fixture
 def denied() -> tuple[Service, Admission]:
-    """A service whose resource a was denied and whose b is published, and its Node."""
+    """A service that published b while a was denied, and its Node."""
     service, node = Service(), Admission([A])
     service.node = node
     result = service.reconcile(1000.0, a=Quantity(4), b=Quantity(1))
@@ -342,7 +342,7 @@ def test_a_server_error_to_every_write_is_reported_by_the_service_alone() -> Non
 
 
 def test_an_outage_is_no_rejection() -> None:
-    """However long it lasts: the reads failed as well, so the server was down."""
+    """However long the outage lasts, it is no rejection, because reads fail as well."""
     service = Service()
     for second in range(0, 600, 10):
         service.node = MemoryNode(None, server_error()) if second % 20 else MemoryNode(NodeUnreachable("down"))

@@ -59,7 +59,7 @@ def test_less_than_expected(service: Service, reading: Reading, expected: tuple[
 def test_what_is_not_written_is_not_less_than_expected(
     capacity: dict[str, str], denied: dict[str, str], message: str
 ) -> None:
-    """A denied or refused resource has its own reason in the condition, and more hardware would not help."""
+    """The resource has another reason in the condition, and more hardware would not help."""
     policy = Policy(expect={A: 4})
     plan = make_plan(node_state(node(capacity)), Facts({A: Quantity(3)}, policy, denied=denied))
     assert plan.health.below_expected == {}

@@ -85,7 +85,7 @@ class LongHistory:
         """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
 
     def take(self, act: Act, between: bool, pause: float) -> None:
-        """Runs a disturbance, then lets time pass. between: run it between a GET and a PATCH, if both happen."""
+        """Runs a disturbance, then lets time pass. between: runs it between a GET and a PATCH, if both happen."""
         name, *arguments = act
         happens = partial(attrgetter(name)(self), *arguments)
         if between and name in BY_OTHERS:
@@ -150,7 +150,7 @@ class LongHistory:
         self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
 
     def admission_denies(self, denies: tuple[Denies, ...], reading: Reading) -> None:
-        """Denials begin, and the denied resources change."""
+        """Admission begins to deny changes of resources, and these resources change."""
         self.server.denies = denies
         for every in denies:
             self.hardware_changes(every.name, reading, PassReason.HARDWARE)
@@ -158,7 +158,7 @@ class LongHistory:
     def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
         """A webhook begins to alter writes, and resources change."""
         self.server.alters = alters
-        for every in alters:  # another writer's change makes even an old reading count as a change
+        for every in alters:  # another writer may change the key, which makes even an old reading a change
             if old := self.machine.readings.get(every.key):
                 self._set_reading(every.key, old)
         self.hardware_changes(name, reading, PassReason.HARDWARE)
@@ -199,7 +199,7 @@ class LongHistory:
     def a_resource_cannot_be_read_for_a_time(
         self, name: str, more: int, between: list[float], fault: str, reason: PassReason
     ) -> None:
-        """Whatever events arrive meanwhile, it is published in time. The allowed pause grows with the outage."""
+        """Whatever events arrive meanwhile, the resource is published within a pause that grows with the outage."""
         self.machine.readings[name], self.server.fault = Unknown("busy"), fault
         for pause in between:  # events from other resources
             self._notify(reason)
@@ -220,7 +220,7 @@ class LongHistory:
     def another_writes_a_value_and_loses_the_record(
         self, name: str, value: str | None, text: str | None, between: bool
     ) -> None:
-        """A lost annotation claims no key: the published value is restored, whoever wrote meanwhile."""
+        """A lost annotation claims no key: the published value is restored, whoever wrote it meanwhile."""
         self._end_faults()
         reading, own = self.machine.readings.get(name), self.machine.own_record
         published = self.server.capacity.get(name)

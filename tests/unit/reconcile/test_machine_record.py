@@ -28,14 +28,14 @@ def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) 
     ],
 )
 def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
-    """Otherwise a key whose number was damaged would be refused for ever. test_codec.py has further damage."""
+    """Otherwise a damaged number would keep the key refused forever. test_codec.py tests further damage."""
     assert machine_record.read(str(tmp_path)) is None
     (tmp_path / "published.json").write_text(content)
     assert machine_record.read(str(tmp_path)) is None
 
 
 def test_the_file_is_the_same_for_every_version(tmp_path: Path) -> None:
-    """An earlier version wrote no checksum and ignores it; a later version may add keys."""
+    """Earlier versions wrote no checksum and ignore it; later versions may add keys."""
     reported = {"refused": [A], "denied": [], "below_expected": [], "configuration": "0a1b2c3d"}
     earlier = {"published": {A: 4}, "intended": {B: 2}, "reported": reported}
     record = MachineRecord({A: 4}, {B: 2}, Reported(refused=frozenset({A}), configuration="0a1b2c3d"))

@@ -68,7 +68,7 @@ several_times = st.lists(times, max_size=BURST).map(sorted).map(tuple)
     times,
 )
 def test_no_time_lies_far_in_the_future(memory: Memory, uptime: float) -> None:
-    """The test checks fields of any name, so that it covers fields that are added later."""
+    """Fields of any name are checked, so that the test covers fields that are added later."""
     assert all(at <= uptime + 60.0 for at in _floats(memory.without_future(uptime)))
 
 

@@ -30,7 +30,7 @@ OTHER = "example.com/other"  # always configured as well, so that the configurat
 FOUR, ZERO, ABSENT, UNKNOWN = Quantity(4), Quantity(0), Absent("none of 3 usb devices matches"), Unknown("it is busy")
 
 Case = tuple[dict[str, Any], Reading | None, str | None, int | None, str, int | None]
-"""Further inputs, the reading, the Node's value, the value in both records -> the action, the records' new value."""
+"""Further inputs, the reading, the Node's value, the number in both records -> the action, the records' new number."""
 
 
 def under(inputs: dict[str, Any], *cases: tuple[Reading | None, str | None, int | None, str, int | None]) -> list[Case]:
@@ -100,7 +100,7 @@ CASES = [
         (FOUR, "0", 4, "refuse", None),
         (FOUR, "4", None, "refuse", None),
     ),
-    # While device plugins are unknown, another writer's value is not reverted, and the key stays on the record.
+    # While device plugins are unknown, another writer's value is left alone, and the key stays in the annotation.
     *under(
         {"device_plugins": None, "kubelet_may_zero": False},
         (FOUR, "7", 3, "refuse", 3),
@@ -231,7 +231,7 @@ def test_every_case(
 
 MISSING = None
 WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | None, str, int | None, bool]] = [
-    # reading, the Node's value, the annotation, the machine record -> action, the annotation, whether the key is ours
+    # reading, the Node's value, the annotation, the machine record -> action, the annotation, whether capacityd owns it
     # Another writer changed only the annotation: no foreign key is removed, overwritten or invented.
     (None, "8", 8, MachineRecord(), "refuse", 8, False),
     (None, "0", 8, MachineRecord(), "refuse", 8, False),
@@ -240,7 +240,7 @@ WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | No
     (FOUR, "4", 4, MachineRecord(), "refuse", 4, False),
     (UNKNOWN, None, 123456, MachineRecord(), "keep", 123456, False),
     (UNKNOWN, "0", 123456, MachineRecord(), "keep", 123456, False),
-    # The same for an own key whose number in the annotation is not the published one.
+    # The same holds if capacityd owns the key, but published another number than the annotation lists.
     (None, "8", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
     (ABSENT, "0", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
     (UNKNOWN, None, 123456, MachineRecord({NAME: 4}), "keep", 123456, True),
@@ -308,7 +308,7 @@ def test_an_annotation_without_the_key_claims_a_value_that_is_not_ours(
 
 
 def plan_with_annotation(annotation: str | None, reading: Reading, current: str | None, uid: str = "") -> Plan:
-    """The plan for a Node to which this machine has published 4. uid: the UID of that Node, if it was another Node."""
+    """The plan after this machine has published 4. uid: of the Node that it published to; "": of this Node."""
     document = node({} if current is None else {NAME: current}, annotation)
     record = MachineRecord({NAME: 4}, node_uid=uid or document["metadata"]["uid"])
     return make_plan(node_state(document), inputs_of(reading, record))
@@ -381,7 +381,7 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
     foreign |= {"example.com/one": "1", "example.com/less": "-1", "example.com/big": "9223372036854775808"}
     document = node(capacity=foreign)
     document["metadata"]["annotations"] = {ANNOTATION: record, "theirs": "x"}
-    # A key that an older image may have published stays in the annotation until somebody withdraws it.
+    # A key that an older image may have published stays in the annotation until someone withdraws it.
     published = {"example.com/foreign": 4} if record == '{"example.com/foreign": 4}' else {}
     for plan, left in (
         (make_plan(node_state(document), Facts({OTHER: Quantity(1)})), {OTHER: 1, **published}),

@@ -354,7 +354,7 @@ def _message(result: ReconcileResult, cause: RetryCause) -> str:
 
 
 def test_a_record_that_cannot_be_saved_lowers_nothing_and_is_reported() -> None:
-    """Only the write shows the error. The same pass then still makes the changes that need no record."""
+    """The error only shows when the record is written. The same pass still makes the changes that need no record."""
     service = Service()
     service.reconcile(1000.0, a=FOUR, b=Quantity(2))
     service.settings = Settings(lower_after=0.0)
@@ -385,9 +385,9 @@ class Contested(MemoryNode):
 
 
 def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For any number of passes and any reasons: at most three requests a minute, and one message.
+    """At most three requests a minute and one message, however many passes there are and whatever their reasons.
 
-    The third request writes the condition. It is omitted once the condition has been written.
+    The third request writes the condition. It is no longer sent once the condition has been written.
     """
     monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
     service = Service()

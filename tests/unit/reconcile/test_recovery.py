@@ -102,7 +102,7 @@ def test_the_shortest_histories_end_right(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_node_created_anew_is_not_rate_limited(tmp_path: Path) -> None:
-    """Even if this happens often, each Node is a new one that has not been written yet."""
+    """However often a Node is created anew, each one is another Node that has not been written yet."""
     machine = Machine(tmp_path)
     machine.readings = readings(a=4)
     for _ in range(8):

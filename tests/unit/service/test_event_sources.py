@@ -122,7 +122,7 @@ def test_carrier_and_name_of_an_interface() -> None:
 @alone
 def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
     udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
-    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # a small buffer: libudev uses 128 MiB if it may
+    with socket.socket(fileno=os.dup(udev.fileno())) as small:  # shrink the buffer: libudev takes 128 MiB if it may
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
@@ -145,7 +145,7 @@ def test_closed_sources_leave_nothing_open() -> None:
 
 @alone
 def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
-    """Each pass reopens the source. Here the limit leaves one file: enough for libudev's socket, but for no more."""
+    """Each pass reopens the source. Here only one more descriptor is free: it suffices for libudev's socket alone."""
     UdevEvents(["usb"]).close()
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -199,14 +199,14 @@ raise SystemExit(3)
 
 
 def test_a_signal_at_the_end_leaves_the_exit_status_as_it_is() -> None:
-    """Python deletes Late after it has restored the default signal handlers."""
+    """Python deletes Late after restoring the default signal handlers."""
     command = [sys.executable, "-c", _SIGNALLED_AT_ITS_END]
     assert subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "agent")}).returncode == 3
 
 
 @pytest.mark.parametrize("folder", ["udev", "."])
 def test_without_udev_opening_is_not_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
-    """The start of udev is an event, so retrying is pointless: a source that could not be opened sends none."""
+    """The start of udev is an event, so no retry is needed. Only a source that could not be opened is retried."""
     monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
 
     def test() -> None:

@@ -52,7 +52,7 @@ def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
 
 
 def test_a_file_that_is_truncated_or_grows(seats: Path) -> None:
-    """truncate(2) closes no file, and a process that keeps writing has not closed the file yet."""
+    """truncate(2) closes no file, and neither does a process that keeps writing."""
     write(seats, "40")
     source = FileEvents({str(seats): PassReason.FILE})
     os.truncate(seats, 1)
@@ -87,7 +87,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/..", "//"])
 def test_the_root_itself(path: str) -> None:
-    """The root is no file, but reporting this is up to the detector."""
+    """A folder is no file, but the detector reports this, not the event source."""
     source = FileEvents({path: PassReason.FILE})
     assert source.drain() == set()
     source.close()
@@ -174,7 +174,7 @@ def test_only_what_is_needed_is_watched(tmp_path: Path) -> None:
 
 
 def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
-    """As in a projected volume: the path leads through a link to a folder, and an update replaces this link."""
+    """As in a projected volume: the path leads through a link to a folder, and an update replaces that link."""
     for version in ("v1", "v2"):
         (tmp_path / version).mkdir()
         write(tmp_path / version / "seats")
@@ -195,7 +195,7 @@ def test_the_target_of_a_link_is_watched_too(tmp_path: Path) -> None:
 
 
 def test_a_link_that_is_followed_twice_is_no_loop(tmp_path: Path) -> None:
-    """As with /var/run -> /run, when a link below it begins with /var/run again."""
+    """For example, /var/run is a link to /run, and a link in it begins with /var/run again."""
     folder_of(tmp_path / "run" / "seats")
     write(tmp_path / "run" / "real")
     (tmp_path / "var").symlink_to("run")
@@ -223,7 +223,7 @@ def test_as_many_links_are_followed_as_the_kernel_does(tmp_path: Path, links: in
 def test_a_file_system_that_may_hang_is_not_accessed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, by_link: bool, name: str
 ) -> None:
-    """If its server is gone, access would hang the service. Mounts and unmounts have their own events."""
+    """If the server of the file system is gone, access would hang the service. Mounts have their own events."""
     point, link, table = tmp_path / name, tmp_path / "link", tmp_path / "mountinfo"
     escaped = str(point).replace("\\", r"\134").replace(" ", r"\040")
     local = f"25 1 8:1 / {tmp_path} rw shared:1 - ext4 /dev/sda1 rw\n"
@@ -253,7 +253,7 @@ def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> N
     path, other = tmp_path / "seats", tmp_path / "other"
     source = FileEvents({str(path): PassReason.FILE})
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    for _ in range(most // 3 + 1):  # each round queues three events: created, closed, deleted
+    for _ in range(most // 3 + 1):  # each iteration queues three events: created, closed, deleted
         other.touch()
         other.unlink()
     assert source.drain() == REASONS
@@ -264,7 +264,7 @@ def test_an_overflow_starts_a_pass_and_the_source_continues(tmp_path: Path) -> N
 
 def test_no_free_inotify_instance_is_an_error(tmp_path: Path) -> None:
     def code() -> str:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # EMFILE, as if the user had no inotify instance left
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))  # EMFILE, as if no inotify instance were left
         with pytest.raises(OSError, match="max_user_instances") as raised:
             FileEvents({str(tmp_path / "seats"): PassReason.FILE})
         return errno.errorcode[raised.value.errno or 0]

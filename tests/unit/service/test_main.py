@@ -32,8 +32,8 @@ from tests.cluster.notifications import Notifications
 pytestmark = pytest.mark.slow
 
 DEADLINE = 30.0
-# The service pauses half a second instead of twenty after a failed check, unless a test sets another pause, and
-# instead of up to four seconds after the first failed passes.
+# After a failed check, the service pauses half a second instead of twenty, unless a test sets another pause. After
+# the first failed passes, it pauses up to half a second instead of up to four seconds.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import main, schedule
@@ -77,7 +77,7 @@ _GOOD = {
 
 
 class Running:
-    """A service. stub: sets the shell commands of either child, even while the service runs."""
+    """A service. stub() sets the shell commands that either child runs, even while the service runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -115,7 +115,7 @@ class Running:
         return from_file(ServiceStatus, (self.folder / "service.json").read_bytes(), __version__)
 
     def await_status(self, is_it: Callable[[ServiceStatus], bool]) -> ServiceStatus:
-        """Waits until the status that the service writes for `status` fulfils this condition."""
+        """Waits until the condition holds for the service's status."""
         deadline = time.monotonic() + DEADLINE
         while not is_it(status := self.status_file()):
             assert time.monotonic() < deadline, status
@@ -193,7 +193,7 @@ def test_from_its_start_to_its_end(running: Running) -> None:
 
 @pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
 def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Callable[[Path], None]) -> None:
-    """At the start; and while the service runs: then it exits, systemd restarts it, and its lock can be found again."""
+    """A starting service replaces it. A running service exits, and systemd starts it again with a new lock."""
     lock = running.folder / "service.lock"
     for exits in (False, True):
         lock.unlink(missing_ok=True)
@@ -216,7 +216,7 @@ def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Calla
 
 
 def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running: Running) -> None:
-    """The time since then counts, however long the check took on a machine with a busy disk."""
+    """The wait begins when the sources are open, however long the check takes on a busy disk."""
     running.stub(check=f"sleep 1.2; {_GOOD['check']}")
     running.start(_BOOTING)
     running.await_line("STATUS=waiting")
@@ -225,7 +225,7 @@ def test_at_boot_the_first_pass_is_debounced_since_the_sources_are_open(running:
 
 
 def test_a_resume_starts_a_pass(running: Running) -> None:
-    """The service notices that the clock with suspends has jumped. The file event only wakes the service."""
+    """The service sees a jump of the clock that includes suspended time. The file event only wakes the service."""
     running.publishes(_SLEEPS.format(flag=running.folder / "slept"))
     (running.folder / "slept").touch()
     assert running.ran(3)[2:] == ["reconcile resume"]
@@ -315,7 +315,7 @@ def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> 
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
-    """The pipe is full: the service and its children continue. SIGTERM ends the service, even without systemd."""
+    """The pipe is full, but the service and its children continue. SIGTERM ends the service, even without systemd."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     with contextlib.suppress(BlockingIOError):
@@ -391,7 +391,7 @@ def _does(activity: Activity | None, status: ServiceStatus) -> bool:
 
 
 def test_the_status_file_says_that_a_pass_runs_and_what_a_slow_worker_waits_for(running: Running) -> None:
-    """It says so from a start or a reload until the end of the pass."""
+    """The file shows this from a start or a reload until the end of the pass."""
     before = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom capacityd.service import worker_process\n"
     until = "until [ -e FOLDER/{} ]; do sleep 0.02; done"
     probed, ended = _GOOD["reconcile"].split("; ")

@@ -51,7 +51,7 @@ print(json.dumps(received))
 
 
 def test_an_address_whose_removal_was_lost_is_new_again() -> None:
-    """The kernel dropped the removal, either of a known address or of one that was still in the full socket buffer."""
+    """The removal was lost in an overflow. The address was known before, or its own event was in the full buffer."""
     assert json.loads(run_alone("ip link add name va type veth peer name vb", LOST)) == [["hardware"]] * 4
 
 
@@ -70,7 +70,7 @@ def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
 
 
 def test_links() -> None:
-    """Links that appear, go, are renamed, resized or set up wake the service; pods' links and bridge ports do not."""
+    """Links that come, go, or change their name, size or state wake the service; pods' links and bridge ports don't."""
     steps = {
         "ip link add name br7 type bridge": True,
         "ip link set br7 up": True,

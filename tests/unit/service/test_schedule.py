@@ -115,7 +115,7 @@ def test_a_delayed_start_ignores_events() -> None:
 
 @pytest.mark.parametrize(("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.OTHER, 60)])
 def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
-    """It grows although Retry-After stays the same: an overloaded API server answers "1" each time."""
+    """The backoff grows although Retry-After stays the same: an overloaded API server answers "1" each time."""
 
     def most(low: float, high: float) -> float:
         drawn.append((low, high))
@@ -328,7 +328,7 @@ def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     [("rejected", BACKOFF_MAX), ("conflict", BACKOFF_MAX), ("denied", 900.0), ("missing", 900.0)],
 )
 def test_a_pass_that_failed_can_request_the_next(cause: str, retry_in: float) -> None:
-    """If the pass may end the error, it runs early like after an event, and never later than the retry."""
+    """The requested pass runs as early as after an event if it may end the error, and never later than the retry."""
     schedule = after_boot(longest)
     now = 0.0
     for _ in range(10):

@@ -22,7 +22,7 @@ SETUP = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
 
 
 def test_mounts() -> None:
-    """Those that a detector can count wake the service: tmpfs, bind mounts, overlays. Mounts for pods do not."""
+    """Mounts that a detector can count wake the service: tmpfs, bind mounts, overlays. Mounts for pods do not."""
     steps = {
         "mount -t tmpfs tmpfs $PWD/t": True,
         "mkdir t/var; mount -t tmpfs x $PWD/t/var": True,
@@ -31,7 +31,7 @@ def test_mounts() -> None:
         "umount $PWD/t/var $PWD/t": True,
         'mkdir "a b"; mount -t tmpfs tmpfs "$PWD/a b"; umount "$PWD/a b"': False,  # it has ended before it is read
         "mkdir lower upper work; mount -t overlay x -o lowerdir=lower,upperdir=upper,workdir=work $PWD/t": True,
-        "touch ns; unshare --net=$PWD/ns true": False,  # network namespaces of pods are mounted like this
+        "touch ns; unshare --net=$PWD/ns true": False,  # how network namespaces of pods are mounted
         "mkdir -p docker/overlay2/x/merged; mount -t tmpfs x $PWD/docker/overlay2/x/merged": False,
         ":": False,
     }

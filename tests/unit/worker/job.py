@@ -85,7 +85,7 @@ class Worker:
 
     @property
     def status(self) -> PassStatus:
-        """The saved state for `status`."""
+        """What `status` shows of the last pass."""
         assert self.state.status is not None
         return self.state.status
 

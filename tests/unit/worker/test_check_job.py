@@ -20,7 +20,7 @@ from tests.support.readings import device_detectors, event_sources, resource
 
 @pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.scope])
 def test_every_device_detector_has_event_sources(detector: str) -> None:
-    """Each detector's own test checks which ones."""
+    """The test of each detector checks which ones."""
     assert event_sources(detector) != (set(), set())
 
 
@@ -43,7 +43,7 @@ def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
 
 @pytest.mark.parametrize(("reasons", "stays"), [("reload", True), ("boot", False)])
 def test_after_a_reload_with_errors_the_previous_configuration_stays(tmp_path: Path, reasons: str, stays: bool) -> None:
-    """After a start with errors there is none, because the saved configuration may be from another boot."""
+    """After a start with errors, no previous configuration is used, because it may be from another boot."""
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)

@@ -88,7 +88,7 @@ def test_an_event_that_could_not_be_created_and_what_did_not_happen(worker: Work
 
 
 def test_an_unknown_reading_is_logged_once_for_each_reason_and_when_it_ends(worker: Worker) -> None:
-    """At boot, it becomes a warning only if it lasts."""
+    """At boot, the entry is a warning only if the reading stays unknown."""
     notice, warning = (EntryKind.UNKNOWN, Priority.NOTICE), (EntryKind.UNKNOWN, Priority.WARNING)
     known = (EntryKind.KNOWN, Priority.NOTICE)
     worker.make_pass(1000.0, "boot", a=UNKNOWN)

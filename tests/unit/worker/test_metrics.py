@@ -1,4 +1,4 @@
-"""The metrics file: its content, as Prometheus' own parser reads it, and that an error with the file is only logged."""
+"""The metrics file: its content, according to Prometheus' own parser. An error with the file is only logged."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def passes() -> Passes:
 def test_the_last_success_stays_while_observe_mode_withholds_a_change(
     passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
 ) -> None:
-    """It counts as no error either: the service does what it is configured to do."""
+    """The pass is not counted as failed either, because the service does what it is configured to do."""
     path = tmp_path / "x.prom"
     changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
     passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))

@@ -50,7 +50,7 @@ def reads(worker: Worker, content: bytes) -> bool:
 
 
 def with_last_seen(worker: Worker, last_seen: object) -> bytes:
-    """The state file with another remembered Node, as if another build of the same version had written it."""
+    """The state file with last_seen as the remembered Node, as if another build of the same version had written it."""
     data = json.loads(to_file(worker.state, __version__))
     del data["checksum"]
     data["memory"]["node"] = last_seen
@@ -192,13 +192,13 @@ def test_nothing_is_written_from_it(
         assert recorder.sent == []
         assert reason in ("hardware", "file", "requeue", "plugins")
     elif [patch for _, patch in recorder.sent] != [patch for _, patch in other.sent]:
-        # The only allowed effect: a reduction waits longer, because the remembered Node needed no reduction.
+        # The remembered Node may only make a reduction wait longer: on that Node, there was nothing to reduce.
         assert {*since} & {A, B}
         assert writes(recorder) < writes(other)
 
 
 def writes(recorder: _Recorder) -> set[str]:
-    """The patches' changes as text, without the condition and the annotation, which follow from them."""
+    """The changes in the patches as text, except those of the condition and annotation, which depend on the others."""
     return {
         json.dumps(operation)
         for _, patch in recorder.sent

@@ -1,4 +1,4 @@
-"""The service's files: whatever they contain, and however full the file system is, no reader fails."""
+"""The service's files, whatever they contain and however full the file system is."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     if name == "state.json":
         with pytest.raises(CapacitydError, match=r"state\.json could not be read: "):
-            read(str(tmp_path))  # a pass that needs the state must be told
+            read(str(tmp_path))  # the caller must learn about it, because a pass relies on this file
     else:
         assert read(str(tmp_path)) == missing
 

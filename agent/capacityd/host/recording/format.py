@@ -26,9 +26,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def read_recording(path: str) -> Recording:
     """The content of a file. Raises UsageError if it is not a recording."""
     try:
-        with open(path, "rb") as f:
-            with gzip.open(f) if f.peek(2).startswith(_GZIP_MAGIC) else f as content:
-                recording = json.loads(content.read(_MAX_FILE_BYTES))
+        with open(path, "rb") as f, gzip.open(f) if f.peek(2).startswith(_GZIP_MAGIC) else f as content:
+            recording = json.loads(content.read(_MAX_FILE_BYTES))
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except zlib.error as e:

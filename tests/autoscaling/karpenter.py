@@ -1,7 +1,7 @@
-"""Karpenter with its provider kwok, built once from its Go module, and running beside a control plane.
+"""Builds Karpenter with its provider kwok once, from its Go module, and runs it beside a control plane.
 
-kwok is a provider without machines: it creates the Node of a NodeClaim, and nothing runs there. As a command this
-module builds the program, prints its progress on standard error and prints its path.
+kwok is a provider without machines: it creates the Node of a NodeClaim, but nothing runs on that Node. Run as a
+command, this module builds the program, prints progress to standard error, and prints the program's path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODULE = "sigs.k8s.io/karpenter"
 
 
 def program() -> Path:
-    """Built now if need be. Raises BuildError."""
+    """The program's path. Builds the program if it is missing. Raises BuildError."""
     source = Source(_FOLDER, _version(), packages={"karpenter": f"{_MODULE}/kwok"})
     return Programs(cache_folder(_FOLDER, "karpenter"), lambda: source, ["karpenter"])["karpenter"]
 
@@ -37,7 +37,7 @@ def _version() -> str:
 
 @contextmanager
 def karpenter(cluster: Cluster) -> Iterator[Daemon]:
-    """Karpenter, running; its kinds are defined, and nothing else is."""
+    """Creates Karpenter's CustomResourceDefinitions, and runs Karpenter."""
     built = program()
     kubeconfig = cluster.kubeconfig(ADMIN)
     for definitions in ("pkg/apis/crds", "kwok/apis/crds"):

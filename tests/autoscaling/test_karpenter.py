@@ -1,4 +1,4 @@
-"""The real Karpenter does with our NodeOverlay and our condition what the page shows."""
+"""The real Karpenter treats our NodeOverlay and our condition as karpenter.md shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_page_shows_what_karpenter_does() -> None:
 
 
 def main() -> None:
-    """Writes the outputs on the page anew."""
+    """Rewrites the outputs on the page."""
     with karpenter_world() as world:
         PAGE.write_text(play(PAGE.read_text(), world))
 

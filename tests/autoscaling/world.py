@@ -1,4 +1,4 @@
-"""Where the page on Karpenter is played: Karpenter, and for each of its Nodes a kubelet and a machine with dongles."""
+"""Where the page on Karpenter runs: Karpenter, and a kubelet and a machine with dongles for each of its Nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cluster.processes import PATIENCE, Daemon, wait_until
 
 
 class KarpenterWorld:
-    """A person with kubectl, a recording of a machine with four dongles, and the machines that Karpenter asks for."""
+    """A user with kubectl, a recording of a machine with four dongles, and the machines that Karpenter asks for."""
 
     def __init__(self, cluster: Cluster, program: Daemon, stack: ExitStack) -> None:
         self._cluster = cluster
@@ -41,8 +41,8 @@ class KarpenterWorld:
     def _start_kubelet(self) -> None:
         """Starts the kubelet of a Node that has none yet.
 
-        kwok creates a Node with what the pods request, as if it were published already. A real Node has no extended
-        resource when it is new, so the key is removed.
+        kwok creates a Node that already has the resources that the pods request. A real Node has no extended resources
+        when it is new, so this method removes them.
         """
         started = {running.name for running in self._kubelets}
 
@@ -52,7 +52,7 @@ class KarpenterWorld:
 
         name = self._program.wait_for(new_node, PATIENCE, "Karpenter's provider creates a Node")
         started_kubelet = self._stack.enter_context(kubelet(self._cluster, name))
-        # Tokens exist for names that are known from the start.
+        # The API server has no token for this name: it read its tokens when it started.
         self._cluster.kubeconfig(node_user(name), started_kubelet.kubeconfig, credentials="certificate")
         started_kubelet.start()
         self._kubelets.append(started_kubelet)
@@ -73,7 +73,7 @@ class KarpenterWorld:
 
 @contextmanager
 def karpenter_world() -> Iterator[KarpenterWorld]:
-    """On a control plane of its own."""
+    """Runs Karpenter on its own control plane."""
     with control_plane() as cluster, ExitStack() as stack:
         program = stack.enter_context(karpenter(cluster))
         yield KarpenterWorld(cluster, program, stack)

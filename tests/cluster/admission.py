@@ -1,4 +1,4 @@
-"""The API server changes or denies what is written to the status of Nodes: admission policies."""
+"""Admission policies, by which the API server changes or denies writes to the status of Nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "re
 
 
 def create_policy(cluster: Cluster, name: str, when: str, operations: str) -> None:
-    """when: CEL, of the writes that it changes. operations: the JSONPatch operations that it adds to them, in CEL."""
+    """when: selects the writes to change, in CEL. operations: the JSONPatch operations to add to them, in CEL."""
     spec = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
@@ -33,18 +33,18 @@ def removal_of(key: str, name: str) -> str:
 
 
 def try_to_write(cluster: Cluster, node: str, status: dict[str, object]) -> dict[str, dict[str, str]]:
-    """The status that the Node would have if this were written to it."""
+    """The status that the Node would have after this write (a dry run)."""
     path = f"/api/v1/nodes/{node}/status?dryRun=All"
     stored: dict[str, dict[str, str]] = cluster.admin.patch(path, {"status": status})["status"]
     return stored
 
 
 REASONS = {403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid"}
-"""The HTTP status codes with which a policy can deny, and what each is called there."""
+"""The HTTP status codes with which a policy can deny a write, and the name of each in a policy."""
 
 
 def create_denial(cluster: Cluster, name: str, node: str, key: str, code: int, message: str) -> None:
-    """Denies whatever the Node's own user writes to it that changes a capacity key. code: one of REASONS."""
+    """Denies each write in which the Node's own user changes a capacity key. code: one of REASONS."""
     quantity = "has({0}.status.capacity) && '{1}' in {0}.status.capacity ? string({0}.status.capacity['{1}']) : ''"
     before, after = (quantity.format(version, key) for version in ("oldObject", "object"))
     spec = {

@@ -1,7 +1,7 @@
-"""capacityd as it runs on a node: its own process with the distribution's Python, on a machine made up for a test.
+"""capacityd as it runs on a node: a process with the distribution's Python, on a simulated machine.
 
-The machine is a folder that is bound over /sys in a mount namespace of the process's own, inside the kubelet's if there
-is one; so what is on this machine neither shows nor changes.
+The simulated machine is a folder, mounted over /sys in a mount namespace for this process (inside the kubelet's
+namespace if there is a kubelet). So capacityd neither sees nor changes the hardware of the real machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.trees import Recording
 
 PYTHON = Path("/usr/bin/python3")
 CLIENT = Path(os.environ.get("CAPACITYD_PYTHON") or PYTHON)
-"""The Python that capacityd runs with: the distribution's, or one with another client for Kubernetes (matrix.py)."""
+"""The Python that capacityd runs with: the distribution's, or one with another version of the client (matrix.py)."""
 DONGLE = "example.com/dongle"
 ANNOTATION = "capacityd/published"
 CONDITION = "CapacityPublished"
@@ -36,7 +36,7 @@ usb = { vendor = "0529", product = "0001" }
 AGENT = ROOT / "agent"
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
 _MACHINE = 'set -eu; mount --bind "$1" /sys; shift; exec "$@"'
-# Where a kubelet runs on this very machine, its checkpoint is none of the test's.
+# If a kubelet runs on the real machine, a tmpfs hides its checkpoint from the test.
 _NO_KUBELET = f"set -eu; [ ! -d {STATE} ] || mount -t tmpfs tmpfs {STATE}; " + _MACHINE.removeprefix("set -eu; ")
 
 
@@ -48,7 +48,7 @@ class Machine:
         write_tree(recording, str(folder))
 
     def pull(self, port: str) -> None:
-        """Takes the USB device at this port out."""
+        """Unplugs the USB device at this port."""
         link = self.sys / "bus/usb/devices" / port
         device = link.resolve()
         link.unlink()
@@ -56,7 +56,7 @@ class Machine:
 
 
 class Agent:
-    """capacityd on a machine, as the identity of one Node."""
+    """capacityd on a machine, with the identity of one Node."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Agent:
         credentials: Credentials = "token",
         python: Path = CLIENT,
     ) -> None:
-        """machine: one with four dongles if none is given. server: a proxy's URL instead of the API server's."""
+        """machine: by default one with four dongles. server: the URL of a proxy, to replace the API server's."""
         folder.mkdir(exist_ok=True)
         (folder / "run").mkdir()
         self.node = node
@@ -80,7 +80,7 @@ class Agent:
         self.kubeconfig = cluster.kubeconfig(self.user, folder / "kubeconfig", credentials=credentials, server=server)
         self._kubelet = kubelet
         self._python = python
-        self.state_directory = folder / "kept"  # what outlives a reboot
+        self.state_directory = folder / "kept"  # its files outlive a reboot
         self._environment = {
             "PATH": os.environ["PATH"],
             "RUNTIME_DIRECTORY": str(folder / "run"),
@@ -100,7 +100,7 @@ class Agent:
         return self._kubelet.inside(command) if self._kubelet else command
 
     def run(self, *arguments: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, which must be with this exit status (None: any)."""
+        """Runs capacityd until it ends. status: the exit status that it must have (None: any)."""
         result = subprocess.run(
             [*TIED_TO_US, *self.command(*arguments)],
             capture_output=True,
@@ -114,12 +114,12 @@ class Agent:
 
 
 def capacityd(python: Path = CLIENT) -> list[str | Path]:
-    """The command capacityd, without arguments, as the launcher of the package runs it."""
+    """The command that runs capacityd without arguments, as the package's launcher does."""
     return [python, "-I", "-c", _START, AGENT]
 
 
 def with_dongles(number: int) -> Recording:
-    """A machine with so many dongles and nothing else."""
+    """A machine with this number of dongles and no other devices."""
     return merge(bare(), *(dongle(f"1-{n}") for n in range(1, number + 1)))
 
 
@@ -129,12 +129,12 @@ def dongle(port: str) -> Recording:
 
 
 def condition_of(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Our condition of a Node."""
+    """The condition that capacityd set on a Node; None if it set none."""
     conditions = node["status"].get("conditions", [])
     return next((condition for condition in conditions if condition["type"] == CONDITION), None)
 
 
 def our_events(cluster: Cluster, node: str) -> list[tuple[str, str]]:
-    """The reason and message of each of our Events about a Node."""
+    """The reason and message of each Event by capacityd about a Node."""
     events = cluster.events_of(node)
     return [(e["reason"], e["message"]) for e in events if e["source"].get("component") == "capacityd"]

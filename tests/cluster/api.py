@@ -1,4 +1,4 @@
-"""The API server as the tests see it: JSON over HTTPS as one user, without the client library that is under test."""
+"""The tests' own client for the API server: JSON over HTTPS as one user, without the client library under test."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ApiError(Exception):
 
 
 class Api:
-    """One user's way to the API server, for any thread. Connections stay open: a test asks until something is so.
+    """One user's client, which threads can share. Its connections stay open, because tests poll the API server.
 
-    token, or certificate: a file that has the key, too. Raises OSError where there is no answer.
+    It needs a token or a certificate (a file with the certificate and its key). Raises OSError if no answer comes.
     """
 
     def __init__(self, url: str, ca_file: Path, token: str | None = None, certificate: str | None = None) -> None:
@@ -58,14 +58,14 @@ class Api:
         return self.request("DELETE", path)
 
     def watch(self, path: str, **query: str) -> Iterator[Any]:
-        """The watch events, as they come, until the API server ends it or ends itself."""
+        """Yields the watch events as they arrive, until the API server ends the watch or stops."""
         query_string = urllib.parse.urlencode({"watch": "true", **query})
         with _os_errors(), closing(self._send("GET", f"{path}?{query_string}", preload_content=False)) as response:
             for line in response:
                 yield json.loads(line)
 
     def request(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
-        """The answer's JSON, or text where it is none; ApiError when it is refused. kind: of the body."""
+        """The answer as JSON, else as text. Raises ApiError if the request is refused. kind: the body's media type."""
         data = None if body is None else json.dumps(body).encode()
         with _os_errors():
             response = self._send(

@@ -1,4 +1,4 @@
-"""The API server of the control plane, which can be stopped and started again: its address and its data stay."""
+"""The API server of the control plane. A test can stop and restart it; it keeps its address and its data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _GRACE = 3.0  # seconds
 
 
 class ApiServer:
-    """Not started yet. admin: for the question whether it is ready."""
+    """The API server, not started yet."""
 
     def __init__(self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api) -> None:
-        """etcd: its port. folder: gets its log and the audit log."""
+        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready."""
         (folder / "tokens.csv").write_text(token_file())
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
@@ -34,7 +34,7 @@ class ApiServer:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={admin.url.rpartition(':')[2]}",
-            # Nothing is to be reached from inside a pod.
+            # No pod needs to reach the API server.
             "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.96.0.0/24",
             f"--tls-cert-file={certificate}",
@@ -50,7 +50,7 @@ class ApiServer:
             f"--service-account-signing-key-file={service_accounts}",
             f"--audit-policy-file={folder}/policy.json",
             f"--audit-log-path={folder}/audit.log",
-            # One file, however long: positions in it must stay what they are.
+            # Never rotate the log: positions in it must stay valid.
             "--audit-log-maxsize=100000",
         ]
 
@@ -60,19 +60,19 @@ class ApiServer:
         return self._daemon.pid
 
     def start(self) -> None:
-        """Does not wait until it is ready."""
+        """Starts the API server, without waiting until it is ready."""
         assert self._daemon is None, "it runs already"
         self._daemon = Daemon(self._command, self._log)
 
     def wait_ready(self) -> None:
-        """Until it answers, and the namespaces are there: they are made by a controller that only begins by then."""
+        """Waits until the API server answers and one of its controllers has created the namespaces."""
         assert self._daemon is not None, "it does not run"
         self._daemon.wait_for(self._ready, PATIENCE, "the API server is ready")
 
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Until it has ended. By SIGTERM it refuses connections and answers what it has received.
+        """Stops the API server. After SIGTERM it refuses connections, but answers the requests that it has received.
 
-        It would wait for a minute for watches to end, too; after a few seconds it is killed.
+        It would also wait a minute for watches to end, so it is killed after a few seconds.
         """
         if self._daemon is not None:
             self._daemon.send(number)

@@ -1,4 +1,4 @@
-"""The requests to the API server, by whom: its audit log as values."""
+"""The requests to the API server and the users who made them, read from its audit log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from tests.cluster.api import Api, ApiError
 from tests.cluster.processes import PATIENCE, wait_until
 
-# Everything, with the body of each request, when it has been answered.
+# Log every request with its body, once it has been answered.
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The requests since a position that match; each call reads the log again."""
+    """The matching requests since a position in the log. Each call reads the log again."""
 
     _audit: Audit
     _position: int
@@ -63,8 +63,8 @@ class Audit:
     _admin: Api
 
     def mark(self) -> int:
-        """The position in the log after all that was answered so far: the end of a line."""
-        # A request that nobody else makes must show up in it.
+        """The position in the log after all requests answered so far: the end of a line."""
+        # Make a request that nobody else makes, and wait until the log contains it.
         marker = f"{_MARKER.decode()}{uuid.uuid4()}"
         before = self.log.stat().st_size if self.log.exists() else 0
         with suppress(ApiError):  # a path that does not exist is logged like any other
@@ -81,15 +81,15 @@ class Audit:
 
     @contextmanager
     def requests(self, user: str | None = None, user_agent: str | None = None) -> Iterator[Requests]:
-        """Requests from here on by this user, with this text in the name of the program."""
+        """Requests from now on by this user, with this text in their User-Agent."""
         yield Requests(self, self.mark(), user, user_agent)
 
     def since(self, position: int) -> list[Request]:
-        """All requests answered since, in the order of the answers. Watches that still run are not included."""
+        """All requests answered since this position, in the order of the answers, without watches that still run."""
         return self.between(position, self.mark())
 
     def between(self, position: int, end: int) -> list[Request]:
-        """The same up to a later position: what comes meanwhile is in one of two such calls, never in both."""
+        """As since(), up to a later position. Calls for adjacent ranges return each request exactly once."""
         with open(self.log, "rb") as log:
             log.seek(position)
             lines = log.read(end - position).splitlines()

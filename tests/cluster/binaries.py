@@ -1,8 +1,8 @@
-"""The programs of the control plane: what they are, and how they get built once into a cache folder.
+"""The programs of the control plane, and how to build them once into a cache folder.
 
-Kubernetes and etcd are published as Go modules, so a `go` is all that it takes: no container, no download but modules.
-As a command it builds the missing ones among those that are named, or among all; it prints its progress to standard
-error, and the folder.
+Kubernetes and etcd are published as Go modules, so the build needs only `go`: no container, and no downloads except
+modules. Run as a command, this module builds the named programs, or all, if they are missing. It prints progress to
+standard error, and prints the folder.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ FLAGS = ("-trimpath", "-buildvcs=false")
 _DURATION = "6 minutes on 2 cores, if Go's own caches are empty, which then take 4 GB"
 _PACKAGE = re.compile(r"[\w.~-]+(/[\w.~-]+)*")
 _SILENCE = 8.0
-"""Seconds between two lines on the progress of a build."""
+"""Seconds between two progress messages of a build."""
 
-# Where Go's own archive is unpacked by custom; a Debian without the default version has no go on the PATH either.
+# Go's own archive is usually unpacked to the first. Debian's non-default versions are in the second, not on the PATH.
 OTHER_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-*/bin/go")
 
 
 class BuildError(Exception):
-    """The programs can't be built; the message has what to do."""
+    """The programs can't be built; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder with the go.mod that programs are built by. version: of Kubernetes, such as 1.36.3.
+    """A folder with the go.mod for building programs. version: of Kubernetes, such as 1.36.3.
 
-    flags: for `go build`. packages: which package each program is.
+    flags: for `go build`. packages: the Go package of each program.
     """
 
     folder: Path
@@ -69,10 +69,10 @@ class Source:
 
 
 class Programs(Mapping[str, Path]):
-    """The programs of one version by name. A missing one is built when it is asked for, with those it runs with."""
+    """The programs of one version, by name. Looking up a missing program builds it and the programs it runs with."""
 
     def __init__(self, folder: Path, source: Callable[[], Source], names: Sequence[str]) -> None:
-        """source: called when something must be built."""
+        """source: called when a program must be built."""
         self.folder = folder
         self._source = source
         self._names = names
@@ -91,7 +91,7 @@ class Programs(Mapping[str, Path]):
         return [name for name in self._names if name in names and not (self.folder / name).exists()]
 
     def need(self, names: Collection[str]) -> None:
-        """Builds those of them that are missing. Raises BuildError."""
+        """Builds the programs with these names that are missing. Raises BuildError."""
         if self.missing(names):
             with locked(self.folder):
                 # Another run may have built them while this one waited for the lock.
@@ -105,7 +105,7 @@ def programs() -> Programs:
 
 
 def cache_folder(source: Path = HERE, name: str = "cluster") -> Path:
-    """Keyed by all that goes into the programs of a folder, so that a changed version never meets an old build."""
+    """Named by a hash of everything that the build depends on, so that a change never uses an old build."""
     key = hashlib.sha256()
     for file in [source / "go.mod", source / "go.sum", *sorted(source.glob("*/*.go"))]:
         key.update(f"{file.relative_to(source)}\0{len(file.read_bytes())}\0".encode() + file.read_bytes())
@@ -116,7 +116,7 @@ def cache_folder(source: Path = HERE, name: str = "cluster") -> Path:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    # Beside the folder: a lock in it would be deleted along with it while somebody holds it.
+    # The lock is beside the folder: inside, it could be deleted with the folder while another process holds it.
     with open(folder.with_suffix(".lock"), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,13 +127,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def build(names: list[str], folder: Path, source: Source) -> None:
-    """Builds all at once, so that they share the cores to the end. If a build is interrupted, compiled parts are
-    kept."""
+    """Builds all programs at once, which keeps all cores busy. After an interruption, go reuses compiled packages."""
     go = find_go()
     say(f"building {', '.join(names)} {source.version} with {go}: once, about {_DURATION}")
     start = time.monotonic()
     unfinished = folder / ".unfinished"
-    # It fetches what it needs; what it has by then it keeps.
+    # The build downloads modules. A retry keeps those that were downloaded before.
     persistently(lambda: _build(go, names, unfinished, source), BuildError)
     for name in names:
         (unfinished / _built_as(source.packages[name])).rename(folder / name)
@@ -150,7 +149,7 @@ def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
         assert process.stderr is not None
         compiled, spoken, messages = 0, time.monotonic(), list[str]()
         for line in process.stderr:
-            # With -v a line with nothing but a name is a package that it begins to compile.
+            # With -v, go prints the name of each package on a line when it begins to compile the package.
             if _PACKAGE.fullmatch(line.strip()):
                 compiled += 1
             else:
@@ -163,19 +162,19 @@ def _build(go: Path, names: list[str], target: Path, source: Source) -> None:
 
 
 def _built_as(package: str) -> str:
-    """The name that go gives to a program: the last part of the path that is no version."""
+    """The name that go gives to a program: the last part of the package path that is not a version."""
     *_, before, last = ["", *package.split("/")]
     return before if re.fullmatch(r"v\d+", last) else last
 
 
 def go_environment() -> dict[str, str]:
-    # The compiler collects its garbage less often: 9 % less processor time, and at most 1.1 GB of memory each.
+    # With GOGC=400 the compiler collects garbage less often: 9 % less CPU time, at most 1.1 GB of memory per process.
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOGC": "400"}
     return os.environ | settings
 
 
 def link_flags(version: str) -> str:
-    """The version that the programs report, set as a release build sets it."""
+    """The linker flags that set the version that the programs report, as a release build does."""
     major, minor, _ = version.split(".")
     values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
     return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
@@ -190,7 +189,7 @@ def pinned() -> str:
 
 
 def find_go() -> Path:
-    """A go that is new enough, fetched through the module proxy by an older one if that is all there is."""
+    """A go that is new enough. If only an older go is installed, it downloads a newer one from the module proxy."""
     versions = {Path(path): version(path) for path in installed_go()}
     if not versions:
         raise BuildError(
@@ -208,23 +207,23 @@ def installed_go() -> list[str]:
 
 
 def go_cache() -> Path:
-    """Where go keeps what it has compiled."""
+    """The folder in which go caches compiled packages."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("GOCACHE") or Path(base, "go-build"))
 
 
 def fetch_go(old: Path) -> Path:
-    """The toolchain that go.mod names, as the module that it is published as.
+    """Downloads the toolchain that go.mod names, which is published as a Go module.
 
-    Since 1.21 go does this by itself, but not where a distribution has set GOTOOLCHAIN=local.
+    Since 1.21, go does this by itself, unless a distribution has set GOTOOLCHAIN=local.
     """
     system, machine = run_go(old, "env", "GOOS", "GOARCH").split()
     module = f"golang.org/toolchain@v0.0.1-{directive('toolchain')}.{system}-{machine}"
     say(f"{old} is too old for the control plane: fetching {module}")
-    # Away from our go.mod, which an old go can't read.
+    # run_go() uses an empty folder: an old go can't read our go.mod.
     output = persistently(lambda: run_go(old, "mod", "download", "-json", module), BuildError)
     folder = Path(json.loads(output)["Dir"])
-    # Modules carry no permissions.
+    # Modules do not store permissions, so make the programs executable.
     for file in [*folder.glob("bin/*"), *folder.glob("pkg/tool/*/*")]:
         file.chmod(file.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return folder / "bin" / "go"

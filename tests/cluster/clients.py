@@ -1,6 +1,6 @@
-"""Versions of the `kubernetes` client, each with its dependencies in a virtual environment that is made once.
+"""Versions of the `kubernetes` client, each in a virtual environment with its dependencies, created once.
 
-All are pinned (clients.txt), so that a release of somebody else's is met when the pin is moved, not on some day.
+clients.txt pins every dependency, so that a new release of one affects the tests only when its pin changes.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import cache_folder, locked, say
 from tests.network import persistently
 
-# The oldest that is supported, Debian 12's and 13's, and the newest.
+# The oldest supported version, the versions in Debian 12 and 13, and the newest.
 VERSIONS = ("12.0.1", "22.6.0", "30.1.0", "37.0.2")
 URLLIB3 = ("1.26.20", "2.8.0")
-"""The last of the old one, and the newest."""
+"""The last 1.x release, and the newest release."""
 NEEDS_URLLIB3_2 = VERSIONS[-1:]
 ALL = tuple(
     (version, urllib3) for version in VERSIONS for urllib3 in (URLLIB3[-1:] if version in NEEDS_URLLIB3_2 else URLLIB3)
 )
 _PINS = Path(__file__).with_name("clients.txt")
-_BESIDE = ("jsonpatch", "psutil", "pyudev", "tabulate")  # what capacityd's commands import beside it
+_BESIDE = ("jsonpatch", "psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
 
 
 def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:
-    """A Python that has this version of the client on this version of urllib3, and nothing else of Kubernetes."""
+    """The Python of an environment with this version of the client and this version of urllib3."""
     home = cache_folder().parent.parent / "clients"
-    # Debian's Python may be another one tomorrow, and its environments are of no use then.
-    pins = crc32(_PINS.read_bytes())  # another list of them makes another environment
+    # An environment fits one version of Debian's Python and one list of pins, so its name contains both.
+    pins = crc32(_PINS.read_bytes())
     name = f"{os.path.basename(os.path.realpath(PYTHON))}-{version}-{urllib3}-{pins:08x}".replace(".", "_")
     if not (home / name / "whole").exists():
         with locked(home / name):
@@ -40,12 +40,12 @@ def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:
 
 
 def install(folder: Path, *requirements: str) -> None:
-    """Makes the environment, with what else capacityd imports. requirements: as pip takes them."""
+    """Creates an environment with these requirements (in pip's syntax) and with capacityd's other dependencies."""
     say(f"installing {', '.join(requirements[:2])} into {folder}: once")
     _do(PYTHON, "-m", "venv", "--clear", folder)
     pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
     persistently(lambda: _do(*pip, "install", *requirements, *_BESIDE), RuntimeError)
-    # It is built from source, for which a node has no compiler: the distribution's will do.
+    # pip would have to compile systemd-python, and a node has no compiler. So use the distribution's package.
     systemd = Path(_do(PYTHON, "-c", "import systemd; print(systemd.__path__[0])").strip())
     packages = Path(
         _do(folder / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()

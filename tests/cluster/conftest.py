@@ -1,7 +1,7 @@
-"""The control plane as fixtures; its programs are built at first use (binaries.py, releases.py).
+"""Fixtures for the control plane, whose programs are built at first use (binaries.py, releases.py).
 
---kubernetes and --kubelet choose their versions: without them it is the pinned one. A test with the mark since(WHAT) is
-only for the versions that have it, one with before(WHAT) for the others; tests/cluster/versions.md says which.
+--kubernetes and --kubelet choose versions; the default is the pinned version. A test marked since(WHAT) runs only on
+versions that have WHAT, a test marked before(WHAT) only on the others. tests/cluster/versions.md lists the versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.cluster.service import Service, service
 from tests.cluster.versions import fits
 from tests.support.machines import usb_device
 
-# The fixtures by which a test has a kubelet: binaries is for a page of the documentation.
+# The fixtures of tests that run a kubelet. The tests of documentation pages use binaries.
 _WITH_KUBELET = {"kubelet", "binaries"}
 
 
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what the version has not, or has by now; for a kubelet of another version, all that has no kubelet."""
+    """Deselects the tests that do not fit the version and, with --kubelet, the tests that run no kubelet."""
     version = _version(config)
     skewed = config.getoption("kubelet", default=None) is not None
     chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
@@ -70,7 +70,7 @@ def _version(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """One for all tests: each uses its own Node."""
+    """One control plane for all tests; each test uses its own Node."""
     with control_plane(binaries=binaries) as running:
         yield running
 
@@ -83,34 +83,34 @@ def node(cluster: Cluster) -> str:
 
 @pytest.fixture
 def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
-    """capacityd as the identity of that Node, on a machine with four dongles."""
+    """capacityd with the identity of that Node, on a machine with four dongles."""
     return Agent(cluster, node, tmp_path / "agent")
 
 
 @pytest.fixture
 def kubelet(cluster: Cluster) -> Iterator[Kubelet]:
-    """A kubelet on its own Node, not started yet."""
+    """A kubelet with its own Node, not started yet."""
     with kubelet_of(cluster) as kubelet:
         yield kubelet
 
 
 @pytest.fixture
 def proxy(cluster: Cluster) -> Iterator[Proxy]:
-    """A way to the API server on which faults can be put."""
+    """A proxy to the API server that can inject faults."""
     with fault_proxy(cluster) as running:
         yield running
 
 
 @pytest.fixture
 def s(cluster: Cluster) -> Iterator[Service]:
-    """The service on a machine with one device and a Node without a kubelet, not started yet."""
+    """The service, not started yet, on a machine with one device. Its Node has no kubelet."""
     with service(cluster, usb_device("1-1")) as made:
         yield made
 
 
 @pytest.fixture
 def proxied(proxy: Proxy, s: Service) -> Service:
-    """The same, started; its way to the API server is the proxy."""
+    """The service from the fixture s, started, which reaches the API server through the proxy."""
     s.connect(proxy.url)
     s.join(proxy.url)
     s.start()

@@ -1,7 +1,7 @@
-"""The real control plane: etcd, kube-apiserver and kube-scheduler on loopback, and what the tests do with it.
+"""A real control plane (etcd, kube-apiserver and kube-scheduler on loopback), and what the tests do with it.
 
-Left out on purpose: the controller manager. So nothing but the kubelet stops pods, and the admission plugins that count
-on a controller are off: no Node is tainted, no pod needs a ServiceAccount.
+It has no controller manager, on purpose. So only the kubelet stops pods. The admission plugins that depend on a
+controller are off: no Node is tainted, and no pod needs a ServiceAccount.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Cluster:
         self._numbers = itertools.count(1)
 
     def node_name(self) -> str:
-        """A name that no other test has, and that has a token."""
+        """The name of a Node that no other test uses and that has a token."""
         if name := next(self._nodes, None):
             return name
         raise RuntimeError("the tests use more nodes than credentials.NODES has names")
@@ -68,8 +68,8 @@ class Cluster:
     ) -> Path:
         """A kubeconfig for "admin", "system:node:NAME" or, by certificate, for any user in any groups.
 
-        Tokens exist for the admin and for credentials.NODES; any other token is refused. A certificate is made anew at
-        each call and lies beside the kubeconfig as *.pem, the exec plugin as *.sh.
+        The API server accepts only the tokens of the admin and of credentials.NODES. Each call makes a new certificate
+        (*.pem) or a new exec plugin (*.sh) beside the kubeconfig.
         """
         path = path or self.folder / f"kubeconfig-{next(self._numbers)}"
         token = token or token_of(user)
@@ -86,7 +86,7 @@ class Cluster:
         return path
 
     def grant(self, user: str, verb: str, *resources: str) -> None:
-        """Gives the user this right in the whole cluster, and waits until it counts.
+        """Gives the user this right in the whole cluster, and waits until the right is in effect.
 
         resources: of the core group, such as nodes/status.
         """
@@ -118,12 +118,12 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         status: Mapping[str, Any] | None = None,
     ) -> str:
-        """A Node without a kubelet; its name. capacity comes on top of BASE_CAPACITY; None: a Node that has none."""
+        """Creates a Node without a kubelet. Returns its name. capacity: added to BASE_CAPACITY; None: no capacity."""
         name = name or self.node_name()
         metadata: dict[str, Any] = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
         if annotations is not None:
             metadata["annotations"] = annotations
-        # Unlike other objects a Node is created along with its status: kubelets register this way.
+        # Unlike other objects, a Node can be created with its status: kubelets register this way.
         filled = {} if capacity is None else {"capacity": {**BASE_CAPACITY, **capacity}}
         self.admin.create("/api/v1/nodes", {"metadata": metadata, "status": {**filled, **(status or {})}})
         return name
@@ -138,11 +138,11 @@ class Cluster:
         return dict(self.node(name)["status"].get("allocatable", {}))
 
     def set_capacity(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """As another writer would; None removes."""
+        """Changes capacity as another writer would; None removes a key."""
         self.admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": dict(changes)}})
 
     def create_pod(self, node: str, requests: Mapping[str, str] | None = None, name: str | None = None) -> str:
-        """A pod that may only run on this Node and asks for this; its name."""
+        """Creates a pod with these requests that may run only on this Node. Returns its name."""
         container = {
             "name": "main",
             "image": IMAGE,
@@ -167,7 +167,7 @@ class Cluster:
         return str(self.pod(name)["status"]["phase"])
 
     def unschedulable(self, name: str) -> str:
-        """The scheduler's message on why it could not place the pod; empty while there is none."""
+        """The scheduler's message on why it could not place the pod; empty if there is no message."""
         for condition in self.pod(name)["status"].get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return str(condition["message"])
@@ -182,9 +182,9 @@ class Cluster:
 
 @contextmanager
 def control_plane(binaries: Mapping[str, Path] | None = None) -> Iterator[Cluster]:
-    """A control plane that is ready, and is stopped afterwards.
+    """A control plane that is ready. It stops when the context ends.
 
-    binaries: of one version (releases.py); the pinned one's if none are given.
+    binaries: the programs of one version (releases.py); by default those of the pinned version.
     """
     binaries = binaries or programs()
     with ExitStack() as stack:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 ADMIN = "admin"
-# The API server reads its tokens once, at start; a client certificate can be had for any name, at any time.
+# The API server reads its tokens once, at start. A client certificate can be made for any name at any time.
 NODES = (*(f"n{i}" for i in range(1, 6)), *(f"t{i:03}" for i in range(1, 1000)))
 
 Credentials = Literal["token", "certificate", "exec"]
@@ -61,14 +61,14 @@ def token_of(user: str) -> str:
 
 
 def token_file() -> str:
-    """The API server's --token-auth-file: the admin and the nodes."""
+    """The text of the API server's --token-auth-file, with the tokens of the admin and the nodes."""
     users = [ADMIN, *map(node_user, NODES)]
     return "".join(f'{token_of(user)},{user},{user},"{",".join(groups_of(user))}"\n' for user in users)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A separate certificate authority in a folder."""
+    """A certificate authority, with its files in a folder."""
 
     folder: Path
 
@@ -91,7 +91,7 @@ class Authority:
         return self.folder / "server.crt", self.folder / "server.key"
 
     def client(self, user: str, groups: Sequence[str], path: Path) -> Path:
-        """A new certificate and its key in one file, as the kubelet keeps its own."""
+        """Writes a new certificate and its key to one file, as the kubelet does."""
         name = path.stem
         self._certificate(name, "".join(f"/O={group}" for group in groups) + f"/CN={user}", "client", signed=True)
         certificate, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
@@ -120,7 +120,7 @@ def _openssl(*arguments: str | Path) -> None:
 
 
 def kubeconfig(server: str, ca_file: Path, user: dict[str, Any]) -> str:
-    """JSON, which is YAML too."""
+    """The text of a kubeconfig, in JSON (which is valid YAML)."""
     return json.dumps(
         {
             "apiVersion": "v1",
@@ -135,7 +135,7 @@ def kubeconfig(server: str, ca_file: Path, user: dict[str, Any]) -> str:
 
 
 def exec_plugin(path: Path, token: str) -> dict[str, Any]:
-    """The user entry for a program that hands out the token, and the program itself at path."""
+    """Writes a program that prints the token to path. Returns the kubeconfig's user entry for the program."""
     version = "client.authentication.k8s.io/v1"
     credential = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": token}}
     path.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(credential)}\nEND\n")

@@ -1,7 +1,7 @@
-"""make demo: docs/quickstart.md on a real control plane with a scheduler and a kubelet, section by section.
+"""make demo: runs docs/quickstart.md section by section, on a real control plane with a scheduler and a kubelet.
 
-Each section is printed with the output of its commands. Another output than the page has ends the demo with exit
-status 1.
+The demo prints each section with the output of its commands. It ends with exit status 1 when an output differs from the
+page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIRECTIVE = re.compile(r"^<!-- docs: (.*) -->$", re.MULTILINE)
 
 
 def run_demo() -> str:
-    """Prints what happens. Returns the title of the first section that has another result, "" if all are as shown."""
+    """Runs and prints the sections. Returns the title of the first one that differs from the page, "" if none does."""
     with cluster_world() as world:
         for section in _SECTION.split(PAGE.read_text()):
             played = play(section, world)

@@ -1,12 +1,12 @@
-"""The pages that need a control plane: each is played on one of its own. As a command it writes their outputs anew.
+"""Runs each page that needs a control plane on a new one. As a command, it rewrites the outputs on the pages.
 
-The Node is n1. Its kubelet runs nothing, so a pod runs as soon as it is started; the service is a process of this
-machine, not systemd's. What a reader would see otherwise is put in place of our own: the paths of the configuration and
-of the kubeconfig, and the API server's address.
+The Node is n1. Its kubelet starts no containers, so a pod is running at once. The service is a process of the test, not
+a systemd unit. In outputs, the paths of the configuration and the kubeconfig and the address of the API server are
+replaced by those that a reader would see.
 
-Marks beside those of recorded pages: plug PORT and unplug PORT, a dongle; service start, stop or reload; kubelet
-restart, zero (which sets extended resources to 0), or FILE (starts with this configuration); until NAME=QUANTITY,
-allocatable is so; node delete NAME; credentials wrong or right; api away or back.
+Directives besides those of recorded pages: plug PORT and unplug PORT (a dongle); service start, stop or reload; kubelet
+restart, zero (sets extended resources to 0) or FILE (starts with this configuration); until NAME=QUANTITY (waits until
+it is allocatable); node delete NAME; credentials wrong or right; api away or back.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tests.support.machines import usb_device
 from tests.support.pages import pages, place, play, same
 
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
-_SETTLE = 6.0  # the same when nothing is shown yet
-_AGAIN = 1.0  # seconds between: a command is half a second of work
+_SETTLE = 6.0  # the same, if the page shows no output yet
+_AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
 _READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
 
 
 class Shell:
-    """A person's, with kubectl and capacityd. hidden: what is replaced in outputs, as a reader sees something else."""
+    """A user's shell with kubectl and capacityd. hidden: texts in outputs, and what a reader sees instead of them."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Shell:
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
 
     def install(self, command: Iterable[str | Path]) -> None:
-        """Makes this what capacityd is here."""
+        """Makes `capacityd` in this shell run this command."""
         script = self.folder / "bin/capacityd"
         script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
         script.chmod(0o755)
@@ -65,7 +65,7 @@ class Shell:
         path.write_text(text)
 
     def run(self, command: str, shown: str) -> str:
-        """The output. A command that only reads is repeated until it prints what the page shows."""
+        """Returns the command's output. Repeats a command that only reads until it prints what the page shows."""
         if command == "echo $?":
             return f"{self._status}\n"
         end = time.monotonic() + (_PATIENCE if shown else _SETTLE)
@@ -98,7 +98,7 @@ class Shell:
 
 
 class ClusterWorld:
-    """A node with a kubelet, a machine and the service, and a person with kubectl. All but the API server is lazy."""
+    """A node with a kubelet, a machine and the service, and a user with kubectl. Only the API server starts at once."""
 
     def __init__(self, cluster: Cluster, stack: ExitStack) -> None:
         self._cluster = cluster
@@ -184,13 +184,13 @@ class ClusterWorld:
 
 @contextmanager
 def cluster_world(binaries: Mapping[str, Path] | None = None) -> Iterator[ClusterWorld]:
-    """On its own control plane, so that the outputs do not depend on other tests."""
+    """A world on a new control plane, so that the outputs do not depend on other tests."""
     with control_plane(binaries=binaries) as cluster, ExitStack() as stack:
         yield ClusterWorld(cluster, stack)
 
 
 def main(names: list[str]) -> None:
-    """Writes the outputs anew: of the pages with these names, or all."""
+    """Rewrites the outputs on the pages with these names, or on all pages."""
     for page in pages():
         text = page.read_text()
         if place(text) == "cluster" and (not names or page.stem in names):

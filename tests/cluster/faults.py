@@ -28,7 +28,7 @@ Action = Callable[["Exchange"], Awaitable[None]]
 
 @dataclass(slots=True)
 class Fault:
-    """An action for the requests that match, so many times (None: always); the path is a glob, without the query."""
+    """An action for matching requests. path: a glob, without the query. times: how often it acts (None: always)."""
 
     action: Action
     method: str = "*"
@@ -43,7 +43,7 @@ class Fault:
 
 
 def reset() -> Action:
-    """The server carries it out; the connection breaks before its answer."""
+    """The server carries out the request, but the connection breaks before the answer."""
 
     async def action(exchange: Exchange) -> None:
         await exchange.fetch()
@@ -53,7 +53,7 @@ def reset() -> Action:
 
 
 def stall() -> Action:
-    """No answer, until the client gives up or the proxy ends."""
+    """The proxy does not answer; it waits until the client gives up or the proxy ends."""
 
     async def action(exchange: Exchange) -> None:
         await exchange.client_left()
@@ -62,7 +62,7 @@ def stall() -> Action:
 
 
 def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Action:
-    """An answer of our own instead of the server's."""
+    """The proxy answers instead of the server."""
 
     async def action(exchange: Exchange) -> None:
         fields = {"Content-Type": "text/plain", "Content-Length": str(len(body)), **(headers or {})}
@@ -73,7 +73,7 @@ def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = Non
 
 
 def echo(code: int, message: str) -> Action:
-    """A refusal that quotes the request's headers, its credentials among them."""
+    """The proxy refuses the request and quotes its headers, including the credentials."""
 
     async def action(exchange: Exchange) -> None:
         text = f"{message}: {json.dumps(dict(exchange.request.headers))}"
@@ -84,7 +84,7 @@ def echo(code: int, message: str) -> Action:
 
 
 def hold(until: threading.Event) -> Action:
-    """Forwarded once the event is set."""
+    """The proxy forwards the request once the event is set."""
 
     async def action(exchange: Exchange) -> None:
         while not until.is_set():
@@ -95,7 +95,7 @@ def hold(until: threading.Event) -> Action:
 
 
 def before(change: Callable[[Request], object]) -> Action:
-    """Somebody else is faster: change(request) runs, in a thread, then the request is forwarded."""
+    """Another writer is faster: the proxy runs change(request) in a thread, then forwards the request."""
 
     async def action(exchange: Exchange) -> None:
         await asyncio.to_thread(change, exchange.request)

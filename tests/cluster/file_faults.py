@@ -14,7 +14,7 @@ from tests.support import fuse
 
 @contextmanager
 def unreadable(s: Service, path: Path, code: int) -> Iterator[None]:
-    """A file that answers with this error, by FUSE, on the service's machine alone."""
+    """Accessing this file fails with this errno (by FUSE), only on the service's machine."""
     server = Daemon(
         s.machine.inside([PYTHON, "-I", fuse.__file__, path, str(code)]), s.folder / f"fuse-{path.name}.log"
     )

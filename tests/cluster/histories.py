@@ -1,4 +1,4 @@
-"""The shortest histories of each kind (tests/support/shortest.py) on the real API server.
+"""Runs the shortest histories of each kind (tests/support/shortest.py) on the real API server.
 
     python -m tests.cluster.histories [--each N] [--kind KIND]
 
@@ -32,11 +32,11 @@ class Result:
     kills: int = 0
     """How many passes were killed."""
     wrong: list[str] = field(default_factory=list)
-    """For each history in which something did not hold: what happened, and what did not hold."""
+    """For each history that failed: its steps, and the failure."""
 
 
 def run(machine: RealMachine, kind: str, chosen: Sequence[Sequence[Step]]) -> Result:
-    """Takes these histories of a kind."""
+    """Runs these histories of one kind."""
     result = Result(kind)
     for steps in chosen:
         lines: list[str] = []

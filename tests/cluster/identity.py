@@ -1,4 +1,4 @@
-"""An identity of capacityd's own on the test cluster, and requests made as it."""
+"""capacityd's own identity on the test cluster, and requests with this identity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["certificate", "account"]
 
 
 def node_info(machine_id: str) -> dict[str, Any]:
-    """The part of a Node's status that says on which machine it is."""
+    """The part of a Node's status that identifies its machine."""
     keys = ("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
     more = ("operatingSystem", "osImage", "systemUUID")
     return {"nodeInfo": {**dict.fromkeys((*keys, *more), ""), "machineID": machine_id}}
@@ -50,7 +50,7 @@ def identity(cluster: Cluster, node: str, kind: Kind, path: Path) -> Path:
 
 
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:
-    """Why the API server rejects it; empty if it does not."""
+    """Makes a request. Returns why the API server rejects it; empty if it is accepted."""
     user = json.loads(kubeconfig.read_text())["users"][0]["user"]
     api = Api(cluster.url, cluster.ca_file, user.get("token"), user.get("client-certificate"))
     try:

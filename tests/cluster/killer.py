@@ -1,10 +1,10 @@
-"""Runs the service's worker again and again and kills it on the way; all is imported already, so it is killed at work.
+"""Starts the service's worker repeatedly and kills it. Imports are done before a worker starts, so kills hit its work.
 
-    python3 -I killer.py AGENT ARGUMENTS...   for each line of standard input: what to do.
+    python3 -I killer.py AGENT ARGUMENTS...   reads commands from standard input, one on each line.
 
-start REASON SECONDS POINT: start it for this reason, with clocks that are so many seconds ahead. It kills itself at
-this kill point, before or after one of its requests or files; -1: at none. kill: kill it. wait: wait until it ends.
-Each is answered by a line: started, ended, or killed and the point.
+start REASON SECONDS POINT: start a worker for this reason, with clocks this many seconds ahead. The worker kills itself
+at this kill point, before or after a request or the replacing of a file (-1: never). kill: kill the worker. wait: wait
+until it ends. The answer to each command is a line: started, ended, or killed and the kill point.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def main(agent: str, arguments: list[str]) -> None:
             print("started", flush=True)
             continue
         if order == "kill":
-            os.kill(pid, signal.SIGKILL)  # not reaped yet, so it is still its number
+            os.kill(pid, signal.SIGKILL)  # the worker is not reaped yet, so the pid is still its own
         killed = os.WIFSIGNALED(os.waitpid(pid, 0)[1])
         print(f"killed {_point(reader)}".strip() if killed else "ended", flush=True)
 
 
 def _set_clocks(seconds: float) -> None:
-    """As if so many seconds had passed, of the wall clock and since the boot."""
+    """Sets the wall clock and the clock since boot ahead by this many seconds."""
     wall, clock = time.time, time.clock_gettime
     time.time = lambda: wall() + seconds
     time.clock_gettime = lambda which: clock(which) + (seconds if which == time.CLOCK_BOOTTIME else 0.0)
 
 
 def _set_kill_point(number: int, writer: int) -> None:
-    """Kills this process when it is there, and writes to the pipe where it was."""
+    """Makes this process kill itself at this kill point, after writing the name of the point to the pipe."""
     from capacityd.node.client import Client
 
     points = iter(range(number, -1, -1))

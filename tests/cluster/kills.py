@@ -1,9 +1,9 @@
-"""SIGKILL of a pass within 20 ms around the moment at which its PATCH is sent or answered.
+"""Kills passes with SIGKILL within 20 ms of the moment at which their PATCH is sent or answered.
 
     python -m tests.cluster.kills [--kills N] [--seed N]
 
-A proxy holds the request or its answer back and kills the pass then. After each kill the Node must be as before or as
-wanted, in capacity and annotation alike, and the next pass must leave it right.
+A proxy holds back the request or its answer, and then kills the pass. After each kill, capacity and annotation must
+both be as before or both as wanted, and the next pass must leave the Node as wanted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.cluster.service import Service, service
 from tests.support.machines import bare
 
 WINDOW = 0.02
-"""Seconds before and after which a pass is killed."""
+"""The kill comes at most this many seconds after the moment."""
 
 NAMES = ("example.com/a", "example.com/b")
 
@@ -40,9 +40,9 @@ NAMES = ("example.com/a", "example.com/b")
 class Moment(Enum):
     """How far the pass has come when it is killed."""
 
-    UNSENT = "unsent"  # the request has left the pass, and never reaches the API server
+    UNSENT = "unsent"  # the request has left the pass, but never reaches the API server
     SENT = "sent"  # the API server may be carrying it out
-    UNANSWERED = "unanswered"  # it was carried out, and the answer never reaches the pass
+    UNANSWERED = "unanswered"  # the API server has carried out the request, but the answer never reaches the pass
     ANSWERED = "answered"  # the pass has the answer, and may be saving its record
 
 
@@ -51,29 +51,29 @@ class Kills:
     """The results of a number of kills."""
 
     moments: Mapping[Moment, int]
-    """How often the pass still ran when it was killed at this moment."""
+    """For each moment, how many passes were still running when they were killed."""
     ended: int
-    """How often it had ended before."""
+    """How many passes had ended before they could be killed."""
     written: int
     """How often the Node was as wanted after the kill."""
 
 
 class Killer:
-    """Starts one pass after another, and kills it."""
+    """Starts passes one after the other, and kills them."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def start(self, reason: str = "resync", seconds: float = 0.0, kill_at: int | None = None) -> None:
-        """With clocks so many seconds ahead. kill_at: the kill point, counted from 0, at which it kills itself."""
+        """Starts a pass with clocks this many seconds ahead. kill_at: its kill point, counted from 0; None: never."""
         self._ask(f"start {reason} {seconds} {-1 if kill_at is None else kill_at}")
 
     def kill(self) -> bool:
-        """Whether it still ran."""
+        """Kills the pass. Returns whether it was still running."""
         return self._ask("kill") == "killed"
 
     def finish(self) -> str:
-        """Waits until it ends by itself. Returns the kill point at which it has killed itself; "" if at none."""
+        """Waits until the pass ends. Returns the kill point at which it killed itself; "" if it did not."""
         return self._ask("wait").partition(" ")[2]
 
     def _ask(self, line: str) -> str:
@@ -85,7 +85,7 @@ class Killer:
 
 @contextmanager
 def killer(s: Service) -> Iterator[Killer]:
-    """Makes passes of this service, which does not run itself."""
+    """A Killer for the passes of this service. The service itself must not be running."""
     arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile"]
     command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -96,9 +96,9 @@ def killer(s: Service) -> Iterator[Killer]:
 
 
 def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -> Kills:
-    """Kills so many passes that still ran. Raises AssertionError if a Node is not as it must be.
+    """Kills this many running passes. Raises AssertionError if the Node is wrong afterwards.
 
-    every: after how many kills the number is printed; 0: never.
+    every: the number of kills between two progress messages; 0: no messages.
     """
     chance = random.Random(seed)
     moments: Counter[Moment] = Counter()
@@ -122,7 +122,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
             for name, path in files.items():
                 path.write_text(str(wanted[name]))
-            (s.runtime_directory / "state.json").unlink(missing_ok=True)  # else what changes so often is held back
+            (s.runtime_directory / "state.json").unlink(missing_ok=True)  # else capacityd delays changes this frequent
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
             over, answers = threading.Event(), list[bool]()
             proxy.faults.clear()
@@ -153,7 +153,7 @@ def _published(s: Service) -> Mapping[str, int] | None:
 
 
 def _kill(passes: Killer, moment: Moment, delay: float, answers: list[bool], over: threading.Event) -> Action:
-    """Kills the pass at this moment, so many seconds later. answers: gets whether it still ran."""
+    """Kills the pass this many seconds after this moment. Adds to answers whether it was still running."""
 
     async def action(exchange: Exchange) -> None:
         try:

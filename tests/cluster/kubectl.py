@@ -11,7 +11,7 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.network import persistently
 
-# The newest version that the module proxy has.
+# The newest version on the module proxy.
 PROMETHEUS_RULE = (
     "github.com/prometheus-operator/prometheus-operator@v0.88.0",
     "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
@@ -25,7 +25,7 @@ KUBEADM_CONFIG_TEMPLATE = (
 def kubectl(
     cluster: Cluster, kubeconfig: Path, *arguments: str | Path, body: object = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end, with whatever exit status. body: its standard input, as JSON."""
+    """Runs kubectl until it ends, with any exit status. body: for its standard input, as JSON."""
     return subprocess.run(
         [cluster.binaries["kubectl"], f"--kubeconfig={kubeconfig}", *arguments],
         input=json.dumps(body),

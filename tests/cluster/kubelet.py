@@ -1,7 +1,7 @@
-"""A real kubelet on a runtime that runs nothing, in its own mount namespace, so that several can run at once.
+"""A real kubelet with a fake container runtime, in its own mount namespace, so that several can run at once.
 
-The namespace outlives the kubelet: /var/lib/kubelet with its device-plugins folder stays over restarts, and other
-programs (device plugins, capacityd) run in it as on the node.
+The namespace outlives the kubelet: /var/lib/kubelet and its device-plugins folder survive restarts. Other programs
+(device plugins, capacityd) run in the namespace as they would on the node.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.cluster.processes import PATIENCE, Daemon, free_port
 PAUSE = "registry.k8s.io/pause:3.10"
 """The image that the documentation's pods run."""
 
-# Where device-plugins is, whatever --root-dir is.
+# The parent of device-plugins, whatever --root-dir is.
 STATE = Path("/var/lib/kubelet")
 
-# Nothing of this reaches the machine itself. Where no kubelet is installed there is no folder to mount on: an overlay
-# makes one. A kubelet also makes /var/log/containers, and sets kernel parameters for good: it finds files instead that
-# have its values already.
+# These mounts protect the machine itself. If no kubelet is installed, there is no folder to mount on, so an overlay
+# makes one. A kubelet also creates /var/log/containers and permanently sets kernel parameters: here it finds files that
+# already contain its values instead.
 _NAMESPACE = f"""
 set -eu
 mount -t tmpfs tmpfs "$1"
@@ -49,7 +49,7 @@ exec sleep infinity
 
 
 class Kubelet:
-    """One node. Made by kubelet(), which ends all of it."""
+    """The kubelet, runtime and namespace of one node. kubelet() creates and ends them."""
 
     def __init__(self, cluster: Cluster, name: str, folder: Path, stack: ExitStack) -> None:
         self.cluster = cluster
@@ -59,8 +59,8 @@ class Kubelet:
         self._stack = stack
         self._kubelet: Daemon | None = None
         (folder / "config.json").write_text(json.dumps(_configuration(folder)))
-        # Where the kubelet starts: the fake runtime knows no log paths, so the kubelet removes every file of its
-        # working folder when a pod goes.
+        # The kubelet's working folder. The fake runtime has no log paths, so the kubelet removes every file in this
+        # folder when it removes a pod.
         (folder / "empty").mkdir()
         (folder / "mounts").mkdir()
         mounts: list[str | Path] = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
@@ -73,15 +73,15 @@ class Kubelet:
         self._runtime.wait_for_line("listening", PATIENCE)
 
     def configure(self, settings: Mapping[str, object]) -> None:
-        """More settings of a KubeletConfiguration, for the next start."""
+        """Adds settings to the KubeletConfiguration, for the next start."""
         path = self._folder / "config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
     def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
-        """Until its Node is Ready, unless wait is false: then its Node is left as it was, and it may report nothing.
+        """Starts the kubelet. Waits until its Node is Ready, unless wait is False: then the kubelet may report nothing.
 
-        With zeroing it starts as on a node that has lost its device-plugins folder and whose runtime is slower than its
-        kubelet: the kubelet sets all extended resources of an existing Node to 0, where they stay.
+        zeroing: start as on a node that has lost its device-plugins folder and whose runtime starts later than the
+        kubelet. The kubelet then sets all extended resources of an existing Node to 0, where they stay.
         """
         assert self._kubelet is None, "it runs already"
         if zeroing:
@@ -98,9 +98,9 @@ class Kubelet:
         self._kubelet = Daemon(command, self._folder / "kubelet.log")
         self._stack.callback(self._kubelet.stop)
         if zeroing:
-            # It reports that it is not ready only after it has registered, which is when it zeroes.
+            # The kubelet zeroes while it registers, and reports that it is not ready only after that.
             self._wait_reported("False")
-            # Not by the Node's capacity, where somebody may have restored them by now.
+            # Check the audit log: in the Node's capacity, another writer may have restored them by now.
             assert self.has_zeroed(mark, extended), f"not all of {extended} were zeroed"
             self._set_runtime_ready(True)
         if wait:
@@ -112,12 +112,12 @@ class Kubelet:
         self._kubelet = None
 
     def restart(self, *, zeroing: bool = False, wait: bool = True) -> None:
-        """Pods and the device-plugins folder stay (zeroing empties the folder)."""
+        """Restarts the kubelet. Pods and the device-plugins folder stay (zeroing empties the folder)."""
         self.stop()
         self.start(zeroing=zeroing, wait=wait)
 
     def has_zeroed(self, mark: int, names: Collection[str]) -> bool:
-        """Whether the kubelet has set these to 0 since this position of the audit log."""
+        """Whether the kubelet has set these resources to 0 since this position in the audit log."""
         written: set[str] = set()
         for r in self.cluster.audit.since(mark):
             if (r.verb, r.subresource, r.code, r.user) == ("patch", "status", 200, node_user(self.name)):
@@ -133,7 +133,7 @@ class Kubelet:
 
     @property
     def device_plugins(self) -> Path:
-        """/var/lib/kubelet/device-plugins, as it can be reached from outside of the namespace."""
+        """The path to /var/lib/kubelet/device-plugins from outside the namespace."""
         return Path(f"/proc/{self._namespace.pid}/root{STATE}/device-plugins")
 
     @property
@@ -142,20 +142,20 @@ class Kubelet:
 
     @contextmanager
     def device_plugin(self, resource: str, count: int) -> Iterator[Daemon]:
-        """A device plugin that is in the checkpoint; it registers again with each kubelet that starts."""
+        """A device plugin, once it is in the checkpoint. It registers again whenever the kubelet starts."""
         command = self.inside([self.cluster.binaries["deviceplugin"], f"-resource={resource}", f"-count={count}"])
         plugin = Daemon(command, self._folder / f"deviceplugin-{resource.replace('/', '_')}.log")
         try:
             plugin.wait_for_line("registered", PATIENCE)
-            # The kubelet asks for the devices only after it has answered.
+            # The kubelet asks the plugin for its devices only after it has answered the registration.
             plugin.wait_for(lambda: self._checkpointed(resource), PATIENCE, f"{resource} is in the checkpoint")
             yield plugin
         finally:
             plugin.stop(signal.SIGTERM)
 
     def inside(self, command: Sequence[str | Path], folder: Path | None = None) -> list[str | Path]:
-        """The command that runs this one in the node's mount namespace, in the folder or else the current one."""
-        # Entering a mount namespace leads to its root folder, hence the way back.
+        """Wraps a command to run in the node's mount namespace, and in this folder (by default the current one)."""
+        # nsenter starts a command in the root folder of the namespace; env -C changes the folder.
         return ["nsenter", f"--mount=/proc/{self._namespace.pid}/ns/mnt", "env", "-C", folder or Path.cwd(), *command]
 
     def _checkpointed(self, resource: str) -> bool:
@@ -169,9 +169,9 @@ class Kubelet:
         self._kubelet.wait_for(reported, PATIENCE, f"Ready of Node {self.name} is {status}")
 
     def _make_ready_unknown(self) -> None:
-        """As the controller manager does to the Node of a kubelet that has gone, so that a report of the next is seen.
+        """Sets Ready to Unknown, as the controller manager does without a kubelet, so that the next report is visible.
 
-        One of 1.32.0 to 1.32.2 reports nothing after its start until something has changed.
+        A kubelet of 1.32.0 to 1.32.2 reports nothing after its start until something has changed.
         """
         if self._ready_condition():
             status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
@@ -213,7 +213,7 @@ def _configuration(folder: Path) -> dict[str, Any]:
         "authorization": {"mode": "AlwaysAllow"},
         "nodeStatusUpdateFrequency": "1s",  # 10 s by default
         "nodeStatusReportFrequency": "1s",
-        # Nothing of the machine is managed, and its state is no reason to turn pods away.
+        # The kubelet manages nothing on the machine, and does not refuse pods because of the machine's state.
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
@@ -222,7 +222,7 @@ def _configuration(folder: Path) -> dict[str, Any]:
         "makeIPTablesUtilChains": False,
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
         "imageGCHighThresholdPercent": 100,
-        # Folders that would otherwise be made on the machine.
+        # The kubelet would otherwise create these folders on the machine.
         "podLogsDir": f"{folder}/logs",
         "volumePluginDir": f"{folder}/volume-plugins",
     }

@@ -1,7 +1,6 @@
-"""A machine of the test's own: a /sys that can be changed, udev's events and network interfaces, in namespaces.
+"""A simulated machine in namespaces: a /sys that tests can change, udev events and network interfaces.
 
-Not had here: real devices, and a udevd. So a device is plugged in by laying it out in /sys and sending the event that
-udevd would.
+It has no real devices and no udevd. To plug in a device, it writes the device to /sys and sends the events of udevd.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ exec sleep infinity
 
 
 class Machine:
-    """Made by machine(), which ends all that runs in it."""
+    """Created by machine(), which ends all its processes."""
 
     def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path], uptime: float | None):
         self.tree = folder / "tree"
@@ -47,7 +46,7 @@ class Machine:
         if uptime is None and ours < BOOTING:
             uptime = _LONG_BOOTED
         clock: list[str] = []
-        if uptime is not None:  # the clock that counts since boot differs in a time namespace; it can't stand still
+        if uptime is not None:  # a time namespace moves the clock since boot, but can't stop it
             clock = ["--time", f"--boottime={int(uptime - ours)}", "--fork", "--kill-child"]
         unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
         self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
@@ -64,11 +63,11 @@ class Machine:
         return Path(f"/proc/{self._pid}/ns/net")
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs this one there."""
+        """Wraps a command to run on the machine."""
         return ["nsenter", *self._enter, *command]
 
     def run(self, *command: str | Path) -> str:
-        """Runs it there to its end; its output."""
+        """Runs a command on the machine until it ends. Returns its output."""
         done = subprocess.run([*TIED_TO_US, *self.inside(command)], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -81,7 +80,7 @@ class Machine:
         events: bool = True,
         device: Recording | None = None,
     ) -> None:
-        """A USB device appears, with the events that a plain one sends. device: if it is not a serial adapter."""
+        """Plugs in a USB device and sends the events of a plain one. device: by default a serial adapter."""
         write_tree(device or usb_device(port, vendor, serial=serial, number=2 + int(port[-1])), str(self.tree))
         if events:
             path = usb_path(port)
@@ -89,11 +88,11 @@ class Machine:
             self._send(path, [("bind", "")])
 
     def add(self, part: Recording) -> None:
-        """Something appears in /sys, without an event."""
+        """Adds something to /sys, without an event."""
         write_tree(part, str(self.tree))
 
     def unplug(self, port: str, events: bool = True) -> None:
-        """A device disappears, with the events of that."""
+        """Unplugs a USB device and sends the events of its removal."""
         path, bus = usb_path(port), self.tree / "sys/bus/usb/devices"
         for name in (port, f"{port}:1.0"):
             (bus / name).unlink()
@@ -102,11 +101,11 @@ class Machine:
             self._send(path, [("unbind", f"/{port}:1.0"), ("remove", f"/{port}:1.0"), ("unbind", ""), ("remove", "")])
 
     def event(self, action: str, path: str, subsystem: str, devtype: str = "", **properties: str) -> None:
-        """As udevd sends it."""
+        """Sends an event as udevd does."""
         self._udev.send(action, path, subsystem, devtype, **properties)
 
     def processes(self) -> list[int]:
-        """All processes in the namespace, whoever their parent is now: a process in a namespace can't leave it."""
+        """All processes on the machine, orphans included: they can't leave the network namespace."""
         pids = []
         ours = os.stat(self.network).st_ino
         for entry in os.listdir("/proc"):
@@ -139,8 +138,8 @@ def machine(
 ) -> Iterator[Machine]:
     """A machine with these devices.
 
-    around: the command of namespaces that it is to share. uptime: seconds since it booted; by default it has
-    booted long ago, also where this machine has not.
+    around: a command that enters the namespaces that the machine shares. uptime: seconds since the machine booted; by
+    default that is long ago, even if the real machine has just booted.
     """
     with ExitStack() as stack:
         made = Machine(folder, parts, around, uptime)

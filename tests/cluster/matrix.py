@@ -1,7 +1,7 @@
-"""The protocol suite on each version of Kubernetes, on pairs of versions, and with each client.
+"""Runs the protocol suite on each version of Kubernetes, on pairs of versions, and with each client.
 
-Each run is one of pytest with the mark protocol. If one fails, the others run all the same; each has a line at the end.
-Arguments choose runs by their names, as `--list` prints them.
+Each run is a run of pytest with the mark protocol. If a run fails, the others still run. At the end, a line for each
+run shows its result. Arguments choose runs by name; `--list` prints the names.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.cluster.clients import ALL, client
 from tests.cluster.releases import minor, programs, releases
 
 SKEW = 3
-"""So many minor versions may a kubelet be older than its API server."""
+"""The number of minor versions by which a kubelet may be older than its API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """prepare: builds or installs what the run needs, once; what it returns is added to the environment."""
+    """prepare: builds or installs what the run needs, once. It returns additional environment variables."""
 
     name: str
     prepare: Callable[[], Mapping[str, str]]
@@ -33,7 +33,7 @@ class Run:
 
 
 def runs() -> list[Run]:
-    """Every run, in the order that they are made. Skewed are the oldest, the pinned and the newest version."""
+    """All runs, in order. The oldest possible, the pinned and the newest API server also run with an older kubelet."""
     versions = releases()
     skewed = sorted({SKEW, versions.index(pinned()), len(versions) - 1})
     pairs = [(versions[server], versions[server - SKEW]) for server in skewed]
@@ -43,7 +43,7 @@ def runs() -> list[Run]:
 
 
 def on(server: str, kubelet: str) -> Run:
-    """The run on this control plane with this kubelet: if it is of another version, of the tests with a kubelet."""
+    """The run on this control plane with this kubelet. If the versions differ, only tests with a kubelet run."""
 
     def prepare() -> dict[str, str]:
         programs(server, kubelet)
@@ -55,13 +55,13 @@ def on(server: str, kubelet: str) -> Run:
 
 
 def with_client(version: str, urllib3: str) -> Run:
-    """The run with this client, on the version of Kubernetes that is pinned."""
+    """The run with this client, on the pinned version of Kubernetes."""
     name = f"client-{version}-urllib3-{urllib3}"
     return Run(name, lambda: {"CAPACITYD_PYTHON": str(client(version, urllib3))})
 
 
 def suite(run: Run, workers: int = 3) -> str:
-    """Runs the suite; "passed", "flaky" if what failed passes by itself, or "FAILED"."""
+    """Runs the suite. Returns "passed", "flaky" if the failed tests pass when repeated, or "FAILED"."""
     try:
         environment = os.environ | run.prepare()
     except (BuildError, RuntimeError) as error:

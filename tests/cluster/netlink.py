@@ -1,4 +1,4 @@
-"""Events over the real netlink: as udevd sends them, to every listener in a network namespace."""
+"""Sends udev events over real netlink, as udevd does, to every listener in a network namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAGIC = 0xFEEDCAFE
 
 @contextmanager
 def network_of(namespace: Path) -> Iterator[None]:
-    """This thread is in the network namespace; sockets made here stay in it. namespace: such as /proc/PID/ns/net."""
+    """Moves this thread to a network namespace, such as /proc/PID/ns/net. Sockets that it creates there stay there."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def enter(fd: int) -> None:
@@ -38,7 +38,7 @@ def network_of(namespace: Path) -> Iterator[None]:
 
 
 class UdevSender:
-    """Sends what udevd sends to its listeners after its rules. Needs CAP_NET_ADMIN in the namespace."""
+    """Sends events as udevd does once it has applied its rules. Needs CAP_NET_ADMIN in the namespace."""
 
     def __init__(self, namespace: Path) -> None:
         with network_of(namespace):
@@ -51,7 +51,7 @@ class UdevSender:
         fields = {"ACTION": action, "DEVPATH": path.removeprefix("/sys"), "SUBSYSTEM": subsystem}
         fields |= {"SEQNUM": str(self._number), **properties, **({"DEVTYPE": devtype} if devtype else {})}
         body = b"".join(f"{name}={value}\0".encode() for name, value in fields.items())
-        # Then what listeners filter on in the kernel: hashes of subsystem and devtype, and a Bloom filter of the tags.
+        # The kernel filters events for listeners by hashes of subsystem and devtype and a Bloom filter of the tags.
         head = struct.pack("<8sIII", b"libudev\0", socket.htonl(_MAGIC), 40, 40) + struct.pack("<I", len(body))
         hashes = [_murmur2(text.encode()) if text else 0 for text in (subsystem, devtype)]
         self._socket.sendto(head + struct.pack(">IIII", *hashes, 0, 0) + body, (0, 1 << (_UDEV_GROUP - 1)))
@@ -61,7 +61,7 @@ class UdevSender:
 
 
 def _murmur2(data: bytes) -> int:
-    """MurmurHash2 with seed 0, as systemd has it."""
+    """MurmurHash2 with seed 0, as in systemd."""
     multiplier, number = 0x5BD1E995, len(data)
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", data[:whole]):

@@ -1,4 +1,4 @@
-"""Each version of a Node, as a watch with its own connection to the API server delivers it."""
+"""All versions of a Node, as a watch delivers them over its own connection to the API server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A Node as it was delivered."""
+    """A Node as the watch delivered it."""
 
     type: str
     """ADDED, MODIFIED or DELETED."""
@@ -78,13 +78,13 @@ class NodeWatch:
                 self.versions.append(Version(event["type"], time.time(), event["object"]))
                 if self.ended:
                     break
-        except BaseException as error:  # noqa: BLE001  # belongs to the test
+        except BaseException as error:  # noqa: BLE001  # the test reports it
             self.problems.append(error)
 
 
 @contextmanager
 def watch_node(cluster: Cluster, name: str) -> Iterator[NodeWatch]:
-    """From now on, also if the Node does not exist yet. All that was delivered is there once it has ended."""
+    """Watches a Node, which need not exist yet. When the context ends, the watch has delivered all versions."""
     watch = NodeWatch()
     api = Api(cluster.url, cluster.ca_file, token_of(ADMIN))
     thread = threading.Thread(target=watch.run, args=(api, name, 3600), daemon=True)
@@ -98,7 +98,7 @@ def watch_node(cluster: Cluster, name: str) -> Iterator[NodeWatch]:
 
 
 def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
-    """Until the watch has delivered what the Node is now: a write that comes last."""
+    """Makes a last write, and waits until the watch has delivered it."""
     cluster.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"tests.example/last": "x"}}})
     wait_until(
         lambda: watch.problems or "tests.example/last" in watch.versions[-1].node["metadata"]["labels"],
@@ -108,11 +108,9 @@ def _catch_up(cluster: Cluster, name: str, watch: NodeWatch) -> None:
 
 
 def untrue_after_others(versions: Sequence[Version]) -> list[Version]:
-    """Versions where the condition is not True because another writer changed allocatable. AssertionError if capacityd
-    did.
+    """The versions that are untrue because another writer changed allocatable.
 
-    A write of capacityd that changes quantities, changes the annotation or allocatable; one that sets the condition
-    changes that.
+    Raises AssertionError if capacityd wrote an untrue version: its writes change the condition or the annotation.
     """
     untrue = []
     for before, after in zip([None, *versions], versions, strict=False):

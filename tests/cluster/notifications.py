@@ -1,4 +1,4 @@
-"""Records the service's notifications to systemd: NOTIFY_SOCKET, and every message sent to it, in order."""
+"""Records the service's notifications to systemd: every message sent to NOTIFY_SOCKET, in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from tests.cluster.processes import PATIENCE
 
 _SO_TIMESTAMPNS = 35
-"""The socket module lacks it. Source: asm-generic/socket.h."""
+"""The socket module lacks this constant. Source: asm-generic/socket.h."""
 
 _TIMESPEC = struct.Struct("qq")
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """line: such as READY=1. at: when it was sent, however late it was received; seconds of time.monotonic()."""
+    """line: such as READY=1. at: when it was sent (not received), in seconds of time.monotonic()."""
 
     line: str
     at: float
@@ -42,7 +42,7 @@ class Notifications:
 
     def all(self) -> list[Notification]:
         """All messages sent before this call and since the last clear()."""
-        # Datagrams are received in the order in which they were sent: what was sent before the marker is there with it.
+        # Datagrams arrive in the order in which they were sent: when the marker arrives, all earlier messages have.
         marker = f"MARKER={next(self._markers)}"
         self._send(marker)
         with self._news:
@@ -52,17 +52,17 @@ class Notifications:
             return list(self._received)
 
     def times(self, line: str) -> list[float]:
-        """When this line was sent, each time. A line that ends with "=" matches all lines with this prefix."""
+        """The times at which this line was sent. A line that ends with "=" matches all lines with this prefix."""
         return [n.at for n in self.all() if n.line == line or (line.endswith("=") and n.line.startswith(line))]
 
     def clear(self) -> None:
-        """Forgets all that was sent before this call."""
+        """Forgets all messages sent before this call."""
         count = len(self.all())
         with self._news:
             del self._received[:count]
 
     def await_line(self, wanted: str) -> str:
-        """Waits for a line that holds this, after those that were waited for before; returns it."""
+        """Waits for the next line that contains this text. Returns the line, and forgets it and all lines before it."""
 
         def find() -> int | None:
             return next((n for n, received in enumerate(self._received, 1) if wanted in received.line), None)

@@ -1,4 +1,4 @@
-"""Pods that a kubelet has to take or refuse."""
+"""Pods that a kubelet admits or refuses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tests.cluster.processes import PATIENCE, wait_until
 
 
 def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> str:
-    """A pod that asks for this and runs; its name.
+    """Creates a pod that requests this quantity, and waits until the pod runs. Returns its name.
 
-    A kubelet that learns of its own allocatable after the scheduler refuses the pod. Then another is made, as whoever
-    keeps pods running does.
+    A kubelet may learn of a changed allocatable later than the scheduler, and then refuses the pod. In that case this
+    function creates another pod, as a ReplicaSet does.
     """
     begun = time.monotonic()
     while time.monotonic() - begun < PATIENCE:
@@ -25,11 +25,11 @@ def run_pod(cluster: Cluster, node: str, resource: str, quantity: str = "1") -> 
 
 
 def ended_or_runs(cluster: Cluster, pod: str) -> str:
-    """Its phase, unless it is Pending."""
+    """The pod's phase; empty while it is Pending."""
     phase = cluster.pod_phase(pod)
     return "" if phase == "Pending" else phase
 
 
 def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
-    """Whether an Event reports that the kubelet had too little of it. It may come later than the pod's phase."""
+    """Whether an Event reports that the kubelet had too little of the resource. It may come after the pod's phase."""
     return f"OutOf{resource}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]

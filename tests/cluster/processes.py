@@ -1,4 +1,4 @@
-"""Programs that run beside the tests, and waiting for what they do: none outlives the test run, however that ends."""
+"""Runs programs beside the tests and waits for what they do. No program outlives the test run, however that ends."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 120.0
-"""Seconds to wait for what takes a few on a quiet machine. It is no promise: only what hangs is to be noticed."""
+"""Seconds to wait for what takes a few seconds on a quiet machine. It serves to notice hangs, not slowness."""
 
 _SHORTEST, _LONGEST = 0.05, 0.15
-"""Seconds between two evaluations: most are requests, which on a busy machine are work that others wait for."""
+"""Seconds between two evaluations of a condition. Most evaluations make a request, which slows down a busy machine."""
 
-# The kernel kills what is started with this when the thread that started it ends, even by SIGKILL.
+# The kernel kills a program started with this prefix when the thread that started it ends, even by SIGKILL.
 TIED_TO_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Moment:
-    """at: time.monotonic(). starved: starvation() by then."""
+    """at: time.monotonic() at that moment. starved: starvation() at that moment."""
 
     at: float
     starved: float
@@ -39,16 +39,16 @@ class Moment:
         return cls(time.monotonic(), starvation())
 
     def since(self, before: Moment) -> float:
-        """Seconds that a promise is held to. One in which some program waited for a processor counts for a fifth."""
+        """The seconds that count for a deadline: those in which some program waited for a CPU count for a fifth."""
         took = self.at - before.at
         return took - 0.8 * min(took, self.starved - before.starved)
 
 
 def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: float | None = None) -> T:
-    """The first true value of the condition, evaluated often, at first more so; TimeoutError after deadline seconds.
+    """Waits for a true value of the condition, and returns it. Raises TimeoutError after deadline seconds.
 
-    They are seconds as a Moment has them, so that it waits longer on a machine that is busy. pause: seconds between two
-    evaluations of a condition that takes much processor time; None for the usual ones.
+    Moment.since() counts the seconds, so that the wait is longer on a busy machine. pause: seconds between two
+    evaluations, for a condition that takes much CPU time; None: the default, which grows during the wait.
     """
     begun, rest = Moment.now(), pause or _SHORTEST
     while not (value := condition()):
@@ -60,7 +60,7 @@ def wait_until(condition: Callable[[], T], deadline: float, what: str, pause: fl
 
 
 def starvation() -> float:
-    """Seconds since boot in which some program was ready to run without a processor; 0 where Linux does not count them.
+    """Seconds since boot in which some program waited for a CPU; 0 if Linux does not count them.
 
     https://docs.kernel.org/accounting/psi.html
     """
@@ -73,9 +73,9 @@ def starvation() -> float:
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A temporary folder that goes even if this process is killed: another one waits for the end of a pipe."""
+    """A temporary folder. A second process removes it when this process ends, even if this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix="capacityd-cluster-"))
-    # Processes that were killed with us may still be writing, hence more than one attempt.
+    # Processes that were killed with us may still be writing, so try more than once.
     script = 'cat; for _ in $(seq 100); do rm -rf -- "$0" && exit; sleep 0.2; done; exit 1'
     janitor = subprocess.Popen(["sh", "-c", script, folder], stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -86,9 +86,9 @@ def workspace() -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """One that nobody else is given as long as this process runs, whoever of them listens first.
+    """A port that no other caller gets as long as this process runs, even before a program listens on it.
 
-    Below those that the kernel gives to outgoing connections, which could take it before somebody listens.
+    It is below the ports of outgoing connections, so that no connection takes it first.
     """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
@@ -110,7 +110,7 @@ class Daemon:
     ) -> None:
         self.log = log
         self.name = log.stem
-        # Appended to, so that a restarted program keeps its history; what is appended from here on counts.
+        # Append, to keep the output from before a restart. output() returns only what comes from here on.
         with open(log, "ab") as output:
             self._start = output.tell()
             self.process = subprocess.Popen(
@@ -120,7 +120,7 @@ class Daemon:
                 stderr=output,
                 cwd=cwd,
                 env=env,
-                # Ctrl-C is for the test run, which then ends its programs in order.
+                # Ctrl-C reaches only the test run, which then ends its programs in order.
                 start_new_session=True,
             )
 
@@ -142,7 +142,7 @@ class Daemon:
             return log.read().decode(errors="replace")
 
     def wait_for(self, condition: Callable[[], T], deadline: float, what: str) -> T:
-        """As wait_until, but an ended program is reported at once, with the end of its output."""
+        """As wait_until(), but if the program ends, raises RuntimeError at once, with the end of its output."""
 
         def alive_and() -> T:
             value = condition()
@@ -156,7 +156,7 @@ class Daemon:
             raise TimeoutError(f"{error}; the end of the output of {self.name}:\n{self.output()[-3000:]}") from None
 
     def wait_for_line(self, line: str, deadline: float, times: int = 1) -> None:
-        """Until its output has this line so many times."""
+        """Waits until the output contains this line this many times."""
         self.wait_for(
             lambda: self.output().splitlines().count(line) >= times, deadline, f"{self.name} prints {line!r} ({times})"
         )
@@ -165,7 +165,7 @@ class Daemon:
         self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGKILL, deadline: float = PATIENCE) -> None:
-        """By SIGKILL by default: the state of a test's programs is thrown away."""
+        """Stops the program; by default with SIGKILL, because nobody needs its state after the test."""
         self.process.send_signal(number)
         try:
             wait_until(lambda: self.process.poll() is not None, deadline, f"{self.name} ends")

@@ -1,8 +1,8 @@
-"""A proxy in front of the API server; faults.py has what can go wrong in it.
+"""A proxy in front of the API server; faults.py has the faults that it can simulate.
 
-It ends TLS with a certificate of the cluster's authority (or another): bearer tokens pass, client certificates do not.
-Each request is forwarded on a connection of its own, while the client's connection stays; answers stream, so that a
-kubelet works through it too.
+It terminates TLS with a certificate of the cluster's authority (or another): it forwards bearer tokens, but no client
+certificates. It forwards each request on a new connection, while the client's connection stays open. It streams the
+answers, so that a kubelet can use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Proxy:
-    """Made by fault_proxy(); requests that no fault matches are just forwarded."""
+    """Created by fault_proxy(). It forwards a request unchanged if no fault matches."""
 
     def __init__(self, cluster: Cluster, authority: Authority | None = None) -> None:
         authority = authority or cluster.authority
@@ -48,12 +48,12 @@ class Proxy:
         self.url = f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def fault(self, action: Action, method: str = "*", path: str = "*", times: int | None = 1) -> Fault:
-        """From now on; of several faults that match a request the first acts."""
+        """Adds a fault. If several faults match a request, the first one acts."""
         self.faults.append(fault := Fault(action, method, path, times))
         return fault
 
     def present(self, authority: Authority) -> None:
-        """From the next connection on its certificate is one of this authority."""
+        """Uses a certificate of this authority from the next connection on."""
         self._tls.load_cert_chain(*authority.server())
 
     def end(self) -> None:
@@ -71,7 +71,7 @@ class Proxy:
         for task in tasks:
             task.cancel()
         for writer in writers:
-            # asyncio's TLS transport fails here when its connection has just gone: there is nothing to abort then.
+            # asyncio's TLS transport raises this if its connection has just closed: then there is nothing to abort.
             with contextlib.suppress(AttributeError):
                 writer.transport.abort()
         # A connection that is still open when the loop ends is never closed.
@@ -81,7 +81,7 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        # Cancelled only when it all ends; asyncio.streams can't bear a server's task that ends so.
+        # A task is cancelled only when the proxy ends. asyncio.streams can't handle a server's cancelled task.
         with suppress(asyncio.CancelledError):
             async with self._closing(writer):
                 await self._exchanges(reader, writer)
@@ -104,7 +104,7 @@ class Proxy:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001
-            # A callback's failed assertion belongs to the test.
+            # fault_proxy() raises it in the test: it may be a failed assertion in a callback.
             self.errors.append(error)
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class Proxy:
 
 
 class Exchange:
-    """A request and the way to its answer, as the faults' actions use it."""
+    """A request, and what the action of a fault can do with it and its answer."""
 
     def __init__(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: Proxy
@@ -140,7 +140,7 @@ class Exchange:
         self._proxy = proxy
 
     async def relay(self) -> None:
-        """Forward it and the answer, as it comes."""
+        """Forward the request, and stream the answer."""
         async with self._proxy.upstream() as (reader, writer):
             head = await self._forward(reader, writer)
             await self.send(head)
@@ -151,7 +151,7 @@ class Exchange:
             self.close()
 
     async def fetch(self) -> tuple[bytes, bytes]:
-        """Forward it; the head and the body of the whole answer, as they would be sent."""
+        """Forward the request. Return the head and body of the answer instead of sending them."""
         async with self._proxy.upstream() as (reader, writer):
             return await self._forward(reader, writer), await reader.read()
 
@@ -168,14 +168,14 @@ class Exchange:
 
     def reset(self) -> None:
         if not self._writer.is_closing():
-            # Lingering for no time makes it a reset instead of an orderly end.
+            # With a linger time of 0, the connection is reset instead of closed in order.
             no_time = struct.pack("ii", 1, 0)
             self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_time)
             self._writer.transport.abort()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Send the request; the head of the answer, for the client."""
-        # The end of the connection is the end of the answer, so that nothing here needs to know how it is framed.
+        """Send the request. Return the head of the answer, for the client."""
+        # The server closes the connection after the answer, so the proxy need not parse the answer's framing.
         headers = {**self.request.headers, "connection": "close"}
         lines = [f"{self.request.method} {self.request.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + self.request.body)

@@ -1,6 +1,6 @@
 """The machine of a history (tests/support/shortest.py): real workers, files and requests.
 
-Only time is a double: the clocks of a pass are ahead by what should have passed since the history began.
+Only time is simulated: the clocks of a pass are ahead by the time that should have passed since the history began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START = 10_000.0
 
 
 class RealMachine:
-    """Made by real_machine()."""
+    """Created by real_machine()."""
 
     def __init__(self, s: Service, server: RealServer, passes: Killer) -> None:
         self.server = server
@@ -40,7 +40,7 @@ class RealMachine:
 
     @readings.setter
     def readings(self, readings: dict[str, Reading]) -> None:
-        """A resource is the number in a file, and absent without another file."""
+        """The quantity of a resource is a number in a file. The resource is absent if a second file is missing."""
         self._readings = readings
         lines = []
         for name, reading in sorted(readings.items()):
@@ -68,7 +68,7 @@ class RealMachine:
 
     @contextmanager
     def _unreadable_record(self, code: int) -> Iterator[None]:
-        """There must be a file to mount over."""
+        """Creates the record if it is missing, because the mount needs a file."""
         missing = not self.record.exists()
         self.record.touch()
         with unreadable(self._s, self.record, code):
@@ -81,7 +81,7 @@ class RealMachine:
         return self._s.last_pass().error
 
     def make_pass(self, *reasons: str) -> bool:
-        """Whether it came to its end. A killed one does not."""
+        """Makes a pass. Returns False if it was killed."""
         self.server.make_allocatable()
         self._passes.start(",".join(reasons), self.uptime - _START, self.kill_at)
         self.killed, self.kill_at = self._passes.finish(), None

@@ -24,7 +24,7 @@ _CAPACITY = {"cpu": "8", THEIRS: "8"}
 
 
 class RealServer:
-    """Made by real_server()."""
+    """Created by real_server()."""
 
     def __init__(self, cluster: Cluster, node: str, hook: Webhook, proxy: Proxy) -> None:
         self.between: list[Callable[[], None]] = []
@@ -42,7 +42,7 @@ class RealServer:
 
     @denies.setter
     def denies(self, denies: tuple[Denies, ...]) -> None:
-        """A webhook and policies deny as real ones; the proxy is a double of what denies without a reason."""
+        """A real webhook and real policies deny; the proxy simulates denials without a reason."""
         self._hook.denies = tuple(d for d in denies if d.kind == "webhook")
         before, after = ([d for d in every if d.kind == "policy"] for every in (self._denies, denies))
         self._denies = denies
@@ -62,7 +62,7 @@ class RealServer:
     def alters(self, alters: tuple[Alters, ...]) -> None:
         self._hook.alters = alters
 
-    # As others see it
+    # The Node as other clients see it
 
     @property
     def capacity(self) -> dict[str, str]:
@@ -92,7 +92,7 @@ class RealServer:
         self._cluster.create_node(self._node, capacity=_CAPACITY, annotations={"theirs": "x"})
 
     def make_allocatable(self) -> None:
-        """A kubelet copies capacity to allocatable. Here is none."""
+        """Copies capacity to allocatable, in place of the kubelet, which this Node does not have."""
         node = self._cluster.node(self._node)["status"]
         capacity, allocatable = node["capacity"], node.get("allocatable", {})
         if changes := {n: capacity.get(n) for n in {*capacity, *allocatable} if capacity.get(n) != allocatable.get(n)}:
@@ -100,13 +100,13 @@ class RealServer:
             self._cluster.admin.patch(f"/api/v1/nodes/{self._node}/status", status)
 
     def reset(self) -> None:
-        """As it was at first."""
+        """Restores the initial state."""
         self.denies = self.alters = ()
         self.between.clear()
         self.lose = 0
         self.register_anew()
 
-    # As the proxy carries out a PATCH of the Node's status
+    # How the proxy handles a PATCH of the Node's status
 
     async def _patch(self, exchange: Exchange) -> None:
         if self.between:
@@ -128,7 +128,7 @@ class RealServer:
         return f"{self._node}-{denies.name.partition('/')[2]}-{denies.code}"
 
     def _denied(self, denies: Denies) -> bool:
-        """Whether the Node's own user could not change this key."""
+        """Whether the API server would deny the Node's own user a change of this key."""
         user = Api(self._cluster.url, self._cluster.ca_file, token_of(node_user(self._node)))
         change = {"status": {"capacity": {denies.name: "99"}}}
         try:
@@ -143,7 +143,7 @@ class RealServer:
 
 @contextmanager
 def real_server(cluster: Cluster, node: str) -> Iterator[RealServer]:
-    """The way to this Node, until its end."""
+    """The API server of the history of this Node."""
     with webhook(cluster, node) as hook, fault_proxy(cluster) as proxy:
         server = RealServer(cluster, node, hook, proxy)
         try:

@@ -1,9 +1,8 @@
-"""A way out of a network namespace that has none: its 127.0.0.1:PORT leads to ours.
+"""Forwards 127.0.0.1:PORT from inside an isolated network namespace to the same port outside.
 
-The listening socket is made by a thread that is in the namespace for that moment, and belongs to it from then on; the
-connections that it accepts are carried on from here. So addresses, certificates and kubeconfigs are the same on both
-sides, and neither interfaces nor routes nor another process are needed (a veth pair needs names, addresses, and a
-listener on the outside all the same).
+A thread enters the namespace only to create the listening socket, which stays in the namespace. This process forwards
+the accepted connections. So addresses, certificates and kubeconfigs are the same on both sides, without interfaces,
+routes or another process. (A veth pair would need names, addresses, and still a listener outside.)
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tests.cluster.processes import PATIENCE
 
 
 class Relay:
-    """The ways out of one namespace."""
+    """The forwarded ports of one namespace."""
 
     def __init__(self, namespace: Path) -> None:
         self._namespace = namespace
@@ -31,7 +30,7 @@ class Relay:
         self._thread.start()
 
     def open(self, port: int) -> None:
-        """From now on; before that, connections are refused."""
+        """Forwards this port from now on. Until then, connections are refused."""
         with network_of(self._namespace):
             listener = socket.socket()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,7 +38,7 @@ class Relay:
         self._do(self._listen(listener, port))
 
     def shut(self, port: int) -> None:
-        """Connections are refused from now on, and those that are open are broken."""
+        """Refuses connections from now on, and breaks the open ones."""
         self._do(self._close(port))
 
     def end(self) -> None:
@@ -53,12 +52,12 @@ class Relay:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def _listen(self, listener: socket.socket, port: int) -> None:
-        # No coroutine: the task is known before anything else can happen.
+        # Not a coroutine, so that the task is registered before anything else can happen.
         def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.create_task(_carry(reader, writer, port))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            task.add_done_callback(lambda _: writer.transport.abort())  # also of one that never began
+            task.add_done_callback(lambda _: writer.transport.abort())  # even if the task never began
 
         self._servers[port] = await asyncio.start_server(serve, sock=listener)
 
@@ -70,7 +69,7 @@ class Relay:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    """Both ways, until both ends have sent all; if one is reset, so is the other."""
+    """Forwards in both directions until both sides have sent everything. If one side is reset, so is the other."""
     writers = [writer]
     try:
         out_reader, out_writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,9 +1,9 @@
 """Versions of Kubernetes other than the pinned one, each built once into its own cache folder.
 
-The go.mod that a version is built by is made of its own one: the same modules in the same versions, etcd included. Only
-what Kubernetes replaces by folders of its repository (staging) is replaced by the modules that they are published as.
+The go.mod for building a version lists the same modules, in the same versions, as that of Kubernetes, etcd included.
+Only the modules that Kubernetes takes from folders of its repository (staging) are replaced by the published ones.
 
-As a command it builds those that are named, or all, prints its progress on standard error and prints the folders.
+Run as a command, this module builds the named versions, or all. It prints progress and the folders to standard error.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ RELEASES = Path(__file__).with_name("releases.txt")
 OLDEST = (1, 30)
 _MODULE = "k8s.io/kubernetes"
 _STAGING = "./staging/"
-# The parts that differ between versions. The protocols of the fake runtime and the device plugin have not changed.
+# The programs that differ between versions. The protocols of the fake runtime and the device plugin have not changed.
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kubelet", "kubectl")
 
 
 def releases() -> list[str]:
-    """All versions that are tested, such as 1.30.14, the pinned one included; oldest first."""
+    """All tested versions, such as 1.30.14, including the pinned one; oldest first."""
     lines = [line for line in RELEASES.read_text().splitlines() if not line.startswith("#")]
     return sorted([*lines, binaries.pinned()], key=numbers)
 
 
 def release(name: str) -> str:
-    """The tested version that 1.30 names; a whole one, such as 1.30.4, is any. Raises BuildError."""
+    """The tested version for a name such as 1.30. Any full version, such as 1.30.4, is accepted. Raises BuildError."""
     if len(numbers(name)) == 3:
         return name
     fitting = [version for version in releases() if minor(version) == name]
@@ -63,7 +63,7 @@ def minor(version: str) -> str:
 
 
 def programs(version: str, kubelet: str | None = None) -> Mapping[str, Path]:
-    """Every program of this version, built when it is asked for. kubelet: its version, if that is another one."""
+    """The programs of this version; looking up a program builds it. kubelet: the kubelet's version, if different."""
     paths: Mapping[str, Path] = binaries.programs()
     if version != binaries.pinned():
         paths = ChainMap(_released(version), paths)  # type: ignore[arg-type]  # nothing is written to it
@@ -78,7 +78,7 @@ def _released(version: str) -> Programs:
 
 
 def _source(version: str, folder: Path) -> Source:
-    """Makes the go.mod. Beside it go puts the checksums of all that it fetches, as their public log has them."""
+    """Writes the go.mod. go adds a go.sum with the checksums of all downloads, from the public checksum database."""
     go = find_go()
     output = persistently(lambda: run_go(go, "mod", "download", "-json", f"{_MODULE}@v{version}"), BuildError)
     theirs = json.loads(run_go(go, "mod", "edit", "-json", json.loads(output)["GoMod"]))
@@ -99,7 +99,7 @@ def go_mod(version: str, theirs: dict[str, Any]) -> str:
 
 
 def newest() -> list[str]:
-    """Of each minor version from the oldest on the newest patch release that the Go module proxy has as a whole now."""
+    """For each minor version since OLDEST: the newest patch release of which the Go module proxy has all modules."""
     output = persistently(lambda: run_go(find_go(), "list", "-m", "-versions", _MODULE), BuildError)
     versions = [word[1:] for word in output.split() if re.fullmatch(r"v\d+\.\d+\.\d+", word)]
     fitting = sorted((v for v in versions if numbers(v)[:2] >= OLDEST), key=numbers, reverse=True)
@@ -107,7 +107,7 @@ def newest() -> list[str]:
 
 
 def _whole(version: str) -> bool:
-    """Whether the proxy has the modules of its staging folders, too: of some versions it lacks a few."""
+    """Whether the proxy has all modules of this version. For some versions it lacks modules of staging folders."""
     with tempfile.TemporaryDirectory() as folder:
         source = _source(version, Path(folder))
         packages = [binaries.PACKAGES[name] for name in _PROGRAMS]
@@ -121,7 +121,7 @@ def _whole(version: str) -> bool:
 
 
 def update() -> None:
-    """Writes the list anew."""
+    """Rewrites releases.txt."""
     head = [line for line in RELEASES.read_text().splitlines() if line.startswith("#")]
     lines = [version for version in newest() if minor(version) != minor(binaries.pinned())]
     RELEASES.write_text("\n".join([*head, *lines, ""]))

@@ -26,11 +26,11 @@ from tests.support.machines import Recording
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 45.0
-"""Seconds to wait for what an event starts. What would do the same without it is retried after a minute or later."""
+"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after a minute or later."""
 
 
 class Service:
-    """Made by service(). It is not started yet, has no configuration, and its kubeconfig does not exist."""
+    """Created by service(). It is not started yet, has no configuration, and its kubeconfig does not exist."""
 
     def __init__(self, cluster: Cluster, node: str, folder: Path, machine: Machine) -> None:
         self.cluster = cluster
@@ -40,35 +40,35 @@ class Service:
         self.kubeconfig = folder / "kubeconfig"
         self.config = folder / "capacityd.toml"
         self.runtime_directory = folder / "run"
-        self.state_directory = folder / "state"  # what outlives a reboot
+        self.state_directory = folder / "state"  # its files outlive a reboot
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
 
     def configure(self, resources: str = DONGLES, kubernetes: str = "", **service: str) -> None:
-        """resources, kubernetes: TOML. service: durations for the table of that name, "" for the default."""
+        """resources, kubernetes: TOML. service: durations for the table [service], "" for the default."""
         service = {"lower_after": "1s", **service}
         lines = [resources, "[service]", *(f'{key} = "{value}"' for key, value in service.items() if value)]
         self.config.write_text("\n".join([*lines, "[kubernetes]", f'kubeconfig = "{self.kubeconfig}"', kubernetes, ""]))
 
     def join(self, server: str | None = None, ca_file: Path | None = None, token: str | None = None) -> None:
-        """The machine gets its kubelet's credentials. server: a proxy's URL instead of the API server's."""
+        """Writes the kubelet's credentials to the machine. server: a proxy's URL, to replace the API server's."""
         with_new = self.kubeconfig.with_name("kubeconfig.new")
         user = node_user(self.node)
         self.cluster.kubeconfig(user, with_new, server=server, ca_file=ca_file, token=token)
         with_new.rename(self.kubeconfig)
 
     def connect(self, url: str | None = None) -> None:
-        """Connections from the machine to this server succeed from now on."""
+        """Makes connections from the machine to this server (by default the API server) succeed from now on."""
         self.machine.relay.open(_port(url or self.cluster.url))
 
     def disconnect(self, url: str | None = None) -> None:
-        """Connections to it are refused from now on."""
+        """Refuses connections from the machine to this server from now on."""
         self.machine.relay.shut(_port(url or self.cluster.url))
 
     def start(self, ready: bool = True, settled: bool = True) -> None:
-        """Until it is ready and its first pass is over, unless told not to wait."""
+        """Starts the service. By default, waits until it is ready and its first pass has ended."""
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
@@ -78,7 +78,7 @@ class Service:
             self.wait_passes(1)
 
     def reload(self) -> None:
-        """Until it has checked the configuration as it is now, and made a pass with it."""
+        """Reloads the service, and waits until it has checked the present configuration and made a pass with it."""
         assert self.process is not None
         self.wait_idle()
         ready = len(self.notifications.times("READY=1"))
@@ -87,14 +87,14 @@ class Service:
         def made() -> bool:
             lines = [n.line for n in self.notifications.all()]
             *_, checked = [at for at, line in enumerate(lines) if line == "READY=1"]
-            # The first is the check's. The pass after it has the reload among its reasons, whatever it was due for.
+            # The first STATUS is that of the check. The pass after it has the reload among its reasons in any case.
             ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
             return lines.count("READY=1") > ready and len(ended) >= 2
 
         self.wait(made, PATIENCE, "it has reloaded")
 
     def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> None:
-        """Ends it."""
+        """Ends the service."""
         assert self.process is not None
         self.process.stop(number, deadline)
 
@@ -109,16 +109,16 @@ class Service:
         return self.inside(options)
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs this one on the machine, in the service's environment, without NOTIFY_SOCKET."""
+        """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""
         return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
 
     def status(self) -> Any:
-        """The output of the command status, once no worker is under way."""
+        """The output of `capacityd status`, once no worker is running."""
         self.wait_idle()
         return json.loads(self.cli("status", "--json").stdout)
 
     def last_pass(self) -> PassStatus:
-        """The last pass's state for the command status, once no worker is running."""
+        """The last pass's state for `capacityd status`, once no worker is running."""
         return self.state().status or PassStatus(0.0)
 
     def state(self) -> PassState:
@@ -131,7 +131,7 @@ class Service:
         return {wait.name for wait in self.last_pass().waits if wait.holds_change}
 
     def published(self) -> dict[str, int] | None:
-        """The annotation on the Node as the service last saw it; None: it has seen no Node."""
+        """The quantities in the annotation when the service last read the Node; None: it has read no Node."""
         node = self.state().memory.node
         return annotated_quantities(node.annotation) if node else None
 
@@ -142,43 +142,43 @@ class Service:
     # Notifications to systemd
 
     def wait_notification(self, line: str, times: int = 1) -> None:
-        """Until it has sent this line so many times."""
+        """Waits until the service has sent this line this many times."""
         self.wait(lambda: len(self.notifications.times(line)) >= times, PATIENCE, f"it sends {line} ({times})")
 
     def passes(self) -> int:
-        """How many workers have ended since it was started, without the first check. None is under way."""
+        """Waits until no worker is running. Returns how many ended since the start, without the first check."""
         self.wait_idle()
         return self._ended()
 
     def wait_passes(self, more: int, since: int = 0, deadline: float = PATIENCE) -> None:
-        """Until so many more have ended than passes() returned before."""
+        """Waits until this many passes more than `since` (from passes()) have ended."""
         self.wait(lambda: self._ended() >= since + more, deadline, f"{more} passes after {since}")
 
     def _ended(self) -> int:
         return max(0, len(self.notifications.times("STATUS=")) - 1)
 
     def wait_idle(self) -> None:
-        """Until no worker is under way, and the service has done all that it does when one has ended.
+        """Waits until no worker is running, and the service has done everything that it does after a worker.
 
         So all effects of the last pass are there: Events, files, log entries, notifications.
         """
         daemon = self.process
         if daemon is None or daemon.process.poll() is not None:
             return
-        # One that has ended is among the children until the service has waited for it (wait(2)).
+        # A worker that has ended remains a child until the service has reaped it (wait(2)).
         self.wait(lambda: self._awaits_node() or not children(daemon.pid), PATIENCE, "no worker is under way")
         turns = len(self.notifications.times("WATCHDOG=1"))
 
         def turned() -> bool:
-            # Makes the main loop turn once more, and is no reason for a pass. Again and again: a turn that has begun
-            # takes the signal without another turn, and the next may be due in a minute.
+            # The signal makes the main loop turn once more, without a pass. Send it repeatedly: a signal that arrives
+            # during a turn starts no further turn, and the next turn may be due in a minute.
             daemon.send(signal.SIGCHLD)
             return len(self.notifications.times("WATCHDOG=1")) > turns
 
         self.wait(turned, PATIENCE, "its main loop turns")
 
     def _awaits_node(self) -> bool:
-        """Whether a worker is under way that does nothing but wait for the Node."""
+        """Whether a worker is running that only waits for the Node."""
         lines = [n.line for n in self.notifications.all() if n.line.startswith("STATUS=")]
         return bool(lines) and "Has the kubelet registered?" in lines[-1]
 
@@ -192,7 +192,7 @@ class Service:
         return self.cluster.capacity(self.node).get(name)
 
     def wait_capacity(self, quantity: str | None, name: str = DONGLE, deadline: float = PROMPT) -> None:
-        """Until the Node has this; None: no such key."""
+        """Waits until the Node has this quantity; None: until it has no such key."""
         self.wait(lambda: self.capacity(name) == quantity, deadline, f"{name} is {quantity}")
 
     def last_applied(self) -> dict[str, int]:
@@ -203,16 +203,16 @@ class Service:
         return document
 
     def condition(self) -> dict[str, str]:
-        """The Node's condition; empty if there is none."""
+        """capacityd's condition of the Node; empty if there is none."""
         return dict(condition_of(self.cluster.node(self.node)) or {})
 
     def events(self) -> list[str]:
-        """The messages of its Events about its Node, oldest first. A pass that is under way creates its own."""
+        """The messages of the service's Events about its Node, oldest first, once no pass is running."""
         self._wait_no_worker()
         return [e["message"] for e in self.cluster.events_of(self.node) if e.get("reportingComponent") == "capacityd"]
 
     def requests(self) -> list[Request]:
-        """Those that it made since the last call, whatever became of them. A pass that is under way makes its own."""
+        """The service's requests since the last call, failed ones included, once no pass is running."""
         self._wait_no_worker()
         begin, self._position = self._position, self.cluster.audit.mark()
         between = self.cluster.audit.between(begin, self._position)
@@ -220,11 +220,11 @@ class Service:
         return [r for r in ours if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
     def requested(self) -> list[str]:
-        """The same, such as "get nodes"."""
+        """The result of requests() as texts, such as "get nodes"."""
         return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.requests()]
 
     def _wait_no_worker(self) -> None:
-        """As wait_idle(), but also for those of a service that was killed, which is not their parent any more."""
+        """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
         pid = self.process.pid if self.process else None
         wait_until(
             lambda: self._awaits_node() or set(self.machine.processes()) <= {pid},
@@ -256,7 +256,7 @@ def _port(url: str) -> int:
 
 
 PUBLISHED = ["get nodes", "patch nodes/status", "create events"]
-"""The requests that a change makes."""
+"""The requests that a pass makes when it publishes a change."""
 
 
 @contextmanager
@@ -268,9 +268,9 @@ def service(
     around: Sequence[str | Path] = (),
     uptime: float | None = None,
 ) -> Iterator[Service]:
-    """A machine with these devices, whose Node exists unless it is named, that can reach the API server.
+    """The service on a machine with these devices that can reach the API server.
 
-    name: another one's for a second machine with the same Node.
+    node: by default a new Node; a Node that is named here is not created. name: for a second machine of the same Node.
     """
     if node is None:
         node = cluster.create_node()

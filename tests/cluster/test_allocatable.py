@@ -1,4 +1,4 @@
-"""Allocatable that capacityd writes, on the real kubelet and scheduler: it stays, and pods get what it says."""
+"""The real kubelet keeps the allocatable that capacityd writes, and the real scheduler places pods by it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERIODS, RESOURCES = 3, 6
 
 
 def test_the_kubelet_leaves_it_as_it_is(cluster: Cluster, kubelet: Kubelet) -> None:
-    """After a raise, a reduction and a removal, through three of its status periods. It reports in each."""
+    """After a raise, a reduction and a removal, for three status reports of the kubelet each."""
     kubelet.start()
     with service(cluster, usb_device("1-1"), node=kubelet.name, around=kubelet.inside([])) as s:
         s.start()
@@ -52,9 +52,9 @@ def left_alone(cluster: Cluster, s: Service, quantity: str | None) -> None:
 
 
 def test_pods_that_wait_get_the_devices_that_are_plugged_in(cluster: Cluster, kubelet: Kubelet) -> None:
-    """One for each resource: one that changes more than six times is rate limited.
+    """Each pod requests another resource, because capacityd limits the rate at which a resource changes.
 
-    On a busy machine a kubelet may learn later than the scheduler that there is more of a resource, and refuse the pod
+    On a busy machine a kubelet may learn of an increase later than the scheduler, and refuse the pod
     (docs/explanation.md).
     """
     kubelet.start()

@@ -1,4 +1,4 @@
-"""The same commands with each version of the client that may be on a node, and with each kind of credentials."""
+"""The commands work with each version of the client that a node may have, and with each kind of credentials."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.unit.cli import test_exit
 from tests.unit.node.test_credentials import config, written
 from tests.unit.node.test_tls import script
 
-# All on the newest urllib3, and the oldest on the old one. tests.cluster.matrix has the others.
-# Without the mark whole: only the oldest pair and the newest.
+# All versions with the newest urllib3, and the oldest version with the old urllib3. tests.cluster.matrix has the
+# other pairs. Only the oldest and the newest pair run without the mark whole.
 CLIENTS = [pair for pair in ALL if pair[1] == URLLIB3[-1] or pair[0] == VERSIONS[0]]
 CLIENT_PARAMS = [
     pytest.param(pair, id="-".join(pair), marks=[] if pair in (ALL[0], ALL[-1]) else pytest.mark.whole)
@@ -52,7 +52,7 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
-    """With a token, as an exec plugin provides it; then with a certificate."""
+    """With a token (as an exec plugin would provide), then with a certificate."""
     agent = Agent(cluster, node, tmp_path / "agent", python=python)
     with cluster.audit.requests(agent.user) as requests:
         assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["new"] == "4"
@@ -85,7 +85,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
 def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     cluster: Cluster, proxy: Proxy, node: str, tmp_path: Path, python: Path
 ) -> None:
-    """Each has its own exceptions for what is not 2xx; ours must come of all of them."""
+    """Each version raises other exceptions for errors; capacityd must raise the same for all of them."""
     agent = Agent(cluster, node, tmp_path / "agent", python=python, server=proxy.url)
 
     def change(_: faults.Request) -> None:
@@ -119,7 +119,7 @@ for path in sys.argv[2:]:
 
 
 def test_every_version_explains_tls_errors(tmp_path: Path, python: Path) -> None:
-    """From some version on a client makes exceptions of its own of urllib3's; urllib3 has changed its own, too."""
+    """Newer versions of the client replace urllib3's exceptions, and urllib3 has changed its exceptions as well."""
     authority, other = Authority.create(tmp_path / "authority"), Authority.create(tmp_path / "other")
     expired = certificate(authority, "expired", days=-1)
     named = certificate(authority, "named", names="DNS:elsewhere.example")
@@ -153,7 +153,7 @@ def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, pyt
     command: list[str | Path] = [python, "-I", "-c", _ASK, AGENT, path]
     with serve(script) as server:
         for proxy in (None, server.url):
-            # Nobody is at this address; with a proxy that plays the server it need not be reached.
+            # No server has this address. The proxy answers in its place.
             document = json.loads(kubeconfig("http://192.0.2.1:1" if proxy else server.url, Path("/dev/null"), {}))
             document["clusters"][0]["cluster"]["certificate-authority"] = ""
             document["clusters"][0]["cluster"]["proxy-url"] = proxy
@@ -168,7 +168,7 @@ def test_every_version_uses_the_proxy_of_the_kubeconfig_only(tmp_path: Path, pyt
 def test_no_version_ends_the_process_by_a_signal_if_a_request_does_not_end(
     tmp_path: Path, python: Path, fault: str
 ) -> None:
-    """From version 36 on the client calls pydantic, whose Rust code aborts if Python ends a thread that is inside."""
+    """Since version 36 the client uses pydantic, whose Rust code aborts if Python ends a thread while it runs it."""
     with serve_tls(DRIPS[fault]) as server:
         url = server.url if fault == "handshake" else server.url.replace("https", "http")
         written(tmp_path, config({"server": url}))

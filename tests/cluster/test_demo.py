@@ -1,4 +1,4 @@
-"""The demo shows what happens, up to a section with another result; test_docs.py plays the page itself."""
+"""The demo shows the results up to the first section that differs. test_docs.py runs the real page."""
 
 from __future__ import annotations
 

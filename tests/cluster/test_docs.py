@@ -1,4 +1,4 @@
-"""The documentation on a real API server, scheduler and kubelet: its pages are played, and its manifests are tried."""
+"""Runs the pages of the documentation, and tries their manifests, on a real API server, scheduler and kubelet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOREIGN = {
     "KubeletConfiguration": "autoscaling.md runs a kubelet with it",
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
-"""Kinds that no API server of ours has."""
+"""Kind that the tests' API server does not know -> the kind's owner, or the test that covers it."""
 ON_CLAIMS = "no new claims to deallocate, "
 
 
@@ -36,7 +36,7 @@ def name_of(page: object) -> str:
 
 
 def tried() -> list[Any]:
-    """Every Kubernetes object of the documentation and of packaging, and whether the API server is to take it."""
+    """Every Kubernetes object on the pages, and whether the API server must reject it."""
     cases = []
     for page in pages():
         for number, block in enumerate(blocks(page.read_text()), 1):
@@ -53,7 +53,7 @@ def tried() -> list[Any]:
 
 
 def _pod_with(resources: object) -> dict[str, object]:
-    """A pod for what is shown of one only."""
+    """A whole pod, for a page that shows only the resources of a pod."""
     containers = [{"name": "main", "image": "example.com/x", "resources": resources}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "part"}, "spec": {"containers": containers}}
 
@@ -66,7 +66,7 @@ def shown(page: Path, kubernetes: str) -> str:
 
 
 def played() -> list[Any]:
-    """The pages that run on a control plane; the quick start does on each version."""
+    """The pages that run on a control plane. The quick start runs on each version of Kubernetes."""
     on_cluster = [page for page in pages() if place(page.read_text()) == "cluster"]
     marks = {"quickstart": pytest.mark.protocol}
     return [pytest.param(page, id=name_of(page), marks=marks.get(page.stem, ())) for page in on_cluster]
@@ -74,7 +74,7 @@ def played() -> list[Any]:
 
 @pytest.mark.parametrize("page", played())
 def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kubernetes: str) -> None:
-    """At the first or second time: a kubelet that learns of its allocatable after the scheduler refuses the pod."""
+    """Two attempts: a kubelet that learns of its allocatable later than the scheduler refuses the pod."""
     text, played = shown(page, kubernetes), ""
     for _ in range(2):
         with cluster_world(binaries) as world:
@@ -87,7 +87,7 @@ def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kub
 @pytest.mark.protocol
 @pytest.mark.parametrize(("manifest", "invalid"), tried())
 def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
-    """Strictly: no field that it does not know, no value that it does not allow."""
+    """Validation is strict: unknown fields are errors."""
     if namespace := manifest["metadata"].get("namespace"):
         with suppress(ApiError):  # it exists
             cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -99,7 +99,7 @@ def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, man
 
 
 def queries() -> list[Any]:
-    """The commands of sh blocks that only read from the cluster, and print."""
+    """The commands in sh blocks that only read from the cluster and print the result."""
     return [
         pytest.param(line, id=f"{name_of(page)}-{number}")
         for page in pages()
@@ -112,7 +112,7 @@ def queries() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def described(cluster: Cluster) -> str:
-    """A Node with all that the queries are about, and a DeviceClass."""
+    """A Node with everything that the queries print. Creates a DeviceClass as well."""
     condition = {"type": "CapacityPublished", "status": "False", "reason": "BelowExpected", "message": "too few"}
     stamps = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), "2026-01-02T03:04:05Z")
     device_class = {"metadata": {"name": "gpu.example.com"}, "spec": {"extendedResourceName": "example.com/gpu"}}
@@ -125,7 +125,7 @@ def described(cluster: Cluster) -> str:
 
 @pytest.mark.parametrize("query", queries())
 def test_a_query_prints_what_it_is_for(cluster: Cluster, described: str, tmp_path: Path, query: str) -> None:
-    """A path with an error finds nothing: kubectl then prints an empty line, or <none>."""
+    """If a path in a query is wrong, kubectl prints only an empty line or <none>."""
     (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The policy that copies a pod's bandwidth into the annotations of CNI plugins, as shipped, on the real API server."""
+"""The shipped policy that copies a pod's bandwidth into annotations for CNI plugins, on the real API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def admin(cluster: Cluster) -> Path:
 
 @pytest.fixture(scope="module")
 def enforced(cluster: Cluster, admin: Path) -> Iterator[None]:
-    """The policy is in force, as it is shipped."""
+    """The shipped policy is in force."""
     applied = kubectl(cluster, admin, "apply", "-f", MANIFEST)
     assert applied.returncode == 0, applied.stderr
     probe = pod(containers=[container(1)])
@@ -43,7 +43,7 @@ def enforced(cluster: Cluster, admin: Path) -> Iterator[None]:
 
 
 def container(mbps: str | int | None = None, **more: object) -> dict[str, Any]:
-    """A container, or its sidecar with restartPolicy. mbps: its limit of the resource."""
+    """A container, or a sidecar if `more` sets restartPolicy. mbps: its limit of the resource."""
     limits = {"cpu": "1m"} if mbps is None else {"cpu": "1m", RESOURCE: str(mbps)}
     return {"image": IMAGE, "imagePullPolicy": "IfNotPresent", "resources": {"limits": limits}, **more}
 
@@ -58,7 +58,7 @@ def pod(
     noted: Mapping[str, str] | None = None,
     **spec: object,
 ) -> dict[str, Any]:
-    """A pod of these containers. noted: its annotations, if it has any."""
+    """A pod with these containers. noted: its annotations; None: it has no annotations field."""
     metadata: dict[str, Any] = {"generateName": "bandwidth-"}
     if noted is not None:
         metadata["annotations"] = noted
@@ -84,7 +84,7 @@ def both(limit: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A pod's containers, and what it requests in Mbit/s."""
+    """A pod's containers, and the Mbit/s that the pod requests."""
 
     mbps: int
     containers: list[dict[str, Any]]
@@ -110,7 +110,7 @@ SHAPES = {
 @pytest.mark.usefixtures("enforced")
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> None:
-    """The pod is bound to a Node that has exactly so much, and not while it has 1 less."""
+    """The pod is bound to a Node that has exactly this bandwidth, but not while the Node has 1 less."""
     shape = SHAPES[name]
     has = {**BASE_CAPACITY, RESOURCE: str(shape.mbps - 1)}
     node = cluster.create_node(capacity=has, status={"allocatable": has})
@@ -130,7 +130,7 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
     ("body", "expected"),
     [
         pytest.param(pod([container()]), {}, id="no limit"),
-        # containerd starts no pod with less than 1k.
+        # containerd does not start a pod with a limit below 1k.
         pytest.param(pod([container(0)]), {}, id="a limit of 0"),
         pytest.param(pod([container(7)], noted={}), both("7M"), id="empty annotations"),
         pytest.param(pod([container(7)], noted={"a": "b"}), {"a": "b", **both("7M")}, id="other annotations"),
@@ -155,7 +155,7 @@ def test_the_page_shows_what_its_pod_gets(cluster: Cluster) -> None:
 @pytest.mark.since(MUTATING_POLICIES)
 @pytest.mark.usefixtures("enforced")
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
-    """Not even what a merge by keys could lose: two variables of one name, two ports of one number."""
+    """A merge by keys could lose one of two variables with the same name or of two ports with the same number."""
     unusual = container(
         7,
         env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
@@ -171,7 +171,7 @@ def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:
 @pytest.mark.since(MUTATING_POLICIES)
 @pytest.mark.usefixtures("enforced")
 def test_an_update_of_a_pod_is_left_alone(cluster: Cluster) -> None:
-    """So is a pod that is older than the policy: without the annotations it is the same."""
+    """Without the annotations, this pod is like a pod that is older than the policy."""
     path = f"{PODS}/{create(cluster, pod([container(7)]))['metadata']['name']}"
     for removed in (INGRESS, EGRESS):
         cluster.admin.patch(path, {"metadata": {"annotations": {removed: None}}})

@@ -29,18 +29,18 @@ NIC = "example.com/nic-mbps"
 PAGE = ROOT / "docs/how-to/fleet.md"
 SAM = "sam"
 SUITE = "tests.example/fleet"
-"""Other modules have Nodes on the same API server; ours have this label."""
+"""The label of this module's Nodes: other modules create Nodes on the same API server."""
 
 
 @pytest.fixture(scope="module")
 def sam(cluster: Cluster) -> Path:
-    """The kubeconfig of a person who may list Nodes and pods."""
+    """The kubeconfig of a user who may list Nodes and pods."""
     cluster.grant(SAM, "list", "nodes", "pods")
     return cluster.kubeconfig(SAM, credentials="certificate")
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs the command with this kubeconfig in KUBECONFIG; it must end with this exit status."""
+    """Runs `capacityd fleet` with this kubeconfig in KUBECONFIG. status: the exit status that it must have."""
     done = subprocess.run(
         [*capacityd(python), "fleet", *arguments],
         capture_output=True,
@@ -57,7 +57,7 @@ def stamp(age: float) -> str:
 
 
 class Nodes:
-    """Nodes of one test, as capacityd leaves them."""
+    """The Nodes of one test, in the state in which capacityd leaves Nodes."""
 
     def __init__(self, cluster: Cluster, pool: str) -> None:
         self._cluster = cluster
@@ -109,7 +109,7 @@ class Nodes:
         )
 
     def create_pod(self, requests: Mapping[str, int], node: str = "", **spec: Any) -> str:
-        """A pod that is bound to a Node, or to none. spec: more of its spec. Returns its name."""
+        """Creates a pod, bound to a Node or to none. spec: additional fields of its spec. Returns its name."""
         name = f"fleet-{next(self._numbers)}"
         quantities = {resource: str(number) for resource, number in requests.items()}
         container = {"name": "main", "image": IMAGE, "resources": {"limits": quantities}}
@@ -124,7 +124,7 @@ class Nodes:
 @pytest.fixture
 def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     for pod in cluster.admin.get(PODS)["items"]:
-        if "nodeName" not in pod["spec"]:  # other tests leave pods that wait
+        if "nodeName" not in pod["spec"]:  # other tests leave waiting pods
             cluster.admin.delete(f"{PODS}/{pod['metadata']['name']}")
     nodes = Nodes(cluster, request.node.name.partition("[")[0][:60])
     yield nodes
@@ -136,7 +136,7 @@ def nodes(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Nodes]:
 
 
 def mixed(cluster: Cluster, nodes: Nodes) -> None:
-    """Healthy Nodes, and some for each thing that can be wrong."""
+    """Creates healthy Nodes, and at least one Node for each thing that can be wrong."""
     for number in (*range(1, 9), *range(17, 21)):
         nodes.create(f"worker-{number:02}")
     for number in range(1, 5):
@@ -185,7 +185,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
 
 @pytest.mark.since(CLASS_NAMES)
 def test_a_saved_list_says_the_same(cluster: Cluster, nodes: Nodes, tmp_path: Path) -> None:
-    """The command that saves it is that of the page."""
+    """The page's command saves the list."""
     nodes.create("saved-1", instance="saved")
     nodes.create("saved-2", {DONGLE: 2, NIC: 10_000}, instance="saved")
     nodes.create_pod({DONGLE: 3}, "saved-1")
@@ -212,7 +212,7 @@ def container(number: int, restart: str | None = None) -> dict[str, Any]:
 def test_what_is_free_is_what_the_scheduler_still_places(
     cluster: Cluster, sam: Path, nodes: Nodes, request: pytest.FixtureRequest
 ) -> None:
-    """Pods of every shape: sidecars, init containers before and after them, an overhead, one that has finished."""
+    """With sidecars, init containers before and after sidecars, an overhead, and a pod that has finished."""
     nodes.create("free-1", {DONGLE: 40})
     here: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "free-1"}}
     runtime = "/apis/node.k8s.io/v1/runtimeclasses"

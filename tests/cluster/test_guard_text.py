@@ -1,4 +1,4 @@
-"""The real API server compares our guards with what it has stored, whatever characters are in it."""
+"""The real API server finds our guards equal to the text that it has stored, whatever characters the text has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened(cluster: Cluster, node: str, tmp_path: Path) -> Node:
 
 
 def store(cluster: Cluster, node: str, text: str) -> None:
-    """Somebody else writes this text wherever there is text that we guard."""
+    """Writes this text, as another writer, to every place that our guards test."""
     condition = {"type": CONDITION, "status": text, "reason": text, "message": text}
     status = {"conditions": [condition], "capacity": {text: "3", DONGLE: "1000"}}
     cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})
@@ -43,7 +43,7 @@ def store(cluster: Cluster, node: str, text: str) -> None:
 
 
 def guarded(opened: Node, key: str) -> list[dict[str, object]]:
-    """A patch that guards all of it, as it is read."""
+    """A patch that guards all of this text, as read from the Node."""
     state = opened.read()
     assert state.condition is not None
     path = "/status/capacity/" + key.replace("~", "~0").replace("/", "~1")
@@ -68,14 +68,14 @@ def test_a_guard_on_stored_text_holds(cluster: Cluster, node: str, opened: Node)
 @example(text="0/0")
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
 def test_any_text(cluster: Cluster, node: str, opened: Node, text: str) -> None:
-    """A text may be the name of an extended resource, such as 0/0, and then the quantity must be an integer."""
+    """A text such as 0/0 is the name of an extended resource, whose quantity must be an integer."""
     store(cluster, node, text)
     opened.write(guarded(opened, text))
 
 
 @pytest.mark.protocol
 def test_a_condition_that_has_nothing_but_its_type_and_one_with_more(cluster: Cluster, node: str, opened: Node) -> None:
-    """How the server stores missing times, and keys that it does not know."""
+    """The guard holds, whatever the server stores for missing times and unknown keys."""
     for more in ({}, {"example.com/<é>": "<é>", "observed": {"é": ["<&>"]}}):
         status: dict[str, Any] = {"conditions": [{"type": CONDITION, "status": "", **more}]}
         cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})

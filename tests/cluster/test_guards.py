@@ -1,4 +1,4 @@
-"""Other writers between our GET and our PATCH: nothing of theirs is lost, ours arrives, and it ends."""
+"""Other writers between our GET and our PATCH: none of their changes is lost, ours arrive, and the retries end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SEATS = '[resources."example.com/seats"]\nstatic = { quantity = 2 }\n'
 
 @pytest.fixture
 def agent(cluster: Cluster, proxy: Proxy, node: str, tmp_path: Path) -> Agent:
-    """With a proxy on its way to the API server."""
+    """capacityd with a proxy between it and the API server."""
     return Agent(cluster, node, tmp_path / "agent", server=proxy.url)
 
 
 @pytest.fixture
 def published(agent: Agent) -> Agent:
-    """It has published four dongles; there are three now."""
+    """capacityd that has published four dongles, of which three are left."""
     agent.run("apply")
     agent.machine.pull("1-4")
     return agent
@@ -36,7 +36,7 @@ def published(agent: Agent) -> Agent:
 def another_writes(
     cluster: Cluster, proxy: Proxy, agent: Agent, change: Callable[[], object], tries: int = 2
 ) -> Iterator[None]:
-    """Somebody else makes a change right before our first PATCH; ours then takes so many in all."""
+    """Another writer makes a change right before our first PATCH. tries: how many PATCHes we then need in all."""
     fault = proxy.fault(faults.before(lambda _: change()), "PATCH", f"/api/v1/nodes/{agent.node}/status")
     with cluster.audit.requests(agent.user) as requests:
         yield
@@ -47,7 +47,7 @@ def another_writes(
 
 @pytest.mark.protocol
 def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
-    """Nor are there conditions that ours could be appended to."""
+    """At first there is no list of conditions to which ours could be appended."""
     agent.configure(DONGLES + SEATS)
     theirs = {"capacity": {DONGLE: "9"}, "conditions": [{"type": "Theirs", "status": "True"}]}
     path = f"/api/v1/nodes/{agent.node}/status"
@@ -81,7 +81,7 @@ def test_the_same_key_when_it_is_ours(
 
 @pytest.mark.protocol
 def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
-    """They are no reason to plan again: only what we touch is guarded."""
+    """They do not make capacityd plan again: it guards only what it changes."""
 
     def change() -> None:
         cluster.set_capacity(published.node, {OTHER: "5", "cpu": "8"})
@@ -97,7 +97,7 @@ def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, publ
 
 @pytest.mark.protocol
 def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
-    """Another capacityd, as it were: what it has recorded is judged, not overwritten."""
+    """As if another capacityd had written: ours takes its record into account, and does not overwrite it."""
     cluster.set_capacity(published.node, {OTHER: "5"})
     record = json.dumps({DONGLE: 4, OTHER: 6})
     with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, ANNOTATION, record)):
@@ -109,7 +109,7 @@ def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> Non
 
 
 def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
-    """It is only recorded, and must be what was recorded by then: else their next value would be taken for ours."""
+    """capacityd only records this key. The record must equal the stored value, or a foreign value would become ours."""
     cluster.set_capacity(agent.node, {DONGLE: "4"})
     agent.configure(DONGLES + "adopt = true\n")
     with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
@@ -121,7 +121,7 @@ def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Pr
 
 @pytest.mark.protocol
 def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
-    """Ours is not where it was: replacing it there would overwrite another's."""
+    """Our condition has moved, so replacing the old position would overwrite another condition."""
     cluster.set_capacity(published.node, {"example.com/seats": "1"})
     published.configure(DONGLES + SEATS)
     theirs = {"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}
@@ -146,7 +146,7 @@ def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) 
     before = cluster.node(published.node)["metadata"]["uid"]
 
     def change() -> None:
-        # In all that we touch it is as the old one was; only the uid differs.
+        # The new Node equals the old one in everything that we change; only its uid differs.
         old = cluster.node(published.node)
         cluster.admin.delete(f"/api/v1/nodes/{published.node}")
         cluster.create_node(

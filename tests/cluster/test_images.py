@@ -1,4 +1,4 @@
-"""The page on images: its template for Cluster API, by the schema of Cluster API on the real API server."""
+"""The page on images: the real API server validates its Cluster API template by Cluster API's schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "template.yaml"
 
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Iterator[Path]:
-    """The administrator's kubeconfig, where the API server knows Cluster API's kind."""
+    """The administrator's kubeconfig. Makes Cluster API's kind known to the API server."""
     kubeconfig = cluster.kubeconfig(ADMIN)
     definition = apply_crd(cluster, kubeconfig, *KUBEADM_CONFIG_TEMPLATE)
     yield kubeconfig

@@ -1,4 +1,4 @@
-"""A pass is killed around its PATCH. `python -m tests.cluster.kills` does so 500 times."""
+"""Kills passes around their PATCH, ten times. `python -m tests.cluster.kills` does so 500 times."""
 
 from __future__ import annotations
 

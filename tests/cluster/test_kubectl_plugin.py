@@ -1,4 +1,4 @@
-"""`kubectl capacityd` by the real kubectl, with the programs that an installation by pip has."""
+"""The real kubectl runs `kubectl capacityd`, with the programs that pip installs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.processes import PATIENCE
 
 
 def kubectl(program: Path, home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs it where it finds the programs of this environment."""
+    """Runs kubectl with the programs of this virtual environment on the PATH."""
     variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home), **environment}
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=variables)
 
@@ -47,7 +47,7 @@ def test_fleet_uses_the_kubeconfig_of_kubectl(cluster: Cluster, node: str, tmp_p
     ],
 )
 def test_completion(binaries: Mapping[str, Path], tmp_path: Path, typed: list[str], offered: list[str]) -> None:
-    """As the completion of a shell asks kubectl."""
+    """With kubectl's __complete, which the completion of a shell runs."""
     done = kubectl(binaries["kubectl"], tmp_path, "__complete", "capacityd", *typed)
     *words, directive = done.stdout.splitlines()
     assert [word.partition("\t")[0] for word in words] == offered, done.stderr

@@ -1,4 +1,4 @@
-"""The cluster's side by `kubectl apply -k`, on its own control plane: everything is applied, and removed again."""
+"""`kubectl apply -k` installs all objects for the cluster on a separate control plane, and can remove them again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = ("identity.yaml", "policy.yaml", "keep-capacity.yaml", "enforce-bandwidt
 
 @pytest.fixture(scope="module")
 def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """A cluster with the CRD of prometheus-operator, and the namespace in which monitoring is."""
+    """A separate cluster with the CRD of prometheus-operator and the namespace monitoring."""
     with control_plane(binaries=binaries) as cluster:
         admin = cluster.kubeconfig(ADMIN, cluster.folder / "admin")
         cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
@@ -38,14 +38,14 @@ def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of what is needed, where it is in the project; the folder with the kustomization."""
+    """Copies the needed folders to the same relative paths. Returns the folder with the kustomization."""
     for name in ("packaging/kubernetes", "conf/prometheus", "conf/grafana"):
         shutil.copytree(ROOT / name, tmp_path / name)
     return tmp_path / "packaging/kubernetes"
 
 
 def run(cluster: Cluster, *arguments: str | Path) -> list[str]:
-    """The lines of kubectl's output."""
+    """Runs kubectl. Returns the lines of its output."""
     done = kubectl(cluster, cluster.folder / "admin", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -89,7 +89,7 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
 
     node = create_node(own)
     kubeconfig = identity(own, node, "certificate", folder / "own")
-    numbers = itertools.count(1)  # what is not changed is not denied
+    numbers = itertools.count(1)  # always a new value: the policy denies only changes
 
     def denial(domain: str) -> str:
         key = {"op": "add", "path": f"/status/capacity/{domain}~1dongle", "value": str(next(numbers))}

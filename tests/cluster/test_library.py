@@ -1,7 +1,7 @@
-"""The kubernetes library's shortcomings, in Debian 12 and in the newest version: why node/ has its own code.
+"""The kubernetes library's shortcomings, in Debian 12 and in the newest version, for which node/ has its own code.
 
-These tests call the library alone, so only a newer version changes their outcome, and `make ci` leaves them out. If
-one fails, the code that names it may go.
+These tests call only the library, so that only a new version of it changes their outcome; `make ci` leaves them out.
+If a test fails, the code that refers to it may no longer be needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ V1 = "client.authentication.k8s.io/v1"
 DEBIAN = "22.6.0 with urllib3 1.26"
 """The packages of Debian 12."""
 
-# Another program would do this: load_kube_config(), then a request. The outcome is one line of JSON.
+# An ordinary use of the library: load_kube_config(), then a request. The outcome is one line of JSON.
 _PROGRAM = """
 import json, os, signal, sys, warnings
 warnings.simplefilter("ignore")
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def library(python: Path, path: Path, action: str = "load", *more: str, timeout: float | None = None) -> Any:
-    """What the library makes of a kubeconfig. timeout: raises TimeoutExpired after so many seconds."""
+    """What the library reads from a kubeconfig. Raises TimeoutExpired after timeout seconds."""
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(path.parent / "tmp"), "HOME": str(path.parent)}
     command = [str(python), "-I", "-c", _PROGRAM, str(path), action, *more]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
@@ -85,7 +85,7 @@ def plugin(path: Path, script: str) -> dict[str, Any]:
 
 
 def test_it_continues_without_credentials(python: Path, path: Path) -> None:
-    """Then the API server treats the request as system:anonymous, and nobody learns why."""
+    """The API server then treats the request as system:anonymous, and no message says why."""
     empty = path.with_suffix(".token")
     empty.touch()
     anonymous = {"token": False, "verify": True, "server_name": None}
@@ -103,7 +103,7 @@ def test_it_continues_without_credentials(python: Path, path: Path) -> None:
 
 
 def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
-    """Impersonation; and a text counts as a truth, so that the server is not verified."""
+    """It ignores impersonation. It takes the text "false" for true, and so does not verify the server."""
     assert library(python, written(path, {"token": "x", "as": "jane"}))["token"]
     insecure = {"insecure-skip-tls-verify": "false"}
     assert library(python, written(path, {"token": "x"}, **insecure))["verify"] is False
@@ -112,7 +112,7 @@ def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
 
 
 def test_it_waits_for_ever(python: Path, path: Path) -> None:
-    """For an exec plugin, for a process that it left behind, and for a pipe."""
+    """For an exec plugin, for a process that a plugin left behind, and for a named pipe."""
     pipe = path.with_suffix(".pipe")
     os.mkfifo(pipe)
     for what in ("exec sleep 5", "sleep 5 & echo", pipe):

@@ -1,4 +1,4 @@
-"""Values that Kubernetes can't accept are rejected before any request; everything up to its limits works."""
+"""capacityd rejects values that Kubernetes can't accept before any request. Values up to the limits work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_longest_name_and_the_largest_quantity(cluster: Cluster, agent: Agen
 
 
 def test_any_notation_of_the_api_server_is_the_same_quantity(cluster: Cluster, agent: Agent) -> None:
-    """It stores 1000 as "1k"; what we test for is what is stored. And 0 is a quantity."""
+    """The API server stores 1000 as "1k", and our guards test for the stored text. 0 is a quantity as well."""
     quantities = [1000, 0, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500]
     names = [f"example.com/x{n}" for n in range(len(quantities))]
 
@@ -93,7 +93,7 @@ def test_a_node_that_lacks_what_we_write_below(cluster: Cluster, tmp_path: Path,
 
 
 def taken(cluster: Cluster, node: str, number: int) -> bool:
-    """Whether the API server takes it."""
+    """Whether the API server accepts this number as a quantity."""
     try:
         cluster.set_capacity(node, {"example.com/x": str(number)})
     except ApiError as error:
@@ -104,7 +104,7 @@ def taken(cluster: Cluster, node: str, number: int) -> bool:
 
 
 def settled(cluster: Cluster, agent: Agent) -> bool:
-    """Whether a further apply finds nothing to write."""
+    """Whether another apply finds nothing to write."""
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
     return not [request for request in requests.writes() if request.resource != "selfsubjectreviews"]

@@ -1,4 +1,4 @@
-"""The Node on a real API server: who we are, what we may, what comes back when something is wrong."""
+"""The Node on a real API server: our identity, our rights, and the errors."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_guards_for_what_is_absent(cluster: Cluster) -> None:
 
 
 def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster) -> None:
-    """So an append is guarded by a test on the whole list: a type can stand in it twice."""
+    """So a guard for an append tests the whole list; without it, a list could get the same type twice."""
     name = cluster.create_node(status={"conditions": [{"type": "Ready", "status": "True"}]})
     api_node = opened(cluster.kubeconfig(node_user(name)))
     for place in ("1", "-"):
@@ -239,7 +239,7 @@ def test_how_a_server_is_verified(cluster: Cluster, node: str) -> None:
 
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
-    """Debian's urllib3 1.26 would add all that the system trusts, and any of those could stand in for the server."""
+    """Debian's urllib3 1.26 would also trust the system's authorities, and each could then impersonate the server."""
     made: list[ssl.SSLContext] = []
     create = ssl.create_default_context
 

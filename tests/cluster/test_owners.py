@@ -1,4 +1,4 @@
-"""Whose key it is: what is not ours stays as it is, whatever our record on the Node claims."""
+"""capacityd leaves keys of others unchanged, whatever its annotation on the Node claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADOPT = "adopt = true\n"
 
 
 THEIRS = {f"example.com/theirs-{n}": value for n, value in enumerate(["0", "4", "7", "1k", "9223372036854775807"])}
-"""Of any value: 4 is what we would publish, and a 0 may be a device plugin's that comes back."""
+"""Keys of others, with various values: capacityd would publish 4, and 0 may belong to a device plugin that returns."""
 
 
 def configured(more: str = "") -> str:
@@ -28,7 +28,7 @@ def configured(more: str = "") -> str:
 
 @pytest.mark.protocol
 def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> None:
-    """Until it is adopted: from then on it is ours."""
+    """The refusal ends when the key is adopted: from then on the key is capacityd's."""
     why = "not published by capacityd; adopt = true takes it over"
     cluster.set_capacity(agent.node, THEIRS)
     agent.configure(configured())
@@ -58,7 +58,7 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> No
 
 @pytest.mark.protocol
 def test_the_name_of_a_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
-    """Also before the Node shows the plugin, and when it is gone while pods hold its devices."""
+    """It is refused before the Node shows the plugin, and after the plugin has gone while pods hold its devices."""
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
     with kubelet.device_plugin(CARD, 3):
@@ -72,7 +72,7 @@ def test_the_name_of_a_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_pat
     kubelet.start()
     wait_until(lambda: cluster.capacity(kubelet.name)[CARD] == "0", PATIENCE, "the kubelet knows that it is gone")
     refused(cluster, agent, "0")
-    # Five minutes later the kubelet has forgotten the registration too, and only the pod shows it.
+    # Five minutes later the kubelet has forgotten the registration, and only the pod shows the name.
     kubelet.stop()
     checkpoint = json.loads(kubelet.checkpoint.read_text())
     assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
@@ -82,7 +82,7 @@ def test_the_name_of_a_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_pat
 
 
 def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
-    """apply and withdraw leave the card's key as it is, and report it."""
+    """apply and withdraw leave the card's key as it is; apply reports why."""
     for more in ("", ADOPT):
         agent.configure(CARDS + more)
         assert "a device plugin has this name" in agent.run("apply", status=4).stdout

@@ -1,4 +1,4 @@
-"""A name that a device plugin uses by custom: at each end it has one writer, and `status` says which."""
+"""A name that device plugins usually use has only one writer in the end, and `status` says which."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = f'[resources."{GPU}"]\nstatic = {{ quantity = 4 }}\n'
 
 @pytest.mark.protocol
 def test_a_device_plugin_takes_a_name_over(cluster: Cluster, kubelet: Kubelet) -> None:
-    """Once it is gone and the name is no longer configured, the kubelet keeps the key, as 0 after its next start."""
+    """Once the plugin has gone and the name is not configured, the kubelet keeps the key, as 0 after its next start."""
     kubelet.start()
     with service(cluster, usb_device("1-1", "0403"), node=kubelet.name, around=kubelet.inside([])) as s:
         s.configure(DONGLES + GPUS)
@@ -54,7 +54,7 @@ def test_a_device_plugin_takes_a_name_over(cluster: Cluster, kubelet: Kubelet) -
         checkpoint = json.loads(kubelet.checkpoint.read_text())
         assert checkpoint["Data"]["RegisteredDevices"].pop(GPU) is not None
         kubelet.checkpoint.write_text(json.dumps(checkpoint))
-        s.reload()  # status has what the last read of the Node has shown
+        s.reload()  # status shows the Node as it was last read
         is_not_ours(s, 0, f"not capacityd's: {GPU} (another writer's)")
         wait_quantities(s, "0", "0")
 
@@ -68,12 +68,12 @@ def wait_quantities(s: Service, capacity: str, allocatable: str) -> None:
 
 
 def row(s: Service) -> Any:
-    """What the command status has of the name."""
+    """The row of `capacityd status` for the name."""
     return next(row for row in s.status()["resources"] if row["name"] == GPU)
 
 
 def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
-    """Neither record names it, so whatever happens, capacityd does not write it; and status says whose it is."""
+    """Neither annotation nor local record names the key, so capacityd never writes it. status names its owner."""
     text = s.cli("status")
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
     assert list(s.status()["other_resources"]) == [GPU]

@@ -1,4 +1,4 @@
-"""An identity of capacityd's own, with the shipped rights and policy on the real API server: what passes, what not."""
+"""What the shipped roles and policy allow and deny capacityd's own identity, on the real API server."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MANIFESTS = ROOT / "packaging/kubernetes"
 
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Path:
-    """The administrator's kubeconfig, who has applied the manifests as they are shipped."""
+    """The kubeconfig of the administrator, who has applied the shipped manifests."""
     kubeconfig = cluster.kubeconfig("admin")
     for name in ("identity.yaml", "policy.yaml"):
         applied = kubectl(cluster, kubeconfig, "apply", "-f", MANIFESTS / name)
         assert applied.returncode == 0, applied.stderr
-    # What is registered counts from when the API server has noticed: until then a write to another Node passes.
+    # A policy is not in force at once: until then, a write to another Node passes.
     probe, other = create_node(cluster), create_node(cluster)
     canary = identity(cluster, probe, "certificate", cluster.folder / "canary")
     wait_until(lambda: "own Node only" in write(cluster, canary, other, []), PATIENCE, "the policy is in force")
@@ -47,7 +47,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def own(admin: Path, cluster: Cluster) -> str:
-    """A Node."""
+    """A Node for one test."""
     return create_node(cluster)
 
 
@@ -61,7 +61,7 @@ def agent(cluster: Cluster, own: str, kind: Kind, tmp_path: Path) -> Agent:
 
 def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
     before = cluster.node(own)
-    # A token that is bound to a Node has its name.
+    # A token that is bound to a Node contains the Node's name.
     name = ("--node-name", own) if kind == "certificate" else ()
     with cluster.audit.requests(user_agent="capacityd/") as requests:
         agent.run("apply", *name)
@@ -129,7 +129,7 @@ DENIED = {
 
 @pytest.fixture(scope="module")
 def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
-    """A Node that nobody gets to change, and the identity that tries."""
+    """A Node that all these tests share, because no write to it passes, and the identity that tries to write."""
     node = create_node(cluster)
     kept = {"example.com/kept": "2"}
     cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": kept, "allocatable": kept}})
@@ -141,7 +141,7 @@ def test_denied(cluster: Cluster, shared: tuple[str, Path], what: str) -> None:
     node, kubeconfig = shared
     operation, reason = DENIED[what]
     before = cluster.node(node)
-    # With a change of its own in the same patch, so that this is no cover.
+    # The patch contains an allowed change as well, which must not make the policy accept the other.
     refusal = write(cluster, kubeconfig, node, [set_("/status/capacity/example.com~1dongle", "4"), operation])
     assert "ValidatingAdmissionPolicy 'capacityd-nodes'" in refusal
     assert reason in refusal
@@ -180,7 +180,7 @@ def test_rights_that_it_does_not_have(cluster: Cluster, shared: tuple[str, Path]
 
 
 def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:
-    """With the command of the page on operations."""
+    """With the command on the page on operations."""
     before = cluster.node(own)["status"]
     agent.run("apply", "--node-name", own)
     page = (ROOT / "docs/operations.md").read_text()

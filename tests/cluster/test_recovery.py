@@ -1,4 +1,4 @@
-"""Some of the shortest histories of each kind on the real API server. tests.cluster.histories runs twenty of each."""
+"""Some of the shortest histories of each kind on the real API server. tests.cluster.histories runs 20 of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests are made, counted in the audit log. No kubelet runs: all requests of a Node are ours."""
+"""How many requests capacityd makes, by the audit log. No kubelet runs, so all requests of a Node are capacityd's."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def counted(requests: Requests) -> dict[str, int]:
 
 
 def made(cluster: Cluster, agent: Agent, *arguments: str, status: int = 0) -> dict[str, int]:
-    """The requests of a command."""
+    """Runs a command, and counts its requests."""
     with cluster.audit.requests(agent.user) as requests:
         agent.run(*arguments, status=status)
     return counted(requests)
 
 
 def test_a_command_that_changes_something_is_one_get_one_patch_and_one_event(cluster: Cluster, agent: Agent) -> None:
-    """And another is one GET."""
+    """A command that changes nothing is one GET."""
     written, read = {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}, {WHO: 1, GET: 1}
     more = "".join(f'[resources."example.com/seats-{n}"]\nstatic = {{ quantity = {n} }}\n' for n in range(1, 6))
     agent.configure(DONGLES + more)
@@ -76,7 +76,7 @@ def test_a_refusal_is_reported_once_and_then_costs_no_write(cluster: Cluster, ag
 def test_a_denial_of_few_costs_a_patch_for_each_change(
     cluster: Cluster, agent: Agent, changed: str, denied: str, patches: int
 ) -> None:
-    """And one for all of them at first, and one for the condition if several are changed and all of them are denied."""
+    """A first PATCH tries all changes. If all of several changes are denied, a last PATCH writes the condition."""
     agent.configure("".join(f'[resources."example.com/{name}"]\nstatic = {{ quantity = 4 }}\n' for name in changed))
     with webhook(cluster, agent.node) as hook, cluster.audit.requests(agent.user) as requests:
         hook.denies = tuple(Denies(f"example.com/{name}", 403) for name in denied)

@@ -1,7 +1,7 @@
-"""The table "Requests to the API server" of docs/limits.md, row by row: each names the tests that play it.
+"""Lists the tests for each row of the table "Requests to the API server" in docs/limits.md.
 
-What no other file plays is here: passes at the times of a double of the clock, so that no test waits for hours. Their
-requests are counted in the audit log of the real API server.
+This file contains the tests that no other file has. They simulate the clock of each pass, so that no test waits for
+hours. They count requests in the audit log of the real API server.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_each_row_of_the_table_has_a_test() -> None:
 
 
 class Passes:
-    """Passes of a service that does not run, made by hand. The time stands still in each, as a double."""
+    """Passes started by the test, not by a service. Each pass has a simulated clock that stands still."""
 
     def __init__(self, s: Service) -> None:
         s.runtime_directory.mkdir()
@@ -74,7 +74,7 @@ class Passes:
         self.result = PassResult()
 
     def at(self, seconds: float, reason: str) -> list[str]:
-        """The requests of a pass so many seconds after this was made, for this reason."""
+        """Makes a pass for this reason, as if this many seconds had passed. Returns its requests."""
         s = self._s
         program: list[str | Path] = [PYTHON, "-I", "-c", _STANDING_STILL, AGENT]
         program += [str(clock + seconds) for clock in (self._uptime, self._now)]
@@ -88,7 +88,7 @@ class Passes:
 
     @property
     def next(self) -> float:
-        """Seconds until the pass that the last one asked for."""
+        """Seconds until the next pass, as the last pass asked."""
         assert self.result.requeue_after is not None
         return self.result.requeue_after
 
@@ -130,7 +130,7 @@ def test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute(
 
 
 def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
-    """And changes nothing else."""
+    """It changes nothing else."""
     passes = Passes(s)
     assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
     before, node = s.condition(), without_heartbeat(cluster.node(s.node))
@@ -140,7 +140,7 @@ def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
 
 
 def without_heartbeat(node: Any) -> Any:
-    """The Node without what each write changes."""
+    """The Node without the fields that every write changes."""
     for key in ("resourceVersion", "managedFields"):
         node["metadata"].pop(key, None)
     for condition in node["status"]["conditions"]:
@@ -149,7 +149,7 @@ def without_heartbeat(node: Any) -> Any:
 
 
 def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service) -> None:
-    """Somebody writes our key between each of our GETs and PATCHes. The last PATCH sets the condition."""
+    """Another writer changes our key between each of our GETs and PATCHes. The last PATCH sets the condition."""
     numbers = count(100)
     writes = faults.before(lambda _: cluster.set_capacity(s.node, {DONGLE: str(next(numbers))}))
     s.connect(proxy.url)
@@ -166,7 +166,7 @@ def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service
 
 
 def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
-    """Counted by a proxy, as the audit log has no request whose user is unknown."""
+    """A proxy counts the requests, because the audit log names no user for unknown credentials."""
     s.connect(proxy.url)
     s.join(proxy.url, token="revoked")
     passes = Passes(s)
@@ -232,4 +232,4 @@ _TESTS: Mapping[str, Sequence[Test]] = {
         test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
     ],
 }
-"""First column of the table -> the tests that play the row: its requests on the API server, and its pauses."""
+"""The first column of the table -> the tests for this row, of its requests to the API server and of its pauses."""

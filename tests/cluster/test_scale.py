@@ -1,4 +1,4 @@
-"""A small run of `python -m tests.cluster.scale`, and what it compares the Nodes with."""
+"""A small run of `python -m tests.cluster.scale`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SEED, STEPS = 3823, 40
 
 @pytest.fixture
 def restarted(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """A separate API server, because one that is restarted can't be shared."""
+    """A separate control plane, because tests can't share an API server that restarts."""
     with control_plane(binaries=binaries) as cluster:
         yield cluster
 
 
 def test_four_nodes_agree_after_random_changes(restarted: Cluster) -> None:
-    """The steps are of every kind, so none of the code is for the long run only."""
+    """The steps are of every kind, so this run covers the code of the long run."""
     made = draw(SEED, 4, STEPS)
     assert {type(step) for step in made} == {*get_args(OfNode), RestartApiServer}
     assert {step.kill for step in made if isinstance(step, RestartApiServer)} == {True, False}

@@ -1,4 +1,4 @@
-"""Something within the API server changes what the service writes: that is reported, and is no success."""
+"""When admission in the API server changes what the service writes, the service reports a failure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SEATS = "example.com/seats"
 
 
 def forbid(cluster: Cluster, node: str) -> None:
-    """From now on whoever writes dongles to this Node succeeds, and they are not stored."""
+    """From now on, a write of dongles to this Node succeeds, but the API server does not store the dongles."""
     written = f"object.metadata.name == '{node}' && '{DONGLE}' in object.status.capacity"
     create_policy(cluster, f"no-dongles-{node}", written, removal_of("capacity", DONGLE))
     wait_until(lambda: not written_by_another(cluster, node), PATIENCE, "the API server has noticed the policy")
 
 
 def allow(cluster: Cluster, node: str) -> None:
-    """Not any more."""
+    """Ends the effect of forbid()."""
     delete_policy(cluster, f"no-dongles-{node}")
     wait_until(
         lambda: written_by_another(cluster, node), PATIENCE, "the API server has noticed that the policy is gone"
@@ -31,7 +31,7 @@ def allow(cluster: Cluster, node: str) -> None:
 
 
 def written_by_another(cluster: Cluster, node: str) -> bool:
-    """Whether dongles would be stored: it is only tried, as the service must not meet them."""
+    """Whether dongles would be stored, by a dry run, so that the service does not see them."""
     return DONGLE in try_to_write(cluster, node, {"capacity": {DONGLE: "9"}})["capacity"]
 
 
@@ -55,7 +55,7 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
 @pytest.mark.protocol
 @pytest.mark.since(MUTATING_POLICIES)
 def test_a_policy_drops_the_condition(cluster: Cluster, s: Service) -> None:
-    """Everything is published, and the Node does not show what is wrong: status and the journal say so."""
+    """Everything is published, but the Node can't show what is wrong. status and the journal show it."""
     name, ours = f"no-condition-{s.node}", f"c, c.type == '{CONDITION}'"
     written = f"object.metadata.name == '{s.node}' && has(object.status.conditions)"
     others = f"object.status.conditions.filter(c, c.type != '{CONDITION}')"

@@ -24,7 +24,7 @@ def refusal(code: int, **more: object) -> Action:
 
 
 NOT_READY = 'nodes "n" is forbidden: not yet ready to handle request'
-# A broken answer to each method, and each refusal: tests/unit/node. Here, one of each kind.
+# Here is one fault of each kind. tests/unit/node tests a broken answer to each method and each refusal.
 FAULTS = (
     (PATCH, faults.reset(), 1, "closed the connection"),
     (GET, faults.stall(), 1, "did not respond in time"),
@@ -32,11 +32,11 @@ FAULTS = (
     (PATCH, refusal(403), 2, "may not patch"),
     (PATCH, refusal(403, message=NOT_READY), 1, "is unavailable (HTTP 403)"),
 )
-"""Method, action, how often, and what is logged."""
+"""Method, action, how often it acts, and what the service logs."""
 
 
 def test_faults_that_end(proxied: Service, proxy: Proxy) -> None:
-    """It tries again soon, and logs each once. There is a resource for each: one that keeps changing is held back."""
+    """The service retries soon, and logs each fault once. Each fault has its own resource, to avoid the rate limit."""
     s = proxied
     names = [f"example.com/r{number}" for number in range(len(FAULTS) + 1)]
     s.configure("".join(f'[resources."{name}"]\nusb = {{ serial = "S{n}" }}\n' for n, name in enumerate(names)))
@@ -70,9 +70,9 @@ def logged_since(s: Service, begin: int, text: str) -> bool:
 
 
 def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
-    """A server quotes the token in an error and in a denial, and then an exec plugin prints it and fails."""
+    """A server quotes the token in an error and in a denial. Then an exec plugin prints the token and fails."""
     s = proxied
-    # Each other refusal: tests/unit/node/test_redaction.py.
+    # tests/unit/node/test_redaction.py tests the other refusals.
     refusals = [(GET, 500, "boom"), (PATCH, 403, 'admission webhook "x" denied the request')]
     for number, (method, code, message) in enumerate(refusals, 2):
         begin = len(s.log())
@@ -82,7 +82,7 @@ def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
         shown = [s.cli("plan"), s.cli("status"), s.cli("status", "--json")]
         assert_no_token(s, *(text for command in shown for text in (command.stdout, command.stderr)))
         proxy.faults.clear()
-        s.join(proxy.url)  # so that it is tried at once
+        s.join(proxy.url)  # so that the service retries at once
         s.wait_capacity(str(number), deadline=PATIENCE)
     script = s.folder / "plugin"
     script.write_text(f"#!/bin/sh\necho {token_of(node_user(s.node))} | tee /dev/stderr\nexit 1\n")
@@ -94,7 +94,7 @@ def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
 
 
 def assert_no_token(s: Service, *outputs: str) -> None:
-    """Neither in these nor in the journal, the files, systemd's status line, the Node or its Events."""
+    """No token is in these outputs, the journal, the files, systemd's status line, the Node or its Events."""
     folders = (s.runtime_directory, s.state_directory)
     files = [path.read_text() for folder in folders for path in folder.iterdir() if path.is_file()]
     notified = [notification.line for notification in s.notifications.all()]

@@ -1,4 +1,4 @@
-"""The service starts: on a node that is not one yet, on one where nothing is to be done, while a device comes up."""
+"""The service starts before its machine joins a cluster, with nothing to change, and before a device has come up."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.support.machines import usb_device
 
 
 def test_the_machine_joins(cluster: Cluster) -> None:
-    """Its kubeconfig comes first; later the certificate in it, as a link, as the kubelet makes it: both are events.
+    """First the kubeconfig appears, then its certificate (a link, as the kubelet makes it). Both are events.
 
-    Then the API server can be reached. At last there is a Node, of which no event tells: one worker waits for it.
+    Then the API server becomes reachable. The Node appears last, without an event, so a worker waits for it.
     """
     name = cluster.node_name()
     with service(cluster, usb_device("1-1"), node=name) as s:
         s.kubeconfig.unlink()
         s.disconnect()
-        s.start()  # it is ready after its first probe
+        s.start()  # the service is ready after its first probe
         why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
         assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
         assert 600 - PATIENCE < s.status()["next_reconcile"] - time.time() <= 900, "there is nothing to be tried"
@@ -40,8 +40,8 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         new.write_text(json.dumps(document))
         new.rename(s.kubeconfig)
         s.wait(lambda: str(pair) in s.last_pass().error, PROMPT, "it has read the kubeconfig")
-        s.wait_passes(2, passes)  # the second sees what may have come before it listened for the certificate
-        # In one step, as a pass may begin between two.
+        s.wait_passes(2, passes)  # the second pass sees a certificate that came before the service watched its path
+        # In one step, because a pass may begin between two steps.
         made_beside = s.folder / "pki.new"
         made_beside.mkdir()
         (made_beside / pair.name).symlink_to(now)
@@ -81,7 +81,7 @@ def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
 
 
 def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
-    """Published before the reboot: 2. At boot one is there, the other comes up after lower_after."""
+    """2 are published before the reboot. At boot one is present; the other comes up after lower_after."""
     with service(cluster, usb_device("1-1"), uptime=5) as s:
         s.machine.plug("1-2", events=False)
         assert s.cli("apply").returncode == 0
@@ -91,7 +91,7 @@ def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         assert s.capacity() == "2"
         (held,) = s.status()["resources"]
         assert held["reading"] == 1
-        # 60 s while the machine boots, not the 1 s that is configured.
+        # 60 s while the machine boots, not the configured 1 s.
         assert re.fullmatch(r"held back for ([2-5].|60) s more, in case it comes back \(lower_after\)", held["note"])
         s.machine.plug("1-2")
         s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")

@@ -30,7 +30,7 @@ def test_plug_and_unplug(s: Service) -> None:
 
 
 def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
-    """And the resync, by default once an hour, is far away."""
+    """The next resync is far away: by default there is one an hour."""
     marker = s.folder / "seats"
     marker.write_text("7")
     s.configure(DONGLES + f'[resources."example.com/seats"]\nfile = {{ path = "{marker}" }}\n')
@@ -39,7 +39,7 @@ def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
     s.requests()
     passes = s.passes()
     s.machine.plug("1-2", vendor="1234", events=False)
-    s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # just one, so that there is one pass
+    s.machine.event("add", usb_path("1-2"), "usb", "usb_device")  # only one event, so that there is one pass
     s.wait_passes(1, passes)
     assert s.last_pass().reasons == (PassReason.HARDWARE,), "its event was received, and it matches nothing"
     for number in range(50):
@@ -62,12 +62,12 @@ def test_a_resync_is_one_get(s: Service) -> None:
     resyncs = s.passes() - 1
     assert resyncs <= (time.monotonic() - began) / 0.8
     requested = s.requested()
-    # One more may have been killed on its way.
+    # The stop may have killed one more resync after its GET.
     assert requested in [["create selfsubjectreviews", *PUBLISHED, *["get nodes"] * n] for n in (resyncs, resyncs + 1)]
 
 
 def test_udevd_starts_after_the_service(s: Service) -> None:
-    """Without it libudev receives nothing, also later."""
+    """If libudev starts without udevd, it receives no events even later."""
     control = s.machine.tree / "run/udev/control"
     control.unlink()
     s.start()
@@ -83,7 +83,7 @@ def test_udevd_starts_after_the_service(s: Service) -> None:
 
 
 def test_an_interface_is_renamed(cluster: Cluster) -> None:
-    """There is no event of udev that we receive, but one of rtnetlink."""
+    """The service receives no udev event of a rename, but an rtnetlink event."""
     with service(cluster, nic("eth7")) as s:
         s.machine.run("ip", "tuntap", "add", "eth7", "mode", "tap")
         s.configure('[resources."example.com/uplink"]\nnic = { name = "data*", kind = "virtual" }\n')

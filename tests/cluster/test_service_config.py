@@ -1,4 +1,4 @@
-"""Mistakes in the service's configuration: what is good is published, and nothing is removed; and observe = true."""
+"""Mistakes in the configuration: the service publishes the valid part and removes nothing. Also, observe = true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROKEN = f'[resources."{SEATS}"]\nstatic = {{ quantiy = 8 }}\n'
 
 
 def test_a_configuration_error_at_boot(s: Service) -> None:
-    """In one resource: it is unknown, so its value stays."""
+    """The error is in one resource. The resource is unknown, so its value stays."""
     s.configure(DONGLES + STATIC)
     assert s.cli("apply").returncode == 0
     s.configure(DONGLES + BROKEN)
@@ -27,13 +27,13 @@ def test_a_configuration_error_at_boot(s: Service) -> None:
 
 
 def test_a_reload_with_errors(s: Service) -> None:
-    """The one before it stays in force, with its hash. The condition reports them; one Event, also after a restart."""
+    """The previous configuration and its hash stay. The condition reports the errors; restarts add no second Event."""
     s.configure(DONGLES + STATIC)
     s.start()
     good, before = s.config.read_text(), configuration(s)
     assert before
     misspelt = good.replace("quantity", "quantiy").replace("lower_after", "lower_afterr")
-    for bad in (good.replace(DONGLES, "").replace('"]', '"'), misspelt):  # each is a write of the condition
+    for bad in (good.replace(DONGLES, "").replace('"]', '"'), misspelt):  # the condition changes each time
         s.config.write_text(bad)
         s.reload()
         assert (configuration(s), s.last_applied()) == (before, {DONGLE: 1, SEATS: 7})
@@ -54,7 +54,7 @@ def test_a_reload_with_errors(s: Service) -> None:
 
 
 def test_observe(cluster: Cluster, s: Service) -> None:
-    """All is reported, and nothing written; what was published before can be withdrawn."""
+    """capacityd reports all readings and writes nothing. `withdraw` removes earlier resources."""
     assert s.cli("apply").returncode == 0
     before = cluster.node(s.node)
     s.configure(DONGLES + STATIC, "observe = true")
@@ -76,6 +76,6 @@ def test_observe(cluster: Cluster, s: Service) -> None:
 
 
 def configuration(s: Service) -> str | None:
-    """The hash of the one in force, as the Node has it."""
+    """The hash of the configuration in force, from the Node's annotation."""
     digest: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)
     return digest

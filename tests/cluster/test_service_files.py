@@ -26,7 +26,7 @@ def changed_byte(path: Path) -> None:
 
 
 def replaced(by: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Something else takes the place of the file."""
+    """Replaces the file with something else."""
 
     def replace(path: Path) -> None:
         path.unlink()
@@ -48,8 +48,7 @@ LOCK = "run/lock"
 
 @contextmanager
 def faulty(s: Service, path: Path, fault: str) -> Iterator[None]:
-    """The file has this fault. Damaged files heal themselves; anything else at their path must be removed by
-    somebody."""
+    """The file has this fault. capacityd repairs damaged files; the test removes anything else at their path."""
     if fault in FAULTS:
         FAULTS[fault](path)
         yield
@@ -73,7 +72,7 @@ def running(cluster: Cluster) -> Iterator[Service]:
 
 
 def plug_another(s: Service) -> None:
-    """A further device is published."""
+    """Plugs in another device, and waits until it is published."""
     number = int(s.capacity() or 0)
     s.machine.plug(f"{1 + number // 9}-{1 + number % 9}")
     s.wait_capacity(str(number + 1))
@@ -81,7 +80,7 @@ def plug_another(s: Service) -> None:
 
 @pytest.mark.parametrize("fault", [*FAULTS, "EACCES", "EIO"])
 def test_whatever_is_there_a_raise_is_published(running: Service, fault: str) -> None:
-    """Nothing stops, blocks or is lost; the commands go on, and the service starts again. Then all is right again."""
+    """Nothing stops, blocks or is lost. Commands work, and the service can restart. At the end, all is right again."""
     s = running
     with ExitStack() as stack:
         for name in (*FILES, LOCK) if fault != "changed byte" else FILES:
@@ -96,13 +95,13 @@ def test_whatever_is_there_a_raise_is_published(running: Service, fault: str) ->
         s.start()
         plug_another(s)
         assert s.capacity(OTHER) == "3"
-    s.reload()  # else it takes up to a minute and a half
+    s.reload()  # else the repair takes up to a minute and a half
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "it is right again")
     assert s.last_applied() == {DONGLE: int(s.capacity() or 0), OTHER: 3}
 
 
 def test_commands_report_a_record_that_cannot_be_read(s: Service) -> None:
-    """None of them blocks, and none goes by the Node's annotation alone."""
+    """No command blocks, and no command relies on the Node's annotation alone."""
     s.configure(TWO)
     assert s.cli("apply").returncode == 0
     record = s.state_directory / "published.json"

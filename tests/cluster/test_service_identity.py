@@ -1,4 +1,4 @@
-"""The user is reviewed once, however often the credentials change and whatever goes wrong."""
+"""The service reviews its user once, however often the credentials change and whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Plugin:
         return int((self._folder / "next").read_text())
 
     def issue(self, node: str, count: int, kind: Credentials = "certificate") -> None:
-        """So many more, each a new certificate of this Node's user, or its token; the calls from now on get these."""
+        """Adds new certificates (or tokens) of this Node's user. The next calls return them, one for each call."""
         user = node_user(node)
         (self._folder / "next").write_text(f"{self.count}\n")
         for number in range(self.count, self.count + count):
@@ -68,7 +68,7 @@ class Plugin:
 
 @pytest.fixture
 def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
-    """A service that has published, and is stopped; its state folder is as it was."""
+    """A stopped service that has published; its state folder is still there."""
     with service(cluster, usb_device("1-1")) as s:
         plugin = Plugin(cluster, s.folder / "plugin")
         plugin.issue(s.node, 2 * PASSES)
@@ -81,7 +81,7 @@ def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
 
 
 def run_passes(s: Service, count: int = PASSES) -> None:
-    """So many, one after another, as the service starts them for what may concern the Node."""
+    """Runs this many passes one after the other, with the reason "resync"."""
     for _ in range(count):
         command = s.by_hand("worker", str(s.runtime_directory), "reconcile", "resync")
         subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -109,7 +109,7 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
 def test_credentials_of_another_node(
     cluster: Cluster, known: tuple[Service, Plugin], kind: Credentials, refused: list[tuple[str, int]]
 ) -> None:
-    """The same plugin hands them out. A refusal of the API server shows it."""
+    """The plugin returns another Node's credentials. A refusal by the API server reveals the change."""
     s, plugin = known
     plugin.issue(s.node, 5, kind)
     run_passes(s, 1)
@@ -119,7 +119,7 @@ def test_credentials_of_another_node(
     with cluster.audit.requests(node_user(other)) as requests:
         run_passes(s, 2)
     made = [(r.verb, r.name, r.code) for r in requests.all() if r.resource != "events"]
-    # By then the plugin has another certificate, with which what was refused is tried once more.
+    # The plugin then returns another certificate, with which the service retries the refused request once.
     made = [one for one, before in zip(made, [None, *made], strict=False) if one != before or one[2] != 403]
     first = [*((verb, s.node, code) for verb, code in refused), ("create", "", 201), ("get", other, 200)]
     assert made[: len(first)] == first, made
@@ -129,7 +129,7 @@ def test_credentials_of_another_node(
 
 
 def test_a_user_that_may_do_nothing(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
-    """The user is reviewed at first, and then every 5 minutes at most."""
+    """The service reviews the user at first, and then at most every 5 minutes."""
     s, _ = known
     pem = s.folder / "nobody.pem"
     cluster.authority.client("nobody", [], pem)

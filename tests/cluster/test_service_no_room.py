@@ -1,4 +1,4 @@
-"""The service's folders are full: what is more is published, nothing is lowered, removed or lost; the Node says so."""
+"""The service's folders are full: it publishes raises, but lowers, removes or loses nothing, and the Node says so."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fill(s: Service, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run", "state"])
 def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
-    """Saving is retried, but ever more rarely: one GET each time, and one log entry."""
+    """The service retries saving at growing intervals, with one GET each time, and one log entry in all."""
     folder = s.folder / name
     s.start(settled=False)
     s.wait_capacity("7", B)
@@ -65,7 +65,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
     cluster.set_capacity(s.node, {A: "0"})
     machine_has(s, a=5)
     (s.folder / "b").unlink()
-    s.join()  # so that it is tried at once
+    s.join()  # so that the service retries at once
     s.wait_capacity("5", A)
     machine_has(s, a=3)
     s.wait_passes(1, s.passes(), BACKOFF_MAX + PROMPT)
@@ -78,7 +78,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
 
     s.machine.run("rm", folder / "fill")
     machine_has(s, b=6)
-    s.reload()  # else it takes up to a minute and a half
+    s.reload()  # else the repair takes up to a minute and a half
     s.wait_capacity("3", A)
     s.wait_capacity("6", B)
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "nothing is wrong any more")
@@ -88,7 +88,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
 
 
 def test_full_when_it_starts(s: Service) -> None:
-    """There is no room for a snapshot of the configuration; the Node still gets what it has to, and reports why."""
+    """Without room for a snapshot of the configuration, the service still publishes, and the Node reports the cause."""
     fill(s, s.runtime_directory)
     s.start(ready=False, settled=False)
     s.wait_capacity("4", A)
@@ -106,7 +106,7 @@ def test_full_when_it_starts(s: Service) -> None:
 
 
 def test_read_only_when_it_starts(s: Service) -> None:
-    """systemd tries it again every five seconds."""
+    """The service exits; systemd restarts it every five seconds."""
     s.machine.run("mount", "-o", "remount,ro", s.runtime_directory)
     done = s.cli("run")
     assert done.returncode == 1

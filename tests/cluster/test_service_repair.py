@@ -37,7 +37,7 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
 
 @pytest.mark.protocol
 def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
-    """First it zeroes nothing and may report nothing either, then it reports its Node, and then it zeroes."""
+    """Three restarts: the first zeroes nothing and may report nothing, the second reports the Node, the last zeroes."""
     with on_node(cluster, kubelet) as s:
         passes = s.passes()
         kubelet.restart(wait=False)
@@ -54,7 +54,7 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
 
 
 def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet) -> None:
-    """As it does for each pod with devices. Only a name that is ours, or is to be, is a reason for a request."""
+    """The kubelet does so for each pod with devices. Only names that capacityd publishes or wants cause a request."""
     with on_node(cluster, kubelet) as s, kubelet.device_plugin("vendor.example/card", 2):
         settle(s)
         s.requests()
@@ -91,14 +91,14 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
 
 
 def replace(path: Path, text: str) -> None:
-    """In one step, as the kubelet does it."""
+    """Replaces a file in one step, as the kubelet does."""
     new = path.with_name(".new")
     new.write_text(text)
     new.rename(path)
 
 
 def test_another_writer(cluster: Cluster, s: Service) -> None:
-    """Its change is undone at the next pass, and as long as it fights, once a minute after the sixth write."""
+    """The next pass restores the quantity. If the other writer goes on, the service restores it once a minute."""
     s.configure(resync="3s")
     s.start()
     s.requests()
@@ -129,7 +129,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
 
 
 def capacity_writes(s: Service) -> list[float]:
-    """When its requests since the last call changed a quantity, in seconds: not the heartbeat."""
+    """The times of the service's requests since the last call that changed a quantity, in seconds. No heartbeats."""
     patches = [r for r in s.requests() if r.verb == "patch"]
     changed = [[o["path"] for o in r.body if o["op"] != "test"] for r in patches]
     return [r.received for r, paths in zip(patches, changed, strict=True) if any(map(_of_capacity, paths))]
@@ -140,7 +140,7 @@ def _of_capacity(path: str) -> bool:
 
 
 def settle(s: Service) -> None:
-    """Until it has made another pass, and none is due."""
+    """Waits until the service has made another pass, and no pass is due."""
     passes = s.passes()
     s.machine.event("change", "/sys/devices/nothing", "usb", "usb_device")
     s.wait_passes(1, passes)

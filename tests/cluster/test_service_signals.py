@@ -1,4 +1,4 @@
-"""Signals, and commands by hand beside the running service."""
+"""Signals to the service, and commands that a user runs while the service is running."""
 
 from __future__ import annotations
 

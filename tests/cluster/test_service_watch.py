@@ -1,5 +1,4 @@
-"""The versions that a watch of the Node delivers: the condition is True only while everything published is
-allocatable."""
+"""In every version of a Node that a watch delivers, the condition is True only if all resources are allocatable."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ THEIRS, PLUGIN = "other.example/theirs", "vendor.example/card"
 
 
 def wait_true(s: Service, quantity: str | None) -> None:
-    """Until so many are published and allocatable, and the condition is True."""
+    """Waits until this many dongles are published and allocatable, and the condition is True."""
 
     def reached() -> bool:
         node = s.cluster.node(s.node)["status"]
@@ -43,7 +42,7 @@ def wait_true(s: Service, quantity: str | None) -> None:
 
 
 def live_through(cluster: Cluster, kubelet: Kubelet) -> NodeWatch:
-    """A join, more, less, restarts of the kubelet, and a Node that is deleted and registered again."""
+    """Takes the Node through a join, a raise, a reduction, restarts of the kubelet, and a new registration."""
     parts = usb_device("1-1"), usb_device("1-2")
     around = kubelet.inside([])
     with (
@@ -82,7 +81,7 @@ def test_the_condition_is_true_only_while_all_is_allocatable(cluster: Cluster, k
 
 @pytest.fixture
 def keeping(cluster: Cluster) -> Iterator[None]:
-    """The packaged policy that keeps a kubelet's zeros away."""
+    """Applies the packaged policy, which keeps our quantities when a kubelet writes zeros."""
     admin = cluster.kubeconfig(ADMIN)
     applied = kubectl(cluster, admin, "apply", "-f", KEEP)
     assert applied.returncode == 0, applied.stderr
@@ -123,7 +122,7 @@ def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kub
             assert version.allocatable[DONGLE] == version.node["status"]["capacity"][DONGLE] == "2"
             assert not version.untrue
         assert cluster.pod_phase(pod) == "Running"
-        # A device plugin's own 0, and ours.
+        # The policy lets a device plugin's own 0 and our own 0 pass.
         with kubelet.device_plugin(PLUGIN, 1):
             wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "1", PATIENCE, "its devices are there")
         wait_until(lambda: cluster.allocatable(kubelet.name).get(PLUGIN) == "0", PATIENCE, "and gone with it")
@@ -134,7 +133,7 @@ def test_with_the_policy_no_zero_of_a_kubelet_is_ever_seen(cluster: Cluster, kub
 
 @pytest.mark.since(MUTATING_POLICIES)
 def test_the_policy_never_stops_a_kubelet(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
-    """Whatever fails in it: here an expression of it."""
+    """Not even if the policy fails: here, an expression in it fails."""
     policy, binding = yaml.safe_load_all(KEEP.read_text())
     for document in (policy, binding):
         document["metadata"]["name"] = "capacityd-keep-fails"
@@ -153,7 +152,7 @@ def test_the_policy_never_stops_a_kubelet(cluster: Cluster, kubelet: Kubelet, tm
         kubelet.start()
         cluster.set_capacity(kubelet.name, {DONGLE: "1"})
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "1", PATIENCE, "the kubelet reports")
-        # To see that it does fail: with Fail instead of Ignore nothing passes.
+        # Verify that the expression fails: with Fail instead of Ignore, the policy rejects the kubelet's writes.
         cluster.admin.patch(
             "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/capacityd-keep-fails",
             {"spec": {"failurePolicy": "Fail"}},

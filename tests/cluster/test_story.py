@@ -20,7 +20,7 @@ pytestmark = pytest.mark.protocol
 
 @pytest.mark.short
 def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) -> None:
-    """The service beside a kubelet: each kind of cause, and what becomes of pods."""
+    """The service beside a kubelet: each kind of cause for a change, and the effects on pods."""
     name, seats = kubelet.name, "example.com/seats"
     dongles = [usb_device(f"1-{n}") for n in range(1, 5)]
     with service(cluster, *dongles, node=name, around=kubelet.inside([])) as s:
@@ -72,7 +72,7 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         s.wait_capacity("5")
         s.wait(lambda: s.condition()["status"] == "True", PROMPT, "nothing is wrong any more")
 
-        # The dongles have changed so often by now that the rate limit would hold this back.
+        # Seats, not dongles: the dongles have changed so often that the rate limit would delay this change.
         cluster.set_capacity(name, {seats: "9", "example.com/theirs": "1"})
         s.reload()
         s.wait_capacity("8", seats)
@@ -84,7 +84,7 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
 
 
 def denied(cluster: Cluster, node: str) -> bool:
-    """Whether the Node's own user may not change its dongles: it is only tried."""
+    """Whether the API server denies the Node's own user a change of the dongles, by a dry run."""
     user = Api(cluster.url, cluster.ca_file, token_of(node_user(node)))
     try:
         user.patch(f"/api/v1/nodes/{node}/status?dryRun=All", {"status": {"capacity": {DONGLE: "99"}}})

@@ -1,5 +1,4 @@
-"""Features that other versions of Kubernetes lack. tests.cluster.matrix runs these tests, and those for the
-features."""
+"""Features that some versions of Kubernetes lack. tests.cluster.matrix runs these tests, and those of the features."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ UNKNOWN = f'[resources."{SEATS}"]\nfile = {{ path = "/no/such/file" }}\n'
 
 
 def forge(cluster: Cluster, node: str, record: dict[str, int]) -> None:
-    """As anybody may who can patch Nodes: only the metadata, and nothing else."""
+    """Writes only the annotation, as everybody can who may patch Nodes."""
     body = {"metadata": {"annotations": {ANNOTATION: json.dumps(record)}}}
     cluster.admin.patch(f"/api/v1/nodes/{node}", body)
 
 
 def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> None:
-    """Neither is another's key removed or overwritten, nor a number made up for what is unknown."""
+    """capacityd keeps the keys of others, and publishes no forged number for an unknown resource."""
     cluster.set_capacity(s.node, {GPU: "8", "example.com/zero": "0"})
     tools = '[resources."example.com/tools"]\nstatic = { quantity = 4 }\n'
     s.configure(UNKNOWN + tools, lower_after="0s")
@@ -55,7 +55,7 @@ def test_a_forged_record_makes_nothing_ours(cluster: Cluster, s: Service) -> Non
 
 
 def test_a_new_image_on_an_old_node(cluster: Cluster, node: str, tmp_path: Path) -> None:
-    """The machine's record is lost: what is configured goes on, the rest stays until it is withdrawn."""
+    """The local record is lost. Configured resources stay published; the others stay until they are withdrawn."""
     old = Agent(cluster, node, tmp_path / "old")
     seats = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
     old.configure(DONGLES + seats)

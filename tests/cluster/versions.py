@@ -1,4 +1,4 @@
-"""In which versions of Kubernetes something is: as the table of versions.md says, and nothing else."""
+"""Which versions of Kubernetes have a feature. The only source is the table in versions.md."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MUTATING_POLICIES = "MutatingAdmissionPolicies belong to admissionregistration.k
 
 
 def differences() -> dict[str, str]:
-    """The first version, such as 1.31, that has what a row is about, by the row's first cell."""
+    """The first cell of each row -> the first version with this feature, such as 1.31."""
     table = PAGE.read_text().partition("\n## What differs\n")[2]
     return dict(re.findall(r"^\| (.+?) \| (\d+\.\d+) \| .+ \|$", table, re.MULTILINE))
 
 
 def fits(version: str, mark: str, what: str) -> bool:
-    """Whether a test with the mark since(what) or before(what) is for this version. Raises KeyError without a row."""
+    """Whether a test marked since(what) or before(what) is for this version. Raises KeyError if no row has `what`."""
     return (numbers(version)[:2] >= numbers(differences()[what])) == (mark == "since")

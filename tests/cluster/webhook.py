@@ -1,4 +1,4 @@
-"""An admission webhook of the test's own, for writes to the status of one Node: it denies with any code, and alters."""
+"""A real admission webhook for writes to the status of one Node. It denies writes with any code, or alters them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebh
 
 
 class Webhook:
-    """The API server's requests. It allows everything at first, and always the tests' own writes."""
+    """Answers the API server. At first it allows all writes; it always allows the tests' own writes."""
 
     def __init__(self) -> None:
         self.denies: tuple[Denies, ...] = ()
@@ -50,7 +50,7 @@ class Webhook:
 
 
 def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, str]) -> list[dict[str, Any]]:
-    """As tests/support/denials.py alters it."""
+    """The JSONPatch operations that alter the Node as in tests/support/denials.py."""
     if alters.key == "condition":
         conditions = [c for c in node["status"].get("conditions", []) if c["type"] != CONDITION]
         ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
@@ -71,7 +71,7 @@ def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, st
 
 @contextmanager
 def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
-    """Until its end the API server asks it about each write to the status of this Node."""
+    """The API server asks the webhook about each write to the status of this Node until the context ends."""
     hook = Webhook()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""One Kubernetes node in a virtual machine for the whole story, and its hardware."""
+"""The Kubernetes node in a virtual machine that all these tests share, and its hardware."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONGLE, NIC, PORT = "example.com/dongle", "example.com/nic-mbps", "example.com/p
 SCRATCH, NVME = "example.com/scratch-gib", "example.com/nvme"
 GIB = 1 << 30
 
-# In the place of the example's resources: QEMU has no SafeNet dongle, but an FTDI one.
+# Replaces the example's resources: QEMU can emulate an FTDI device, but no SafeNet dongle.
 HARDWARE = f"""\
 [resources."{DONGLE}"]
 usb = {{ vendor = "0403", product = "6001" }}
@@ -49,7 +49,7 @@ AT_FIRST = {DONGLE: "2", NIC: "26k", PORT: None, SCRATCH: "3", NVME: "1"}
 
 
 def hardware(folder: Path) -> list[str]:
-    """Three USB devices of which two match, a NIC with a speed and one without, an NVMe disk and one of virtio."""
+    """Three USB devices (two match), two NICs (one has a speed), the peer of a third, an NVMe and a virtio disk."""
     return [
         *("-chardev", "null,id=dongle1-end", "-device", "usb-serial,id=dongle1,chardev=dongle1-end,always-plugged=on"),
         *("-chardev", "null,id=dongle2-end", "-device", "usb-serial,id=dongle2,chardev=dongle2-end,always-plugged=on"),
@@ -64,7 +64,7 @@ def hardware(folder: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """cut: by the machine's clock, when its network was cut and when it was whole again."""
+    """cut: when the machine lost its network and when it got the network back, by the machine's clock."""
 
     name: str
     vm: VirtualMachine
@@ -76,7 +76,7 @@ class Node:
         return f"system:node:{self.name}"
 
     def published(self, expected: dict[str, str | None]) -> None:
-        """Waits until the capacity holds this (None: the name is not there)."""
+        """Waits until the capacity contains these quantities (None: it does not contain the name)."""
 
         def fits() -> bool:
             nodes = self.cluster.admin.get("/api/v1/nodes")["items"]  # none before the kubelet has registered it
@@ -91,12 +91,12 @@ class Node:
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[Node]:
-    """Switched on, with the package in its image, not enabled; its first boot has just begun."""
+    """The node, at the beginning of its first boot. Its image contains the package, but the service is not enabled."""
     with ExitStack() as stack:
         folder, pool = stack.enter_context(workspace()), stack.enter_context(ThreadPoolExecutor())
         tree = pool.submit(debian_12)
         package = pool.submit(build, copy_sources(folder / "sources"), folder / "package", environment=NO_TESTS)
-        cluster = stack.enter_context(control_plane())  # in the time that those two take
+        cluster = stack.enter_context(control_plane())  # in parallel to the two above
         name = cluster.node_name()
         disk = image(folder / "system", tree.result(), [package.result()], node_files(cluster, name, HARDWARE))
         machine = virtual_machine(disk, tree.result(), hardware(folder), memory=1536, commandline=CLOUD_INIT)

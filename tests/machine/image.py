@@ -1,6 +1,6 @@
 """The disk image of a virtual machine: a Debian tree from the cache, with packages installed and files added.
 
-The tree is made once (trees.py); what differs from run to run, such as the package under test, costs four seconds.
+trees.py makes the tree once. Adding what differs between runs, such as the package under test, takes four seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ mke2fs -q -t ext4 -d "$1/root" -L system -m 0 -E root_owner=0:0,lazy_itable_init
 
 
 def debian_12() -> Path:
-    """The tree of a bootable Debian 12, without capacityd, cloud-init switched off. It must not be written to."""
+    """The read-only tree of a bootable Debian 12, without capacityd and with cloud-init switched off."""
     finish = Path(__file__).with_name("finish").read_text()
     return debian("machine-12", "bookworm", PACKAGES, finish, _UNREAD)
 
@@ -39,8 +39,8 @@ def debian_12() -> Path:
 def image(target: Path, tree: Path, debs: Sequence[Path] = (), files: Mapping[str, str | Path] | None = None) -> Path:
     """Makes the image at target and returns it. Needs root.
 
-    debs: installed as on the maker's machine, where no systemd runs. files: by their paths in the machine, as text or
-    as a file to copy with its mode; text that starts with "#!" can be executed.
+    debs: installed without a running systemd, as by the maker of an image. files: path in the machine -> text, or a
+    file to copy with its mode. Text that starts with "#!" becomes executable.
     """
     with tempfile.TemporaryDirectory(prefix="capacityd-image-") as scratch:
         added, mounts = Path(scratch, "added"), Path(scratch, "mounts")

@@ -1,6 +1,6 @@
-"""A Kubernetes node as a virtual machine: cloud-init, a real kubelet on a runtime that runs nothing, and capacityd.
+"""A Kubernetes node as a virtual machine: cloud-init, a real kubelet with a fake container runtime, and capacityd.
 
-kubeadm is a double: it leaves what the real one leaves, the kubelet enabled and its credentials, made beforehand.
+kubeadm is simulated: like the real kubeadm it enables the kubelet and leaves credentials, which were made beforehand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.cluster.controlplane import IMAGE, Cluster
 from tests.cluster.credentials import node_user
 
 EXAMPLE = ROOT / "conf/cloud-init/kubeadm.yaml"
-# The host's loopback as the guest reaches it; the API server's certificate has another name.
+# The guest's address for the host's loopback. The API server's certificate does not contain it.
 _HOST = "10.0.2.2"
 _PEM = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 _KUBEADM = f"""\
@@ -30,7 +30,7 @@ install -D -m 600 /etc/kubernetes/prepared.pem {_PEM}
 install -m 600 "$3" /etc/kubernetes/kubelet.conf
 systemctl enable --now --no-block kubelet.service
 """
-# The kubelet logs a lot; the journal would be busy with it.
+# The kubelet logs too much for the journal.
 _LOG = "StandardOutput=append:/var/log/%N.log\nStandardError=append:/var/log/%N.log"
 _RUNTIME = f"""\
 [Service]
@@ -66,12 +66,12 @@ _KUBELET_CONFIGURATION = {
     "cgroupDriver": "systemd",
     "enforceNodeAllocatable": [],
     "makeIPTablesUtilChains": False,
-    # What the runtime that runs nothing has no figures for.
+    # The fake runtime has no figures for these settings.
     "localStorageCapacityIsolation": False,
     "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%"},
     "imageGCHighThresholdPercent": 100,
 }
-# Its data source, and only those modules that the image has the programs for.
+# cloud-init's data source, and only the modules whose programs the image contains.
 _CLOUD = """\
 datasource_list: [NoCloud]
 network: {config: disabled}
@@ -82,10 +82,10 @@ cloud_final_modules: [scripts-user]
 
 
 def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Path]:
-    """What an image needs beside Debian and the package to become this Node at its first boot.
+    """The files that an image needs besides Debian and the package to become this Node at its first boot.
 
-    hardware: the resources, which a user puts in the place of the example's. The kernel's command line must switch
-    cloud-init on (CLOUD_INIT).
+    hardware: the resources, which replace those of the example, as a user would do. The kernel's command line must
+    switch cloud-init on (CLOUD_INIT).
     """
     seed = "/var/lib/cloud/seed/nocloud"
     return {
@@ -108,7 +108,7 @@ CLOUD_INIT = "cloud-init=enabled ds=nocloud"
 
 
 def user_data(cluster: Cluster, hardware: str) -> str:
-    """The shipped example, with these resources and with what kubeadm joins."""
+    """The shipped example, with these resources and with the configuration for kubeadm join."""
     example: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
     (drop_in,) = (file for file in example["write_files"] if file["path"] == HARDWARE_FILE)
     drop_in["content"] = hardware
@@ -118,7 +118,7 @@ def user_data(cluster: Cluster, hardware: str) -> str:
 
 
 def _kubeconfig(cluster: Cluster) -> Mapping[str, Any]:
-    """As kubeadm's, for a server whose certificate does not have the name that it is reached by."""
+    """A kubeconfig as by kubeadm, for a server whose certificate does not contain the address of the server."""
     port = cluster.url.rpartition(":")[2]
     return {
         "apiVersion": "v1",

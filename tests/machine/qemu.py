@@ -1,8 +1,8 @@
-"""A virtual machine under plain emulation, with whatever hardware QEMU has; a command in it, and the monitor beside it.
+"""A virtual machine with any hardware that QEMU emulates. Tests run commands in it, and control it by QEMU's monitor.
 
-It has a PCI Express bus (q35) with an xHCI controller, a slot "slot1" for what is plugged in while it runs,
-and a NIC "system" to the host, whose loopback is 10.0.2.2 there. The image stays as it is; what is written to it is
-kept until the machine ends, over reboots too. Commands go through QEMU's agent in the guest and need no network.
+It has a PCI Express bus (q35) with an xHCI controller, a slot "slot1" for devices that are plugged in while it runs,
+and a NIC "system" to the host, whose loopback is 10.0.2.2 in the guest. The image never changes: the machine's writes
+survive reboots, but not the end of the machine. Commands go through QEMU's guest agent and need no network.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tests.cluster.processes import PATIENCE, Daemon, wait_until, workspace
 from tests.machine.wire import Wire, WireError
 from tests.package.console import Console
 
-BOOT = 600  # seconds: emulation on a machine that is busy with something else
+BOOT = 600  # seconds: emulation is slow on a busy machine
 _PORT = "agent"
-# The translated code of a boot stays in the way of the next one, which then takes three times as long: a buffer that is
-# soon full is emptied in time.
+# Code that QEMU translated during one boot makes the next boot three times as slow. QEMU drops the code when this
+# buffer is full, so keep the buffer small.
 _ACCELERATOR = "tcg,thread=multi,tb-size=128"
-# An emulated processor has no secrets to protect; and each of Debian's 32 serial ports takes udev and systemd time.
-# What systemd gives 90 seconds may take longer on a machine that is busy.
+# An emulated CPU needs no mitigations. Each of Debian's 32 serial ports would cost udev and systemd time.
+# On a busy machine, a service may need longer than systemd's 90 seconds to start.
 _KERNEL = "console=ttyS0 quiet net.ifnames=1 mitigations=off 8250.nr_uarts=1 systemd.default_timeout_start_sec=900"
-# It takes longest of all tests, so what runs beside it must not hold it up. Where Linux shares the processor out by
-# session first, nice alone has no effect between sessions; _step_forward() sets the session's share.
+# This test takes longest, so other tests must not delay it. With autogroups, Linux shares the CPU by session first, and
+# nice has no effect between sessions. So _step_forward() sets the session's share as well.
 _NICE = ("nice", "-n", "-5")
-_PAUSE = 0.5  # seconds between two questions whether a command has ended, which the agent in the guest answers
+_PAUSE = 0.5  # seconds between two requests to the guest agent whether a command has ended
 
 
 class VirtualMachine(Console):
-    """Made by virtual_machine(), which ends it. monitor: QEMU's, for any command of its QMP reference."""
+    """Created by virtual_machine(), which ends it. monitor: QEMU's monitor, which takes any QMP command."""
 
     def __init__(self, daemon: Daemon, monitor: Wire, agent: Wire, console: Path) -> None:
         self.monitor = monitor
@@ -45,7 +45,7 @@ class VirtualMachine(Console):
         self._begun = 0
 
     def up(self, expected: str = "running") -> None:
-        """Waits until all that starts at boot has started, or has failed to."""
+        """Waits until all services of the boot have started or failed. expected: the state of the system then."""
         if not self._reachable:
             self._opened()
         self.run("systemctl", "is-system-running", "--wait", status=None, deadline=BOOT)
@@ -66,17 +66,17 @@ class VirtualMachine(Console):
             ended.update(self._agent.ask("guest-exec-status", pid=started["pid"]))
             return bool(ended["exited"])
 
-        # What takes a second on a machine may take a minute here.
+        # Under emulation, a command may take 60 times as long.
         wait_until(over, max(deadline, BOOT), f"{' '.join(command)} ends", _PAUSE)
         out, err = (base64.b64decode(ended.get(name, "")).decode(errors="replace") for name in ("out-data", "err-data"))
         return subprocess.CompletedProcess(command, ended.get("exitcode", -ended.get("signal", 0)), out, err)
 
     def plug(self, driver: str, name: str, **settings: Any) -> None:
-        """Adds a device, USB or (with bus="slot1") PCI."""
+        """Plugs in a USB device or (with bus="slot1") a PCI device."""
         self.monitor.ask("device_add", driver=driver, id=name, **settings)
 
     def unplug(self, name: str) -> None:
-        """Pulls a device. It is gone when this returns."""
+        """Unplugs a device, and waits until it is gone."""
         position = self.monitor.position()
         self.monitor.ask("device_del", id=name)
         self.monitor.event("DEVICE_DELETED", position, BOOT, device=name)
@@ -90,7 +90,7 @@ class VirtualMachine(Console):
         self.monitor.ask("block_resize", device=drive, size=size)
 
     def reboot(self) -> None:
-        """As an administrator does; commands can be run again when this returns, with up() everything has started."""
+        """Reboots as an administrator does, and waits until commands can run. up() waits until the boot is complete."""
         self._begun = self.monitor.position()
         self._agent.ask("guest-exec", path="/usr/bin/systemctl", arg=["reboot"])
         self.monitor.event("RESET", self._begun, BOOT)
@@ -98,7 +98,7 @@ class VirtualMachine(Console):
         self._opened()
 
     def _opened(self) -> None:
-        """Waits until commands can be run. The rest of the machine may not be up yet."""
+        """Waits until commands can run. Other parts of the machine may not be up yet."""
         try:
             self.monitor.event("VSERPORT_CHANGE", self._begun, BOOT, open=True, id=_PORT)
         except WireError as e:
@@ -108,18 +108,18 @@ class VirtualMachine(Console):
 
 
 def nic(name: str, **settings: object) -> list[str]:
-    """QEMU's arguments for a NIC with a carrier and nobody at the other end; settings are virtio-net-pci's."""
+    """QEMU's arguments for a NIC with a carrier, but no host at the other end. settings: those of virtio-net-pci."""
     options = "".join(f",{key}={value}" for key, value in settings.items())
     return [*peer(name), "-device", f"virtio-net-pci,netdev={name}-peer,id={name}{options}"]
 
 
 def peer(name: str) -> list[str]:
-    """QEMU's arguments for the other end of a NIC that is plugged in later, with netdev="NAME-peer"."""
+    """QEMU's arguments for the other end of a NIC, which can be plugged in later with netdev="NAME-peer"."""
     return ["-netdev", f"socket,id={name}-peer,udp=127.0.0.1:9,localaddr=127.0.0.1:0"]
 
 
 def drive(name: str, size: int, folder: Path) -> list[str]:
-    """QEMU's arguments for an empty medium of so many bytes, for a device with drive=NAME."""
+    """QEMU's arguments for an empty medium of this many bytes, for a device with drive=NAME."""
     file = folder / name
     with open(file, "wb") as f:
         os.truncate(f.fileno(), size)
@@ -130,10 +130,10 @@ def drive(name: str, size: int, folder: Path) -> list[str]:
 def virtual_machine(
     disk: Path, tree: Path, hardware: Sequence[str] = (), memory: int = 1024, commandline: str = ""
 ) -> Iterator[VirtualMachine]:
-    """A machine that has been switched on, and is stopped afterwards.
+    """A machine that has just been switched on. It stops when the context ends.
 
-    tree: what the image was made of, for its kernel. hardware: QEMU's arguments. memory: in MiB. commandline: added to
-    the kernel's.
+    tree: the tree of the image, which contains the kernel. hardware: QEMU's arguments. memory: in MiB. commandline:
+    added to the kernel's command line.
     """
     with workspace() as folder:
         command = _command(folder, disk, tree, memory, f"{_KERNEL} {commandline}")
@@ -167,5 +167,5 @@ def _command(folder: Path, disk: Path, tree: Path, memory: int, commandline: str
 
 
 def _step_forward(pid: int) -> None:
-    with suppress(OSError):  # Linux is not built with it
+    with suppress(OSError):  # Linux is built without autogroups
         Path(f"/proc/{pid}/autogroup").write_text(_NICE[-1])

@@ -1,7 +1,7 @@
-"""A node's life in a virtual machine, in steps that build on each other: each is a test, in this order.
+"""A node's life in a virtual machine. Each test is a step, and builds on the steps before it.
 
-Here the hardware changes; tests/cluster changes what the kubelet and others write, tests/package the package. `make ci`
-leaves the steps out that are marked `whole`.
+Here the hardware changes. In tests/cluster, the writes of the kubelet and others change; in tests/package, the package.
+`make ci` leaves out the steps that are marked `whole`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.cluster.processes import wait_until
 from tests.machine.conftest import AT_FIRST, DONGLE, GIB, NIC, NVME, PORT, SCRATCH, Node
 from tests.package.console import UNIT
 
-LONG = 600  # seconds: emulation on a machine that is busy with something else
-PAUSE = 1.0  # seconds between two questions to the machine, each of which starts a program in it
+LONG = 600  # seconds: emulation is slow on a busy machine
+PAUSE = 1.0  # seconds between two evaluations of a condition, each of which starts a program in the machine
 NOW = {**AT_FIRST, SCRATCH: "6", PORT: "1k"}
 AMOUNTS = {DONGLE: 2, NIC: 26000, PORT: 1000, SCRATCH: 6, NVME: 1}  # NOW, as numbers
-# Shared memory: private memory has a limit for each process already.
+# The program fills shared memory, because each process already has a limit for private memory.
 HUNGRY = "example.com/hungry"
 PROGRAM = """\
 #!/usr/bin/python3 -I
@@ -39,9 +39,9 @@ CONFIG = f"""\
 [resources."{HUNGRY}"]
 exec = {{ command = ["/usr/local/bin/hungry"], timeout = "5min" }}
 """
-# What the journal may warn of: each can be acted on, and is about what the story has done.
+# The warnings that the journal may contain: an operator can act on each, and this story has caused it.
 WARNINGS = ("API server", f"{HUNGRY}: unknown")
-# And while the story has cut the network.
+# A warning that the journal may contain only while the network is cut.
 CUT_OFF = "no default route"
 
 
@@ -66,12 +66,12 @@ def written(node: Node, since: int) -> list[str]:
 
 
 def last_pass(node: Node) -> PassStatus:
-    """What the last pass has left: under emulation capacityd status takes seconds."""
+    """The status of the last pass, read from the state file: under emulation, `capacityd status` takes seconds."""
     return last_state(node).status or PassStatus(0.0)
 
 
 def last_state(node: Node) -> PassState:
-    """All that the last pass has left."""
+    """The complete state that the last pass has left."""
     output = node.vm.run("cat", "/run/capacityd/state.json", status=None).stdout
     return from_file(PassState, output.encode()) if output else PassState()
 
@@ -82,7 +82,7 @@ def readings(node: Node) -> dict[str, Any]:
 
 
 def settled(node: Node) -> int:
-    """The position in the audit log once the service has published all, created the Event, and no pass is due."""
+    """Waits until everything is published and no pass is due. Returns the position in the audit log."""
 
     def nothing_due() -> bool:
         last = last_state(node)
@@ -98,7 +98,7 @@ def clock(node: Node) -> float:
 
 
 def test_first_boot(node: Node) -> None:
-    """cloud-init enables it, before there are credentials; no request besides the designed ones."""
+    """cloud-init enables the service before there are credentials. The service makes only the designed requests."""
     node.published(AT_FIRST)
     node.vm.up()
     assert (node.vm.active, node.vm.enabled) == ("active", "enabled")
@@ -108,7 +108,7 @@ def test_first_boot(node: Node) -> None:
     assert PORT not in node.cluster.capacity(node.name)
     assert set(requested(node, 0)) <= {
         "create selfsubjectreviews 201",
-        "get nodes 404",  # the kubelet has not registered it yet
+        "get nodes 404",  # the kubelet has not registered the Node yet
         "get nodes 200",
         "patch nodes/status 200",
         "create events 201",
@@ -121,7 +121,7 @@ def test_a_disk_grows(node: Node) -> None:
 
 
 def test_a_nic_is_added(node: Node) -> None:
-    """Its link modes come by ioctl, from within the sandbox."""
+    """The service reads the NIC's link modes by ioctl, from within the sandbox."""
     node.vm.plug("e1000e", "nic3", bus="slot1", netdev="nic3-peer")
     node.published({PORT: "1k"})
 
@@ -158,7 +158,7 @@ def test_what_does_not_match_costs_no_request(node: Node) -> None:
 
 @pytest.mark.whole
 def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
-    """The unit's limit, under a real memory controller."""
+    """The unit's memory limit, under a real memory controller."""
     before = node.vm.main_pid
     node.vm.write("/usr/local/bin/hungry", PROGRAM, "755")
     node.vm.write("/etc/capacityd/conf.d/70-hungry.toml", CONFIG)
@@ -173,7 +173,7 @@ def test_a_program_that_uses_too_much_memory_fails_alone(node: Node) -> None:
 
 @pytest.mark.whole
 def test_a_reboot(node: Node) -> None:
-    """Nothing is lost, and nothing is written."""
+    """The Node loses nothing, and the service writes nothing."""
     wait_for(lambda: (condition_of(node.cluster.node(node.name)) or {}).get("status") == "True", "all is published")
     mark = settled(node)
     with watch_node(node.cluster, node.name) as watch:
@@ -188,7 +188,7 @@ def test_a_reboot(node: Node) -> None:
 
 
 def test_the_journal(node: Node) -> None:
-    """Of all of it: no traceback, and no warning that an operator could do nothing about."""
+    """The whole journal has no traceback, and no warning that an operator could not act on."""
     assert "Traceback" not in node.vm.journal(None)
     command = ["journalctl", "--quiet", "--no-pager", "--output=short-unix", "--priority=warning", f"--unit={UNIT}"]
     output = node.vm.out(*command).splitlines()

@@ -1,4 +1,4 @@
-"""A conversation in lines of JSON over a socket, as QEMU's monitor and its agent in the guest hold it."""
+"""A client for the protocol of QEMU's monitor and guest agent: lines of JSON over a socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WireError(Exception):
 
 
 class Wire:
-    """One user asks at a time. What comes unasked (events) is kept."""
+    """Only one thread may ask at a time. Unrequested messages (events) are kept."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -37,7 +37,7 @@ class Wire:
         self._socket.close()
 
     def ask(self, execute: str, deadline: float = 600, **arguments: Any) -> Any:
-        """What the other end returns. Arguments: "_" stands for "-" in their names."""
+        """Runs a command and returns its result. In the names of arguments, "_" stands for "-"."""
         number = next(self._numbers)
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         position = self.position()
@@ -49,12 +49,12 @@ class Wire:
         return answer["return"]
 
     def position(self) -> int:
-        """The place in what was received after all that was received so far."""
+        """The position after all messages received so far."""
         with self._news:
             return len(self._received)
 
     def wait(self, fits: Callable[[Message], bool], since: int, deadline: float, what: str) -> Message:
-        """The first message from a position on that fits, now or when it comes."""
+        """Waits for the first message that fits, from a position on, and returns it."""
         end = time.monotonic() + deadline
         with self._news:
             while True:
@@ -66,7 +66,7 @@ class Wire:
                     raise WireError(f"not within {deadline:g} s: {what}" + " (it has hung up)" * self._ended)
 
     def event(self, name: str, since: int, deadline: float, **data: object) -> None:
-        """Waits for the monitor's event of this name with these data, from a position on."""
+        """Waits for an event of the monitor with this name and these data, from a position on."""
 
         def fits(message: Message) -> bool:
             return message.get("event") == name and data.items() <= message.get("data", {}).items()

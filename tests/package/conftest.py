@@ -15,7 +15,7 @@ from tests.package.trees import RELEASES
 
 @pytest.fixture(scope="session")
 def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Packages:
-    """Built once for all workers. Unless all chosen tests are short, the build runs the unit tests of the package."""
+    """The packages, built once for all workers. The build runs the unit tests, unless all chosen tests are short."""
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     top = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     with open(top / "packages.lock", "w") as lock:
@@ -26,7 +26,7 @@ def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return build_packages(top / "packages", NO_TESTS if short else {})
 
 
-# tests/machine has the package on Debian 12.
+# Debian 12 is marked whole, because tests/machine runs the package on Debian 12.
 _MARKS = {"12": pytest.mark.whole}
 _RELEASES = [pytest.param(r, marks=_MARKS.get(r, ()), id=f"debian-{r}") for r in sorted(RELEASES)]
 

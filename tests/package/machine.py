@@ -33,14 +33,14 @@ class Machine(Console):
 
 @contextmanager
 def machine(release: str) -> Iterator[Machine]:
-    """A machine of this release, which has booted without a failed unit."""
+    """A machine of this release that has booted without a failed unit."""
     with boot(tree(release)) as running:
         yield running
 
 
 @contextmanager
 def boot(system: Path) -> Iterator[Machine]:
-    """A machine with this tree."""
+    """A machine that has booted from this tree without a failed unit."""
     with workspace() as folder, _cgroup(folder.name) as cgroup:
         top = folder / "machine"
         top.mkdir()
@@ -54,7 +54,7 @@ def boot(system: Path) -> Iterator[Machine]:
 
 @contextmanager
 def tap(machine: Machine, name: str) -> Iterator[None]:
-    """A NIC with a carrier and a speed: a TAP, which a process keeps open."""
+    """A NIC with a carrier and a speed: a TAP device, which a process keeps open."""
     machine.run("systemd-run", f"--unit={name}", "/usr/bin/python3", "-Ic", _TAP, name)
     machine.run("udevadm", "wait", f"/sys/class/net/{name}")
     machine.run("ip", "link", "set", name, "up")
@@ -66,7 +66,7 @@ def tap(machine: Machine, name: str) -> Iterator[None]:
 
 @contextmanager
 def _cgroup(name: str) -> Iterator[Path]:
-    """The machine's root cgroup, below ours: machines with the same one would end each other's services."""
+    """The machine's root cgroup, below ours. Machines that shared a root would end each other's services."""
     mounted = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     root = next(where for _, where, kind, *_ in mounted if kind == "cgroup2")
     ours = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))

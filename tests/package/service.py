@@ -45,7 +45,7 @@ def published(machine: Machine, name: str) -> str | None:
 
 
 def enable(machine: Machine) -> None:
-    """Configures and enables the service with one resource; it has published when this returns."""
+    """Configures and enables the service with one resource, and waits until the resource is published."""
     machine.write("/srv/seats", "7\n")
     switch_on(machine, SEATS)
     wait_until(lambda: published(machine, "example.com/seats") == "7", PATIENCE, "it has published")

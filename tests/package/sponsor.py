@@ -1,7 +1,7 @@
-"""What a Debian sponsor runs on the source package, on Debian 12 and 13. It needs a network.
+"""Runs the checks of a Debian sponsor on the source package, on Debian 12 and 13. They need a network.
 
-The steps are dpkg-buildpackage in a chroot, autopkgtest, and piuparts, which installs, upgrades, removes and purges it.
-lintian is one of the tests of this folder.
+The checks are dpkg-buildpackage in a chroot, autopkgtest, and piuparts (installation, upgrade, removal and purge).
+lintian runs in a test of this folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.package.machine import boot
 from tests.package.packages import Packages, build_packages
 from tests.package.trees import HOOK, PACKAGES, RELEASES, debian
 
-# In a chroot of the release, whose tree stays as it is. dpkg-buildpackage ends if a dependency is not there.
+# Runs in a chroot of the release, and leaves its tree unchanged. dpkg-buildpackage fails if a dependency is missing.
 _BUILD = """
 mount -t tmpfs tmpfs "$1/tmp"
 mount -t proc proc "$1/proc"
@@ -30,7 +30,7 @@ exec chroot "$1" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexis
 
 
 def build(release: str, packages: Packages) -> None:
-    """The source package builds, and its unit tests pass, with the declared build dependencies alone."""
+    """The source package builds, and its unit tests pass, with only the declared build dependencies."""
     control = email.message_from_string((packages.sources / "packaging/deb/control").read_text())
     declared = [re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")]
     tree = debian(f"build-{release}", RELEASES[release], ["build-essential", *declared])
@@ -59,7 +59,7 @@ def piuparts(release: str, packages: Packages) -> None:
 def autopkgtest(release: str, packages: Packages) -> None:
     """The tests in packaging/deb pass on the installed package, in a machine with its own systemd.
 
-    That machine is the isolated container that the tests require. It is not used again, so a test may break it.
+    The machine is the isolated container that the tests require. It is not reused, so a test may break it.
     """
     system = debian(f"autopkgtest-{release}", RELEASES[release], [*PACKAGES[release], "autopkgtest", "dpkg-dev"], HOOK)
     with boot(system) as node:
@@ -97,7 +97,7 @@ def main(chosen: list[str]) -> int:
 
 
 def _run(*command: str | Path) -> str:
-    """Returns its output. Raises RuntimeError, with the output, if it fails."""
+    """Runs a command and returns its output. Raises RuntimeError, with the output, if the command fails."""
     result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode:
         raise RuntimeError(f"{command[0]}: exit status {result.returncode}:\n{result.stdout[-4000:]}")

@@ -1,4 +1,4 @@
-"""The example alerts, in Prometheus' own engine: for each fault exactly the right ones fire, with their texts."""
+"""The example alerts in Prometheus' own engine: for each fault exactly the expected alerts fire, with their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.scrapes import DONGLE, GPU, RESYNC, SEATS, NodeAt, Scrape, ku
 
 RULES = ROOT / "conf/prometheus/capacityd-rules.yaml"
 BEGIN, END = 60, 200
-"""The minute at which the fault begins, and the one at which the alerts are compared."""
+"""The minute at which the fault begins, and the minute at which the test compares the alerts."""
 
 MACHINE = {"instance": "n1", "job": "node"}
 KUBE = {"node": "n1", "condition": CONDITION}
@@ -34,7 +34,7 @@ class Fault:
     """Something that goes wrong, and the alerts that fire for it."""
 
     node: Callable[[NodeAt], NodeAt | None] = lambda node: node
-    """The node with the fault. It returns None if the file of metrics is gone."""
+    """Returns the node with the fault; None if its metrics file is gone."""
     alerts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Alert -> its labels, besides those of the rule."""
     value: str = ""
@@ -42,14 +42,14 @@ class Fault:
     condition: str | None = "true"
     """The condition's status in kube-state-metrics; None: the Node has no such condition."""
     fleet: Mapping[str, int] | None = None
-    """The findings of `fleet` by reason. None: there are none. Empty: its metrics are no longer updated."""
+    """The findings of `fleet` by reason. None: no findings. Empty: `fleet` no longer updates its metrics."""
     gone: bool = False
     """The machine is down, and its Node is deleted."""
     begin: int = BEGIN
     fixed: int | None = None
     """The minute at which the fault ends; None: never."""
     end: int = END
-    """The minute at which the alerts are compared."""
+    """The minute at which the test compares the alerts."""
 
     def scrapes(self) -> list[Scrape]:
         """The scrapes of each minute."""
@@ -99,7 +99,7 @@ def rules() -> dict[str, Any]:
 
 
 def reasons_alone() -> list[ConditionReason]:
-    """Returns the reasons whose alert uses the condition alone."""
+    """Returns the reasons whose alert uses only the condition."""
     expressions = {rule["expr"] for rule in rules().values()}
     alone = 'capacityd_condition{{reason="{}", status="False"}} == 1'
     return [reason for reason in ConditionReason if alone.format(reason.value) in expressions]

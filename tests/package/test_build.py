@@ -15,13 +15,13 @@ from tests.package.packages import Packages
 from tests.package.trees import RELEASES, debian
 
 _LINK = re.compile(r"\]\(([^()\s#]+)[^()\s]*\)")
-# Not in the overrides, because the other release's lintian would call them unused. A Kubernetes node has systemd. The
-# standard is newer than both releases.
+# The tags that each release's lintian may report: a Kubernetes node has systemd, and the standard is newer than both
+# releases. They are not overrides, because the lintian of the other release would call an override unused.
 _ACCEPTED = {
     "12": "package-supports-alternative-init-but-no-init.d-script,newer-standards-version",
     "13": "newer-standards-version",
 }
-# In a chroot of the release, whose tree stays as it is.
+# Runs in a chroot of the release, and leaves its tree unchanged.
 _LINTIAN = """
 mount -t tmpfs tmpfs "$1/tmp"
 mount -t proc proc "$1/proc"
@@ -33,7 +33,7 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 @pytest.mark.whole
 @pytest.mark.parametrize("release", ["12", "13"])
 def test_lintian(packages: Packages, release: str) -> None:
-    """lintian finds nothing beside the accepted tags and the overrides of the package."""
+    """lintian finds nothing besides the accepted tags and the overrides of the package."""
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-euc", _LINTIAN, "sh")
     tree = debian(f"lintian-{release}", RELEASES[release], ["lintian"])
     command: list[str | Path] = [*unshare, tree, packages.folder, _ACCEPTED[release]]
@@ -42,7 +42,7 @@ def test_lintian(packages: Packages, release: str) -> None:
 
 
 def test_dependencies(packages: Packages) -> None:
-    """Only Python has a version: Ubuntu 22.04 has Python 3.10 and tomli."""
+    """Only Python has a required version: Ubuntu 22.04 has Python 3.10 and tomli."""
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
     libraries = {
@@ -88,7 +88,7 @@ def test_links_in_the_package(packages: Packages, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
-    """It contains all files of the project, with packaging/deb as debian/. "clean" removes what a build creates."""
+    """It contains all project files, with packaging/deb as debian/. "clean" removes everything that a build creates."""
     (source,) = packages.folder.glob("*.dsc")
     unpacked = tmp_path / "unpacked"
     subprocess.run(["dpkg-source", "--extract", source, unpacked], check=True, capture_output=True)
@@ -103,7 +103,7 @@ def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: P
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Returns the files of a source tree. .pc is dpkg-source's own."""
+    """Returns the files of a source tree, without dpkg-source's own folder .pc."""
     paths = (path for path in folder.rglob("*") if path.is_file() and ".pc" not in path.parts)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

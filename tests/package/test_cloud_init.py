@@ -1,4 +1,4 @@
-"""The examples for cloud-init, which runs them: each is valid for cloud-init, and writes a valid configuration."""
+"""A real cloud-init runs the examples: each is valid for cloud-init, and writes a valid configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.package.packages import Packages
 from tests.package.test_repository import PROMOTE, SERVED, new_repository, serve
 
 EXAMPLES = sorted((ROOT / "conf/cloud-init").glob("*.yaml"))
-# Only the modules that the examples use: others would set up a network, accounts and keys.
+# Only the modules that the examples use: other modules would set up a network, accounts and keys.
 SETTINGS = {
     "datasource_list": ["NoCloud"],
     "network": {"config": "disabled"},
@@ -72,7 +72,7 @@ def test_a_stock_image(fresh: Machine, packages: Packages) -> None:
 
 
 def boot_with(machine: Machine, document: dict[str, Any]) -> None:
-    """cloud-init runs its stages: capacityd publishes, and the node joins."""
+    """Runs cloud-init's stages, after which the node has joined and the service runs."""
     seed = "/var/lib/cloud/seed/nocloud-net"
     machine.write(f"{seed}/meta-data", "instance-id: i-1\n")
     machine.write(f"{seed}/user-data", f"#cloud-config\n{yaml.safe_dump(document)}")

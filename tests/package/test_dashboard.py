@@ -1,4 +1,4 @@
-"""The dashboard's queries, by Prometheus' own engine, on a made-up fleet that has each fault once."""
+"""The dashboard's queries in Prometheus' own engine, on a simulated fleet that has each fault once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PODS = (
     PodAt("done", "node-3", {"main": 4}, phase="Succeeded"),
     PodAt("waiting", "", {"main": 4}, phase="Pending"),
     PodAt("seated", "node-1", {"one": 1, "two": 2}, resource=SEATS, phase="Unknown"),
-    PodAt("too-many", "node-4", {"main": 5}),  # bound by somebody who names the node in the pod
+    PodAt("too-many", "node-4", {"main": 5}),  # a user named the node in the pod
 )
 
 EXPECTED: dict[str, Mapping[str, float]] = {
@@ -78,7 +78,7 @@ BELOW = {"stat": {"": 2}, "timeseries": {f"node-2 {DONGLE}": 1, f"node-5 {DONGLE
 
 
 def test_the_values_are_right(tmp_path: Path) -> None:
-    """Of each panel and each variable."""
+    """The values of each panel and each variable."""
     samples: dict[str, float] = {}
     for name, node in NODES.items():
         samples |= {**scrape(name, node), **kube_allocatable(name, node.published)}
@@ -100,7 +100,7 @@ def of_panel(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
-    """Returns the test of a query. It sums series with the same name in the legend, so that they would be noticed."""
+    """Returns the test of a query. It adds up series with the same legend, so that duplicates make the test fail."""
     names = re.sub(r"{{(\w+)}}", r"(?P<\1>\\S+)", legend)
     matches = {match: value for name, value in expected.items() if (match := re.fullmatch(names, name))}
     assert matches, legend

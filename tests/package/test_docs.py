@@ -1,4 +1,4 @@
-"""Commands and drop-ins of the pages, with dpkg and systemd."""
+"""Runs commands and drop-ins from the pages with a real dpkg and systemd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on images: the commands and files of each way to build one, on a machine with systemd."""
+"""The page on images: the commands and files of each way to build an image, on a machine with systemd."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def building(fresh: Machine, packages: Packages) -> Machine:
 
 
 def test_by_a_script(building: Machine) -> None:
-    """Its check fails for a configuration with an error, and on a machine that has less than expected."""
+    """The script's check fails for an invalid configuration, and on a machine that has less than expected."""
     in_build(building, commands("apt-get install"))
     assert (building.active, building.enabled) == ENABLED, "nothing is started"
     in_build(building, commands("capacityd config check"))
@@ -69,7 +69,7 @@ def test_by_packer(building: Machine, packages: Packages) -> None:
     building.run("mv", "/build/60-hardware.toml", "/tmp/60-hardware.toml")
     (inline,) = re.findall(r"inline = \[\n(.*?)\n    \]", template, re.DOTALL)
     for line in json.loads(f"[{inline.rstrip(',')}]"):
-        # There is no network here to update the lists from, and no user but root.
+        # This machine has no network for updating the package lists, and no user but root.
         if "apt-get update" not in line:
             building.run("sh", "-e", text=line.removeprefix("sudo "), deadline=300)
     assert (building.active, building.enabled) == ENABLED

@@ -1,4 +1,4 @@
-"""The service's entries in a real journal: found by message id and field."""
+"""The service's entries in a real journal, found by message ID and field."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support.pages import blocks
 
 @pytest.mark.short
 def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -> None:
-    """With a real NIC, and the events of the real udevd."""
+    """The machine has a real NIC, and a real udevd that sends events."""
     seats, nics = "example.com/seats", "example.com/nics"
     config = (
         f'{SEATS}[resources."{nics}"]\nnic = {{ kind = "virtual", name = "tap*" }}\n[service]\nlower_after = "1s"\n'
@@ -69,7 +69,7 @@ def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Pac
 
 
 def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packages) -> None:
-    """With its dependencies alone, and without a file in /etc, every command works."""
+    """Every command works with only the declared dependencies, and without a file in /etc."""
     fresh.dpkg("--purge", "python3-prometheus-client")
     fresh.install(packages.current)
     fresh.run("capacityd", "config", "check")
@@ -85,13 +85,13 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
 
 
 def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machine, packages: Packages) -> None:
-    """systemd gives up at once. The journal and the command name the missing package; with it the service starts."""
+    """systemd gives up at once. The journal and the command name the missing package. With it, the service starts."""
     fresh.install(packages.current)
     modules = "/usr/lib/python3/dist-packages"
     fresh.run("sh", "-ec", f"mkdir /root/hidden; mv {modules}/psutil* /root/hidden")
     fresh.run("systemctl", "enable", UNIT)
     fresh.run("systemctl", "start", UNIT, status=1)
-    # While systemd waits to start it again, the state is "activating".
+    # While systemd waits to restart a service, the state is "activating".
     assert (fresh.active, fresh.shown("ExecMainStatus"), fresh.shown("NRestarts")) == ("failed", "5", "0")
     remedy = "has no Python module psutil: apt install python3-psutil"
     assert fresh.journal().count(remedy) == 1
@@ -102,7 +102,7 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
 
 
 def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages) -> None:
-    """After an upgrade, a downgrade or another installation: what was withdrawn is not published again."""
+    """An upgrade, a downgrade or a reinstallation does not publish withdrawn resources again."""
     fresh.install(packages.older)
     for package in (packages.current, packages.older):
         fresh.install(package)
@@ -122,7 +122,7 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
 
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
-    """With the page's command, which asks nothing about an edited configuration. A fixed version heals the service."""
+    """The page's command does not ask about an edited configuration. A fixed version repairs a broken service."""
     page = blocks((ROOT / "docs/upgrading.md").read_text())
     upgrade = next(block.text for block in page if block.text.startswith("apt install"))
     downgrade = upgrade.replace("apt install", "apt install --yes --allow-downgrades")
@@ -153,7 +153,7 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
-    """It leaves the Node as it is. After a purge and a new installation, withdraw works by the Node's annotation."""
+    """A removal leaves the Node as it is. After a purge and a new installation, withdraw uses the Node's annotation."""
     fresh.install(packages.current)
     enable(fresh)
     assert printed(fresh.dpkg("--remove", "capacityd")) == [
@@ -201,7 +201,7 @@ def test_a_removal_does_not_need_a_working_program(fresh: Machine, packages: Pac
 
 
 def test_a_purge_leaves_what_is_the_administrators(fresh: Machine, packages: Packages) -> None:
-    """No file of the package or the service is left. The administrator's files in its folders are."""
+    """A purge removes all files of the package and the service, but keeps the administrator's files in its folders."""
     before = everything(fresh)
     fresh.install(packages.current)
     fresh.write("/etc/capacityd/conf.d/60-seats.toml", SEATS)

@@ -1,4 +1,4 @@
-"""The file of metrics for node_exporter: the service writes it in its sandbox, and another user reads it."""
+"""The metrics file for node_exporter: the service writes it from its sandbox, and another user reads it."""
 
 from __future__ import annotations
 

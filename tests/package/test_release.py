@@ -30,7 +30,7 @@ Signed-By: /etc/apt/keyrings/capacityd.asc
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A copy of the project in git, where the test makes the tags, and a GnuPG home with one key."""
+    """A git repository with a copy of the project, where the test creates tags, and a GnuPG home with one key."""
 
     folder: Path
     keys: Path
@@ -57,7 +57,7 @@ class Project:
         self.run("git", "tag", f"v{version}")
 
     def release(self, version: str, status: int = 0, key: str | None = None) -> str:
-        """Makes the release with the installed tools. key: None for the one in the keyring."""
+        """Makes the release with the installed tools. key: by default the key in the keyring."""
         if key is None:
             key = self.run("gpg", "--list-keys", "--with-colons").partition("\nfpr:")[2].split(":")[8]
         tools = "--old-file=.venv-packaging/ready"
@@ -66,7 +66,7 @@ class Project:
 
 @contextmanager
 def project() -> Iterator[Project]:
-    # gpg-agent's socket needs a short path, which pytest's own are not.
+    # gpg-agent's socket needs a short path; pytest's temporary folders have long paths.
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
         project = Project(Path(top, "project"), Path(top, "keys"))
         copy_sources(project.folder)
@@ -119,7 +119,7 @@ def test_there_is_no_release_without_its_tag_or_with_two_versions() -> None:
 
 
 def install(node: Machine, released: Path) -> None:
-    """Installs from the released repository, which is copied to the machine, because that has no network."""
+    """Copies the released repository to the machine, which has no network, and installs from it."""
     node.run("sh", "-c", f"rm -rf {_SERVED} /etc/apt/sources.list /etc/apt/sources.list.d/*")
     node.unpack(released / "apt", _SERVED)
     node.write("/etc/apt/sources.list.d/capacityd.sources", _SOURCE)

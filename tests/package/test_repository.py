@@ -1,4 +1,4 @@
-"""The page on the package repository, with reprepro and apt: nodes install from a repository of the packages."""
+"""The page on the package repository, with a real reprepro and apt: nodes install the packages from a repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVED = "/srv/repository"
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A package repository that is made with the page's commands."""
+    """A package repository, created with the page's commands."""
 
     folder: Path
     keys: Path
@@ -41,7 +41,7 @@ class Repository:
         return done.stdout
 
     def add(self, package: Path) -> None:
-        """Adds the package, as the only one in the folder, to canary."""
+        """Adds the package to canary. It is the only package in the folder."""
         copied = shutil.copy(package, self.folder)
         self.run(ADD)
         os.unlink(copied)
@@ -54,7 +54,7 @@ class Repository:
 
 @contextmanager
 def new_repository() -> Iterator[Repository]:
-    # gpg-agent's socket needs a short path, which pytest's own are not.
+    # gpg-agent's socket needs a short path; pytest's temporary folders have long paths.
     with tempfile.TemporaryDirectory(prefix="capacityd-") as top:
         repository = Repository(Path(top, "repository"), Path(top, "keys"))
         repository.keys.mkdir(mode=0o700)
@@ -68,7 +68,7 @@ def new_repository() -> Iterator[Repository]:
 
 
 def serve(machine: Machine, repository: Repository) -> None:
-    """Puts what a web server would serve onto the machine, which has no network."""
+    """Copies the repository, which a web server would serve, to the machine, which has no network."""
     machine.run("rm", "-rf", SERVED)
     machine.unpack(repository.folder, SERVED)
 

@@ -1,4 +1,4 @@
-"""The unit's sandbox, with the service in it: what it denies, and that all readings and events get through."""
+"""The service in the unit's sandbox: the sandbox denies attacks, but lets all readings and events through."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ pci = {}
 SYS = ("block", "bus", "class", "dev", "devices")
 COUNT = "#!/bin/sh\necho 5\n"
 
-# Each must fail in the sandbox, and does no harm if it does not.
+# Each command must fail in the sandbox, and does no harm if it succeeds.
 DENIED = {
     "sys": "find /sys -writable -not -name memory.pressure | grep . || exit 1",
     "a device of sys": ": >>/sys/kernel/uevent_seqnum",
@@ -110,7 +110,7 @@ DENIED = {
 
 @pytest.fixture(scope="module")
 def served(release: str, packages: Packages) -> Iterator[Machine]:
-    """A machine with the service, whose hardware is that of this machine."""
+    """A machine with the running service. Its hardware is that of the real machine."""
     with machine(release) as running:
         running.run("mount", "--make-rshared", "/")  # as systemd does outside of containers
         running.install(packages.current)
@@ -135,7 +135,7 @@ def as_service(machine: Machine, *options: str) -> dict[str, Any]:
 
 @contextmanager
 def changed(machine: Machine, text: str) -> Iterator[None]:
-    """With this drop-in of the unit."""
+    """Adds this drop-in to the unit until the context ends."""
     drop_in(machine, "changed", text)
     try:
         yield
@@ -145,7 +145,7 @@ def changed(machine: Machine, text: str) -> Iterator[None]:
 
 
 def test_score(served: Machine) -> None:
-    """With either identity."""
+    """With the kubelet's identity, and with capacityd's own identity."""
     assert score(served) <= 1.5
     with changed(served, (ROOT / "packaging/kubernetes/own-identity.conf").read_text()):
         assert score(served) <= 1.5
@@ -171,7 +171,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
 
 
 def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
-    """Hardware that this machine lacks: the /sys of a recorded machine is mounted over its own."""
+    """For hardware that the machine lacks, the test mounts the /sys of a recorded machine over the machine's /sys."""
     recording = json.loads((ROOT / "conf/examples/tour/machine.json").read_text())
     write_tree({**recording, "errors": {}}, str(tmp_path))
     served.unpack(tmp_path, "/srv/machine")
@@ -187,7 +187,7 @@ def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -
 
 
 def test_denied(served: Machine) -> None:
-    """One program, which the service starts, tries all of them."""
+    """The service starts one program, which tries all these commands."""
     tries = "".join(
         f"if ({script}) >/dev/null 2>&1; then echo {number} >>/run/capacityd/done; fi\n"
         for number, script in enumerate(DENIED.values())
@@ -201,7 +201,7 @@ def test_denied(served: Machine) -> None:
 
 
 def test_these_would_work_outside(served: Machine) -> None:
-    """Otherwise a mistake in the test would look like a denial."""
+    """If they failed outside, a mistake in a command would look like a denial."""
     for what in ("root's home", "etc", "a sysctl", "packets", "written code", "capabilities", "sys"):
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
 
@@ -253,7 +253,7 @@ def test_it_receives_events_of_udev(served: Machine) -> None:
 
 
 def settled(machine: Machine) -> float:
-    """Changes a file, and returns the time of the pass that has read it. No event is left to handle."""
+    """Changes a file and waits for the pass that reads it, so that no event is left. Returns the time of the pass."""
     machine.run("udevadm", "settle")
     seats = int(machine.out("cat", "/srv/seats")) + 1
     machine.write("/srv/seats", f"{seats}\n")
@@ -267,12 +267,12 @@ def test_it_receives_events_of_addresses(served: Machine) -> None:
     served.wait_for_readings({"example.com/addresses": before + 1})
     served.run("ip", "address", "del", "192.0.2.9/32", "dev", "lo")
     served.wait_for_readings({"example.com/addresses": before})
-    # So that no later pass is due.
+    # Wait, so that no later pass is due.
     wait_until(lambda: published(served, "example.com/addresses") == str(before), PATIENCE, "it is lowered")
 
 
 def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
-    """New mounts of the machine appear in the unit. A loop device takes the place of a disk."""
+    """New mounts of the machine appear in the unit. A loop device stands in for a disk."""
     image = tmp_path / "ext4"
     with open(image, "wb") as f:
         f.truncate(16 << 20)
@@ -283,7 +283,7 @@ def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp
     served.run("mkdir", "-p", "/srv/data", "/home/data")
 
     def mounted() -> bool:
-        device = served.out("losetup", "--find").split()[0]  # losetup says so if the device has no file
+        device = served.out("losetup", "--find").split()[0]  # losetup adds a note if the device file is missing
         served.run("sh", "-ec", 'test -e "$0" || mknod "$0" b 7 "${0#/dev/loop}"', device)
         return served.run("mount", "-o", f"loop={device}", path, "/srv/data", status=None).returncode == 0
 
@@ -301,7 +301,7 @@ def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp
 
 
 def test_a_watchdog_and_a_crash(served: Machine) -> None:
-    """systemd starts it again after a crash. The folder in /run is kept then, and removed after a stop."""
+    """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder."""
     assert served.shown("WatchdogUSec") == "3min"
     before = served.main_pid
     served.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)

@@ -1,4 +1,4 @@
-"""The package on Ubuntu, with Ubuntu's own Python, libraries and systemd: installed, enabled, in use, and removed."""
+"""Installs, uses and removes the package on Ubuntu, with Ubuntu's own Python, libraries and systemd."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.network import persistently
 RELEASES = {"12": "bookworm", "13": "trixie"}
 UBUNTU = {"22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 
-# So that no test waits for hardware that the machine lacks, or depends on the machine that it runs on.
+# The hook makes tests independent of the real machine, and keeps them from waiting for hardware that is missing.
 HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && : >etc/machine-id &&
     echo node >etc/hostname && : >etc/resolv.conf"""
 
@@ -45,7 +45,7 @@ _KEYS_SHA256 = "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f
 
 
 def tree(release: str) -> Path:
-    """The folder of a release without a kernel, made now if need be. Do not write to it."""
+    """The folder of a release, without a kernel. Makes the folder if it is missing. Do not write to it."""
     if release in UBUNTU:
         options = ["--components=main,universe", f"--keyring={_ubuntu_keys()}"]
         return debian(f"ubuntu-{release}", UBUNTU[release], PACKAGES[release], HOOK, options, _UBUNTU)
@@ -53,14 +53,14 @@ def tree(release: str) -> Path:
 
 
 def cached(release: str) -> bool:
-    """Whether the folder of this release of Debian is made already."""
+    """Whether the folder of this release of Debian exists."""
     return _place(f"debian-{release}", _recipe(RELEASES[release], PACKAGES[release], HOOK)).exists()
 
 
 def debian(
     name: str, suite: str, packages: Sequence[str], hook: str = "", options: Sequence[str] = (), mirror: str = ""
 ) -> Path:
-    """The folder of this suite with these packages, finished by the shell's hook, made now if need be."""
+    """The folder of this suite with these packages, after this shell hook. Makes the folder if it is missing."""
     recipe = _recipe(suite, packages, hook, options)
     folder = _place(name, recipe)
     _once(folder, lambda: _make(recipe, folder, [mirror] if mirror else []))
@@ -91,7 +91,7 @@ def cache() -> Path:
 
 
 def _ubuntu_keys() -> Path:
-    """The keys that sign Ubuntu's archive; they don't change with a release."""
+    """The keys that sign Ubuntu's archive, which are the same for all releases."""
     folder = cache() / f"ubuntu-keys-{_KEYS_SHA256[:16]}"
     _once(folder, lambda: _make_ubuntu_keys(folder))
     return folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"

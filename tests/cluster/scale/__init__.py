@@ -1,1 +1,1 @@
-"""Many Nodes, each with a real service, and random changes; the tests have a small run of it."""
+"""Many Nodes, each with a real service, under random changes. The tests contain a small run."""

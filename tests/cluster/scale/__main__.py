@@ -1,6 +1,6 @@
 """`python -m tests.cluster.scale`: 200 Nodes, each with a real service, and ten minutes of random changes.
 
---kubernetes 1.30   of the control plane; --nodes, --minutes; --seed of a run that is to be made again
+--kubernetes 1.30: the version of the control plane. --nodes, --minutes: the size. --seed: to repeat a run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tests.cluster.releases import programs, release
 from tests.cluster.scale.run import Disagreement, Scenario, run
 
 _RATE = 1.5
-"""Steps a second, of all Nodes together: two cores keep up with it."""
+"""Steps a second for all Nodes together: as many as two cores can handle."""
 
 _RESYNC = 1.2
-"""Seconds for each Node, so that there is less than one resync a second."""
+"""The resync interval, in seconds per Node, so that the Nodes together resync less than once a second."""
 
 
 def inotify_instances() -> int:
-    """How many the kernel allows all processes of root together."""
+    """How many inotify instances the kernel allows for all of root's processes together."""
     return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
 
 

@@ -19,7 +19,7 @@ from tests.cluster.scale.steps import DONGLE, OURS, SEATS, SLOTS, OfNode, Reload
 from tests.cluster.scale.truth import Truth, disagreements
 from tests.cluster.service import Service, service
 
-# A kubelet's folder of the machine's own, also where no kubelet is installed.
+# Mount a separate kubelet folder, even if no kubelet is installed.
 _KUBELET = f"""
 set -eu
 if [ ! -d {STATE} ]; then
@@ -35,16 +35,16 @@ exec "$@"
 
 
 class Member:
-    """Made by member(), with all resources configured and not started. truth: what its Node should look like."""
+    """Created by member(): all resources are configured, and the service is not started. truth: the expected Node."""
 
     def __init__(self, made: Service, kubelet: Path, lower_after: str, resync: str) -> None:
         self.service = made
         self.truth = Truth(dongles=0, seats=5, resources=OURS, slots=3)
         self.lock = threading.RLock()
-        """Of truth and of what follows, up to the history."""
+        """Protects truth and the attributes below, down to the history."""
         self.changed_at = time.monotonic()
         self.agrees = False
-        """Whether the Node has agreed when it was read last."""
+        """Whether the Node agreed with truth when it was last read."""
         self.disagreements: list[str] = []
         self.history: list[str] = []
         self._begun = self.changed_at
@@ -61,21 +61,21 @@ class Member:
         return self.service.node
 
     def note(self, what: object) -> None:
-        """Something has changed just now."""
+        """Records that something has changed just now."""
         with self.lock:
             self.truth.remember()
             self.changed_at, self.agrees = time.monotonic(), False
             self.history.append(f"{self.changed_at - self._begun:8.2f} s  {what}")
 
     def compare(self, node: Mapping[str, Any], read_at: float) -> None:
-        """node: as it was read at a request of this time or later."""
+        """node: the Node as read by a request that began at this time or later."""
         with self.lock:
             if read_at > self.changed_at:
                 self.disagreements = disagreements(self.truth, node)
                 self.agrees = not self.disagreements
 
     def apply(self, step: OfNode) -> None:
-        """Events on the machine itself."""
+        """Carries out a step on the machine itself."""
         with self.lock:
             match step:
                 case SetDongles(_, number):
@@ -94,12 +94,12 @@ class Member:
             self.note(step)
 
     def start(self) -> None:
-        """Does not wait until it is ready."""
+        """Starts the service, without waiting until it is ready."""
         self._reload_due = False
         self.service.start(ready=False, settled=False)
 
     def check(self) -> bool:
-        """Has the service reload, if that is due and it is ready: systemd, too, waits for that. Whether nothing is due.
+        """Sends a due reload once the service is ready, as systemd does. Returns whether no reload is due any more.
 
         Raises RuntimeError if the resident process has ended.
         """
@@ -113,8 +113,8 @@ class Member:
         return not self._reload_due
 
     def reload(self) -> None:
-        """Until it has made a pass that has read everything anew."""
-        self.service.wait_notification("READY=1")  # it may have been restarted just now
+        """Reloads the service, and waits until it has made a pass that reads everything again."""
+        self.service.wait_notification("READY=1")  # the service may have been restarted just now
         self.service.reload()
 
     def _restart(self, step: RestartService) -> None:
@@ -126,7 +126,7 @@ class Member:
         else:
             self.service.stop()
         if step.reboot:
-            if self.service.runtime_directory.exists():  # else it was killed before it began
+            if self.service.runtime_directory.exists():  # else the service was killed before it began
                 shutil.rmtree(self.service.runtime_directory)
             self._plug(step.dongles, events=False)
         self.start()
@@ -155,7 +155,7 @@ class Member:
         self.service.configure("".join(lines), **self._settings)
 
     def _make_socket(self) -> None:
-        """As a kubelet that starts: its folder is empty then."""
+        """Creates kubelet.sock anew, as a kubelet does when it starts."""
         path = self._kubelet / "device-plugins" / "kubelet.sock"
         path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)
@@ -165,7 +165,7 @@ class Member:
 
 @contextmanager
 def member(cluster: Cluster, name: str, lower_after: str, resync: str) -> Iterator[Member]:
-    """The machine of this Node, which exists. lower_after, resync: settings of the service."""
+    """The machine of this existing Node. lower_after, resync: settings of the service."""
     folders = [cluster.folder / f"{name}-{what}" for what in ("mounts", "kubelet")]
     for folder in folders:
         folder.mkdir()

@@ -1,7 +1,7 @@
-"""The other writers of the Nodes: their kubelets and a second writer. Each turn compares all Nodes.
+"""The other writers of the Nodes: their kubelets and a second writer. Each turn also compares all Nodes.
 
-One thread does it all, and repeats what an API server that was stopped did not answer. Of a kubelet there is only what
-it writes: it copies capacity to allocatable, and one that starts anew sets all extended resources to 0.
+One thread makes all requests. It repeats a request that a stopped API server did not answer. A kubelet is simulated by
+its writes only: it copies capacity to allocatable, and it sets all extended resources to 0 when it restarts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tests.cluster.scale.member import Member
 from tests.cluster.scale.steps import RestartKubelet, WriteOther
 
 _PERIOD = 1.0  # seconds between two reads of all Nodes
-# 403: of an API server that has just started, before its plugins and its authorizer know the cluster.
+# 403: an API server that has just started denies requests until its plugins and its authorizer know the cluster.
 _TRANSIENT = (403, 409, 429, 500, 503, 504)
 
 
 @dataclass(slots=True)
 class _Starting:
-    """A kubelet that has not reported its Node yet. zeroes: whether it still has to set extended resources to 0."""
+    """A kubelet that has not reported its Node yet. zeroes: whether it will still set extended resources to 0."""
 
     zeroes: bool
     late: int
 
 
 class Others:
-    """A context in which they run."""
+    """The other writers; they run as long as the context."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -56,27 +56,27 @@ class Others:
         self._thread.join()
 
     def add(self, member: Member) -> None:
-        """Before its service is started: one that finds no kubelet for a minute reports it, and waits longer."""
+        """To be called before the service starts: a service without a kubelet for a minute reports it, and waits."""
         user = token_of(node_user(member.name))
         self._kubelets[member.name] = Api(self._cluster.url, self._cluster.ca_file, user)
         self._members[member.name] = member
 
     def check(self) -> None:
-        """Raises what its thread ended with, if it has."""
+        """Raises the exception that ended the thread, if there is one."""
         if self._error is not None:
             raise self._error
 
     def submit(self, member: Member, step: RestartKubelet | WriteOther) -> None:
-        """To be done soon, in this order for each Node."""
+        """Queues a step. The thread carries out the steps of each Node soon, and in order."""
         if isinstance(step, RestartKubelet):
-            # What the one before it began to write may have been carried out, although it was not answered.
+            # A write by the previous kubelet may have been carried out, although it was not answered.
             before = self._starting.get(member.name)
             self._starting[member.name] = _Starting(step.zeroes or bool(before and before.zeroes), step.late)
         else:
             self._writes.append((member, step))
 
     def idle(self) -> bool:
-        """Whether all that was submitted has been done."""
+        """Whether all submitted steps have been carried out."""
         return not self._writes and not self._starting
 
     def reads(self) -> int:
@@ -93,7 +93,7 @@ class Others:
                 except ApiError as error:
                     if error.status not in _TRANSIENT:
                         raise
-        except BaseException as error:  # noqa: BLE001  # belongs to the main thread, check()
+        except BaseException as error:  # noqa: BLE001  # check() raises it in the main thread
             self._error = error
 
     def _turn(self) -> None:
@@ -119,7 +119,7 @@ class Others:
             member.note(f"the second writer has written {step.name}: {value}")
 
     def _report(self, name: str, starting: _Starting) -> bool:
-        """A kubelet that starts reads its Node, zeroes it, and reports it in the next turn. Whether it has."""
+        """A starting kubelet reads and zeroes its Node, and reports it in the next turn. Returns whether it did."""
         if starting.late:
             starting.late -= 1
             return False

@@ -18,8 +18,8 @@ from tests.cluster.scale.steps import OfNode, RestartApiServer, RestartKubelet, 
 
 Say = Callable[[str], None]
 
-_AT_ONCE = 4  # services that start or reload at a time
-_LONGEST_PAUSE = 180.0  # seconds: after an error (90 s), and because a resource keeps changing (60 s), with some more
+_AT_ONCE = 4  # how many services start or reload at a time
+_LONGEST_PAUSE = 180.0  # seconds: 90 after an error, 60 because a resource keeps changing, and 30 more
 _REPORT_AFTER = 30.0  # seconds
 _LOG = 5000  # characters
 _FEW = 5
@@ -27,7 +27,7 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """rate: steps a second; None: as fast as they can be made. resync: seconds, of each service."""
+    """rate: steps a second; None: as fast as possible. resync: the interval of each service, in seconds."""
 
     nodes: int
     steps: int
@@ -38,11 +38,11 @@ class Scenario:
 
 
 class Disagreement(Exception):
-    """Nodes are not as they should be; the message has their histories."""
+    """Nodes differ from their expected state; the message contains their histories."""
 
 
 class Run:
-    """The Nodes of a cluster with their services, which run."""
+    """The Nodes of a cluster with their running services."""
 
     def __init__(
         self, cluster: Cluster, members: Sequence[Member], others: Others, scenario: Scenario, say: Say
@@ -55,13 +55,13 @@ class Run:
         self._reported_at = time.monotonic()
 
     def make(self) -> None:
-        """Raises Disagreement, RuntimeError if a service has ended, TimeoutError."""
+        """Makes the run. Raises Disagreement, TimeoutError, or RuntimeError if a service has ended."""
         steps = draw(self._scenario.seed, len(self._members), self._scenario.steps)
         self._wait_agreement("when the services have started")
         self._make(steps)
         self._cluster.api_server.wait_ready()
         self._wait_agreement("after the last change")
-        # A pass that began before the last change may still write. From here on all that write have read everything.
+        # A pass that began before the last change may still write. After a reload, each pass has read everything.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(Member.reload, self._members))
         self._wait_agreement("after a reload of each service")
@@ -78,7 +78,7 @@ class Run:
                 self._nothing_due()
             self._progress(f"step {number} of {len(steps)}", 0)
             if isinstance(step, RestartApiServer):
-                self._cluster.api_server.wait_ready()  # since it was started last
+                self._cluster.api_server.wait_ready()  # it may still be starting after the last restart
                 self._say(f"step {number} of {len(steps)}: {step}")
                 self._cluster.api_server.stop(signal.SIGKILL if step.kill else signal.SIGTERM)
                 self._cluster.api_server.start()
@@ -92,20 +92,20 @@ class Run:
             self._others.submit(concerned, step)
 
     def _nothing_due(self) -> bool:
-        """Whether all steps have been carried out. Raises what went wrong beside."""
+        """Whether all steps have been carried out. Raises errors of the other writers and the services."""
         self._others.check()
         left = [each for each in self._members if not each.check()]
         return not left and self._others.idle()
 
     def _wait_agreement(self, when: str, running: bool = True) -> None:
-        """Until all Nodes agree in a read that was made after all steps were carried out. Raises Disagreement."""
+        """Waits until all Nodes agree in a read made after all steps were carried out. Raises Disagreement."""
         reads: list[int] = []
 
         def agree() -> bool:
             self._others.check()
             done = not running or self._nothing_due()
             if not reads and done:
-                reads.append(self._others.reads() + 2)  # one may be under way
+                reads.append(self._others.reads() + 2)  # a read may be under way
             self._progress(when, _FEW)
             return bool(reads) and self._others.reads() >= reads[0] and not self._disagreeing()
 
@@ -116,7 +116,7 @@ class Run:
         self._say(f"{when}: every Node agrees")
 
     def _progress(self, when: str, most: int) -> None:
-        """Tells now and then how many agree, and of so many at most what does not."""
+        """Reports now and then how many Nodes agree, and at most this many disagreements."""
         if time.monotonic() - self._reported_at > _REPORT_AFTER:
             self._reported_at = time.monotonic()
             disagreeing = self._disagreeing()
@@ -128,7 +128,7 @@ class Run:
         return [each for each in self._members if not each.agrees]
 
     def _report(self, each: Member) -> str:
-        """Everything known about a Node that does not agree."""
+        """Everything known about a Node that differs from its expected state."""
         lines = [f"Node {each.name}, seed {self._scenario.seed}:", *each.disagreements, "its history:", *each.history]
         lines += ["the end of its service's log:", (each.service.folder / "service.log").read_text()[-_LOG:]]
         files = [each.service.runtime_directory / "state.json", each.service.state_directory / "published.json"]
@@ -137,7 +137,7 @@ class Run:
 
 
 def run(cluster: Cluster, scenario: Scenario, say: Say) -> None:
-    """Starts the services, a few at a time, and makes the run. Raises Disagreement, RuntimeError, TimeoutError."""
+    """Starts the services, a few at a time, and makes the run. Raises as Run.make()."""
     with ExitStack() as stack:
         others = stack.enter_context(Others(cluster))
         members: list[Member] = []

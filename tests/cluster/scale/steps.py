@@ -1,4 +1,4 @@
-"""The steps that change the Nodes, one after the other: drawn from a seed, so that a run can be repeated. Pure."""
+"""The steps that change the Nodes, one after the other. They depend on a seed, so that a run can be repeated. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Resources: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SetDongles:
-    """So many are plugged in from now on."""
+    """This number of dongles is plugged in from now on."""
 
     node: int
     number: int
@@ -26,7 +26,7 @@ class SetDongles:
 
 @dataclass(frozen=True, slots=True)
 class SetSeats:
-    """The number in the file; None: what is in it is no number, so it is unknown."""
+    """This number is in the file; None: the file contains no number, so the quantity is unknown."""
 
     node: int
     number: int | None
@@ -34,7 +34,7 @@ class SetSeats:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The configuration names other resources, and the service is reloaded. slots: the fixed number."""
+    """The configuration changes to these resources, and the service reloads. slots: the fixed number."""
 
     node: int
     resources: Resources
@@ -43,9 +43,9 @@ class Reload:
 
 @dataclass(frozen=True, slots=True)
 class RestartKubelet:
-    """It makes its socket anew. zeroes: whether it sets all extended resources to 0.
+    """The kubelet creates its socket anew. zeroes: whether it sets all extended resources to 0.
 
-    late: after so many reads of its Node, each second, it writes it for the first time.
+    late: how many turns (of one second) pass before it first writes its Node.
     """
 
     node: int
@@ -64,9 +64,9 @@ class WriteOther:
 
 @dataclass(frozen=True, slots=True)
 class RestartService:
-    """kill: by SIGKILL, with all its children, as systemd does; else by SIGTERM.
+    """kill: stop by SIGKILL, with all its children, as systemd does; else by SIGTERM.
 
-    reboot: it comes back without /run, and the hardware has changed without an event.
+    reboot: the service starts again without /run, and the hardware has changed without an event.
     """
 
     node: int
@@ -77,7 +77,7 @@ class RestartService:
 
 @dataclass(frozen=True, slots=True)
 class RestartApiServer:
-    """kill: by SIGKILL; else by SIGTERM."""
+    """kill: stop by SIGKILL; else by SIGTERM."""
 
     kill: bool
 
@@ -85,8 +85,8 @@ class RestartApiServer:
 OfNode: TypeAlias = SetDongles | SetSeats | Reload | RestartKubelet | WriteOther | RestartService
 Step: TypeAlias = OfNode | RestartApiServer
 
-_API_SERVER = 0.012  # the share of its restarts among the steps
-_AGAIN = 0.5  # how often a step concerns a Node of the last few, so that changes meet on their way
+_API_SERVER = 0.012  # the share of restarts of the API server among the steps
+_AGAIN = 0.5  # the share of steps for one of the last few Nodes, so that changes overlap
 _LAST = 3
 
 
@@ -101,7 +101,7 @@ _PERCENT: Mapping[type[OfNode], int] = {
 
 
 def draw(seed: int, nodes: int, number: int) -> list[Step]:
-    """So many steps for so many Nodes; the same ones for the same seed."""
+    """This number of steps for this number of Nodes. The same seed gives the same steps."""
     source = random.Random(seed)
     lately: list[int] = []
     steps: list[Step] = []
@@ -131,6 +131,6 @@ def _step(source: random.Random, kind: type[OfNode], node: int) -> OfNode:
     if kind is RestartService:
         kill, reboot = source.random() < 0.7, source.random() < 0.3
         return RestartService(node, kill, reboot, source.randint(0, MOST_DONGLES))
-    # Half of them remove the key: so one of ours that was given up to the second writer can be had again.
+    # Half of these steps remove the key, so that capacityd can publish a key again that it left to the second writer.
     name = source.choice((*OURS, FOREIGN, FOREIGN, FOREIGN))
     return WriteOther(node, name, None if source.random() < 0.5 else source.randint(0, 12))

@@ -1,8 +1,8 @@
 """The expected state of a Node after its whole history, and the differences from it. Pure.
 
-Two things depend on who came first, so either outcome agrees. A second writer's value of a key of ours is put back, or,
-if the resource goes at that moment, left: then the key is the second writer's. And an unknown resource keeps the last
-quantity that was published, which is one of those that the machine has had.
+In two cases the outcome depends on timing, so either outcome agrees. capacityd overwrites a second writer's value of
+its key, unless the resource goes at that moment: then the key belongs to the second writer. And an unknown resource
+keeps the last published quantity, which may be any quantity that the machine has had.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = re.compile(r"(?:^|; )(unknown|refused): ([^:]+): ")
 
 @dataclass(slots=True)
 class Truth:
-    """A machine, its configuration, and what others than capacityd wrote to its Node."""
+    """A machine, its configuration, and what writers other than capacityd wrote to its Node."""
 
     dongles: int
     seats: int | None
@@ -47,7 +47,7 @@ class Truth:
         return {name: by_name[name] for name in self.resources}
 
     def remember(self) -> None:
-        """To be called after each change: these quantities may have been published."""
+        """Remembers the present quantities, which may be published. To be called after each change."""
         for name, outcome in self.outcomes().items():
             if isinstance(outcome, int):
                 self.had[name].add(outcome)
@@ -93,12 +93,12 @@ def _agrees(truth: Truth, name: str, stored: str | None, record: int | None) -> 
 
 
 def _without_reasons(message: str) -> str:
-    """Names that are unknown or refused, without the reasons."""
+    """The condition's message with the names that are unknown or refused, but without the reasons."""
     return "; ".join(f"{what}: {names}" for what, names in _NAMES.findall(message)) or message
 
 
 def _condition(unknown: list[str], refused: list[str]) -> tuple[str, str, str]:
-    """Status, reason and message."""
+    """The expected status, reason and message of the condition."""
     parts = [f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("refused", refused)) if names]
     if not parts:
         return "True", ConditionReason.PUBLISHED.value, _ALL

@@ -189,7 +189,7 @@ def pinned() -> str:
 
 
 def find_go() -> Path:
-    """A go that is new enough. If only an older go is installed, it downloads a newer one from the module proxy."""
+    """A go that is new enough. If only an older go is installed, this go downloads a newer one (fetch_go)."""
     versions = {Path(path): version(path) for path in installed_go()}
     if not versions:
         raise BuildError(

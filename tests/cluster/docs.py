@@ -35,7 +35,7 @@ from tests.support.machines import usb_device
 from tests.support.pages import pages, place, play, same
 
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
-_SETTLE = 6.0  # the same, if the page shows no output yet
+_SETTLE = 6.0  # seconds, if the page shows no output yet
 _AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
 _READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
 

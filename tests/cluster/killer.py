@@ -1,4 +1,4 @@
-"""Starts the service's worker repeatedly and kills it. Imports are done before a worker starts, so kills hit its work.
+"""Starts and kills workers of the service. All modules are imported beforehand, so that a kill hits a worker's work.
 
     python3 -I killer.py AGENT ARGUMENTS...   reads commands from standard input, one on each line.
 

@@ -32,7 +32,7 @@ from tests.cluster.service import Service, service
 from tests.support.machines import bare
 
 WINDOW = 0.02
-"""The kill comes at most this many seconds after the moment."""
+"""The kill comes at most this many seconds after its Moment."""
 
 NAMES = ("example.com/a", "example.com/b")
 

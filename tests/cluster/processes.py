@@ -39,7 +39,7 @@ class Moment:
         return cls(time.monotonic(), starvation())
 
     def since(self, before: Moment) -> float:
-        """The seconds that count for a deadline: those in which some program waited for a CPU count for a fifth."""
+        """Seconds between two moments, for deadlines. One in which some program waited for a CPU counts as a fifth."""
         took = self.at - before.at
         return took - 0.8 * min(took, self.starved - before.starved)
 
@@ -88,7 +88,7 @@ def workspace() -> Iterator[Path]:
 def free_port() -> int:
     """A port that no other caller gets as long as this process runs, even before a program listens on it.
 
-    It is below the ports of outgoing connections, so that no connection takes it first.
+    It is below the kernel's range for outgoing connections, so that no connection takes it first.
     """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)

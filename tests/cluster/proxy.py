@@ -168,7 +168,7 @@ class Exchange:
 
     def reset(self) -> None:
         if not self._writer.is_closing():
-            # With a linger time of 0, the connection is reset instead of closed in order.
+            # With a linger time of 0, the kernel resets the connection instead of closing it in order.
             no_time = struct.pack("ii", 1, 0)
             self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_time)
             self._writer.transport.abort()

@@ -143,7 +143,7 @@ class RealServer:
 
 @contextmanager
 def real_server(cluster: Cluster, node: str) -> Iterator[RealServer]:
-    """The API server of the history of this Node."""
+    """The API server for a history, which happens on this Node."""
     with webhook(cluster, node) as hook, fault_proxy(cluster) as proxy:
         server = RealServer(cluster, node, hook, proxy)
         try:

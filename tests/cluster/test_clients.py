@@ -25,7 +25,7 @@ from tests.unit.node.test_credentials import config, written
 from tests.unit.node.test_tls import script
 
 # All versions with the newest urllib3, and the oldest version with the old urllib3. tests.cluster.matrix has the
-# other pairs. Only the oldest and the newest pair run without the mark whole.
+# other pairs. The mark whole excludes all but the oldest and the newest pair from `make ci`.
 CLIENTS = [pair for pair in ALL if pair[1] == URLLIB3[-1] or pair[0] == VERSIONS[0]]
 CLIENT_PARAMS = [
     pytest.param(pair, id="-".join(pair), marks=[] if pair in (ALL[0], ALL[-1]) else pytest.mark.whole)

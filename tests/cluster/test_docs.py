@@ -89,7 +89,7 @@ def test_a_page_shows_what_happens(page: Path, binaries: Mapping[str, Path], kub
 def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, manifest: Any, invalid: bool) -> None:
     """Validation is strict: unknown fields are errors."""
     if namespace := manifest["metadata"].get("namespace"):
-        with suppress(ApiError):  # it exists
+        with suppress(ApiError):  # the namespace exists already
             cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest))

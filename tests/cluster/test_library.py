@@ -122,7 +122,7 @@ def test_it_waits_for_ever(python: Path, path: Path) -> None:
 
 
 def test_it_leaves_private_keys_in_tmp(python: Path, path: Path) -> None:
-    """Until the process ends in an orderly way."""
+    """The keys stay there unless the process ends in an orderly way."""
     key = base64.b64encode(b"a private key").decode()
     library(python, written(path, {"client-certificate-data": key, "client-key-data": key}), "killed")
     assert [file.read_bytes() for file in (path.parent / "tmp").iterdir() if file.is_file()] == [b"a private key"]

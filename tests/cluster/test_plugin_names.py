@@ -73,7 +73,7 @@ def row(s: Service) -> Any:
 
 
 def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
-    """Neither annotation nor local record names the key, so capacityd never writes it. status names its owner."""
+    """Neither annotation nor local record names the key, so capacityd never writes it. `status` names the owner."""
     text = s.cli("status")
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
     assert list(s.status()["other_resources"]) == [GPU]

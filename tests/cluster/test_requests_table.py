@@ -232,4 +232,4 @@ _TESTS: Mapping[str, Sequence[Test]] = {
         test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
     ],
 }
-"""The first column of the table -> the tests for this row, of its requests to the API server and of its pauses."""
+"""The first column of a row -> the tests of the row's requests to the API server and of its pauses."""

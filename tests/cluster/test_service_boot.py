@@ -81,7 +81,7 @@ def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
 
 
 def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
-    """2 are published before the reboot. At boot one is present; the other comes up after lower_after."""
+    """Two devices are published before the reboot. At boot one is present; the other comes up after lower_after."""
     with service(cluster, usb_device("1-1"), uptime=5) as s:
         s.machine.plug("1-2", events=False)
         assert s.cli("apply").returncode == 0

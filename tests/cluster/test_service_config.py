@@ -1,4 +1,4 @@
-"""Mistakes in the configuration: the service publishes the valid part and removes nothing. Also, observe = true."""
+"""Mistakes in the configuration (the service publishes the valid part and removes nothing), and observe = true."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_reload_with_errors(s: Service) -> None:
 
 
 def test_observe(cluster: Cluster, s: Service) -> None:
-    """capacityd reports all readings and writes nothing. `withdraw` removes earlier resources."""
+    """capacityd reports all readings and writes nothing. `withdraw` removes what capacityd published before."""
     assert s.cli("apply").returncode == 0
     before = cluster.node(s.node)
     s.configure(DONGLES + STATIC, "observe = true")

@@ -98,7 +98,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def test_another_writer(cluster: Cluster, s: Service) -> None:
-    """The next pass restores the quantity. If the other writer goes on, the service restores it once a minute."""
+    """The next pass restores the quantity. After the sixth write, the service restores it only once a minute."""
     s.configure(resync="3s")
     s.start()
     s.requests()
@@ -129,7 +129,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
 
 
 def capacity_writes(s: Service) -> list[float]:
-    """The times of the service's requests since the last call that changed a quantity, in seconds. No heartbeats."""
+    """When the service changed a quantity since the last call, in seconds. Heartbeats do not count."""
     patches = [r for r in s.requests() if r.verb == "patch"]
     changed = [[o["path"] for o in r.body if o["op"] != "test"] for r in patches]
     return [r.received for r, paths in zip(patches, changed, strict=True) if any(map(_of_capacity, paths))]

@@ -1,4 +1,4 @@
-"""In every version of a Node that a watch delivers, the condition is True only if all resources are allocatable."""
+"""In each version that a watch delivers, the Node's condition is True only if everything published is allocatable."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Node:
         """Waits until the capacity contains these quantities (None: it does not contain the name)."""
 
         def fits() -> bool:
-            nodes = self.cluster.admin.get("/api/v1/nodes")["items"]  # none before the kubelet has registered it
+            nodes = self.cluster.admin.get("/api/v1/nodes")["items"]  # empty before the kubelet has registered the Node
             capacity = nodes[0]["status"].get("capacity", {}) if nodes else {}
             return {name: capacity.get(name) for name in expected} == expected
 

@@ -31,7 +31,7 @@ mke2fs -q -t ext4 -d "$1/root" -L system -m 0 -E root_owner=0:0,lazy_itable_init
 
 
 def debian_12() -> Path:
-    """The read-only tree of a bootable Debian 12, without capacityd and with cloud-init switched off."""
+    """The tree of a bootable Debian 12, without capacityd and with cloud-init switched off. Do not write to it."""
     finish = Path(__file__).with_name("finish").read_text()
     return debian("machine-12", "bookworm", PACKAGES, finish, _UNREAD)
 

@@ -103,7 +103,7 @@ def node_files(cluster: Cluster, name: str, hardware: str) -> dict[str, str | Pa
 
 
 HARDWARE_FILE = "/etc/capacityd/conf.d/60-hardware.toml"
-"""The configuration that the shipped example makes cloud-init write."""
+"""The configuration file that cloud-init writes from the shipped example."""
 CLOUD_INIT = "cloud-init=enabled ds=nocloud"
 
 

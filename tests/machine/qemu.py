@@ -30,7 +30,7 @@ _KERNEL = "console=ttyS0 quiet net.ifnames=1 mitigations=off 8250.nr_uarts=1 sys
 # This test takes longest, so other tests must not delay it. With autogroups, Linux shares the CPU by session first, and
 # nice has no effect between sessions. So _step_forward() sets the session's share as well.
 _NICE = ("nice", "-n", "-5")
-_PAUSE = 0.5  # seconds between two requests to the guest agent whether a command has ended
+_PAUSE = 0.5  # seconds between two requests that ask the guest agent whether a command has ended
 
 
 class VirtualMachine(Console):

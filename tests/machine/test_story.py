@@ -1,6 +1,6 @@
 """A node's life in a virtual machine. Each test is a step, and builds on the steps before it.
 
-Here the hardware changes. In tests/cluster, the writes of the kubelet and others change; in tests/package, the package.
+Here the hardware changes. tests/cluster tests writes by the kubelet and others, tests/package changes of the package.
 `make ci` leaves out the steps that are marked `whole`.
 """
 

@@ -51,7 +51,7 @@ def piuparts(release: str, packages: Packages) -> None:
         _run(
             *("piuparts", f"--existing-chroot={tree}", f"--distribution={suite}", "--no-eatmydata"),
             *("--mirror=http://deb.debian.org/debian main", "--warn-on-usr-move=fail"),
-            r"--ignore-regex=/var/cache/debconf/tmp\.ci(/.*)?",  # debconf's own, in Debian 13
+            r"--ignore-regex=/var/cache/debconf/tmp\.ci(/.*)?",  # debconf's own file, in Debian 13
             *(f"--bindmount={top}", f"--extra-repo=deb [trusted=yes] file:{top} ./", packages.current),
         )
 

@@ -1,4 +1,4 @@
-"""The service in the unit's sandbox: the sandbox denies attacks, but lets all readings and events through."""
+"""The service in the unit's sandbox, which denies forbidden actions, but lets all readings and events through."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def changed(machine: Machine, text: str) -> Iterator[None]:
 
 
 def test_score(served: Machine) -> None:
-    """With the kubelet's identity, and with capacityd's own identity."""
+    """The score is low enough with the kubelet's identity and with capacityd's own identity."""
     assert score(served) <= 1.5
     with changed(served, (ROOT / "packaging/kubernetes/own-identity.conf").read_text()):
         assert score(served) <= 1.5

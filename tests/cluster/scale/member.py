@@ -68,7 +68,7 @@ class Member:
             self.history.append(f"{self.changed_at - self._begun:8.2f} s  {what}")
 
     def compare(self, node: Mapping[str, Any], read_at: float) -> None:
-        """node: the Node as read by a request that began at this time or later."""
+        """Compares a Node with truth, unless it was read too early. read_at: when the request began, or earlier."""
         with self.lock:
             if read_at > self.changed_at:
                 self.disagreements = disagreements(self.truth, node)

@@ -56,7 +56,7 @@ class Others:
         self._thread.join()
 
     def add(self, member: Member) -> None:
-        """To be called before the service starts: a service without a kubelet for a minute reports it, and waits."""
+        """To be called before the service starts: without a kubelet for a minute, it reports that and waits longer."""
         user = token_of(node_user(member.name))
         self._kubelets[member.name] = Api(self._cluster.url, self._cluster.ca_file, user)
         self._members[member.name] = member

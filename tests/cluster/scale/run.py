@@ -116,7 +116,7 @@ class Run:
         self._say(f"{when}: every Node agrees")
 
     def _progress(self, when: str, most: int) -> None:
-        """Reports now and then how many Nodes agree, and at most this many disagreements."""
+        """Reports now and then how many Nodes agree, and how at most this many others differ."""
         if time.monotonic() - self._reported_at > _REPORT_AFTER:
             self._reported_at = time.monotonic()
             disagreeing = self._disagreeing()

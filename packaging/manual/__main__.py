@@ -1,6 +1,6 @@
-"""python3 packaging/manual NAME: prints a file that is generated from the program.
+"""python3 packaging/manual NAME: generates a file from the program, and prints it.
 
-The package build and `make docs` call it. Its code is not part of the package.
+The package build and `make docs` run this command. The package does not contain it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RULES = Path(__file__).resolve().parents[2] / "conf/prometheus/capacityd-rules.
 
 
 def prometheus_rule() -> str:
-    """Returns the rule file as an object of prometheus-operator; kustomize cannot put a file into an object."""
+    """Returns the rule file as a PrometheusRule for prometheus-operator. kustomize cannot put a file into an object."""
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",

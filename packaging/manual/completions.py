@@ -1,4 +1,4 @@
-"""Shell completions, generated from the command-line parser: by shtab for bash and zsh, and here for fish."""
+"""Generates shell completions from the command-line parser: with shtab for bash and zsh, and here for fish."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shtab
 from capacityd.cli.completion import FILES, values
 from capacityd.cli.parser import command_parser
 
-# With shtab 1.5.5 (Debian 12) bash offers only the first of several words; shtab 1.7.1 is right.
+# With shtab 1.5.5 (Debian 12), bash offers only the first of several words. shtab 1.7.1 has no such bug.
 _FIXES = (
     ('"${current_action}_choices"', '"${current_action}_choices[@]"'),
     ('"${current_action_choices}"', "\"${current_action_choices// /$'\\n'}\""),
@@ -24,7 +24,7 @@ def completion(shell: str) -> str:
         if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar == "NODE":
-            # Without an action zsh shows the argument's description in place of completing an option.
+            # Without an action, zsh shows the argument's description instead of completing an option.
             action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
         elif action.metavar == "DETECTOR":
             action.choices = values(action)
@@ -45,7 +45,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _fish(parser: argparse.ArgumentParser, condition: str, known: frozenset[str]) -> Iterator[str]:
-    """Yields lines for fish. condition: fish's condition for them. known: options that are offered everywhere."""
+    """Yields lines for fish. condition: when fish uses the lines. known: options that fish offers for every command."""
     options = frozenset(option for action in parser._actions for option in action.option_strings)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -69,7 +69,7 @@ def _fish_commands(
 
 
 def _fish_values(action: argparse.Action, file: str, other: str) -> str:
-    """Returns fish's options for the values of an action. file, other: the options for files, and for other values."""
+    """Returns the options of fish's `complete` for an action's values. file, other: for files, and for other values."""
     if action.nargs == 0:
         return ""
     if action.metavar in FILES:

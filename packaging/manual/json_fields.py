@@ -1,6 +1,6 @@
-"""The fields of the JSON that the commands print with --json, for the reference and the manual page.
+"""The JSON fields that commands print with --json, for docs/json.md and the manual page.
 
-A path such as resources[].name is a field of each object in a list; changes{} has a name that varies.
+resources[].name is the field `name` of each object in the list `resources`. changes{} is an object with any keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from capacityd.model.waits import WaitReason
 
 
 class Field(NamedTuple):
-    """One or several fields with one type and meaning. type: the JSON type, with "or null" if the value may be null."""
+    """Fields with the same type and meaning. type: the JSON type, with "or null" if the value can be null."""
 
     names: str
     type: str

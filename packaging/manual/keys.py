@@ -1,4 +1,4 @@
-"""The keys of the configuration and the detectors, from their declarations, as sections of a page."""
+"""Generates the sections on configuration keys and detectors from their declarations."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _type(of: object) -> str:
-    """Returns the type of a key in a few words."""
+    """Returns a short description of a key's type."""
     match kind := getattr(of, "kind", of):
         case Choice(several) | Word(several):
             return " or ".join(f"`{toml_value(word)}`" for word in several)

@@ -1,4 +1,4 @@
-"""Markdown for the pages, and its conversion to manual pages by go-md2man."""
+"""Markdown helpers for the pages, and the conversion of Markdown to manual pages with go-md2man."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def page(*parts: str) -> str:
 
 
 def for_man(*parts: str) -> str:
-    """Returns roff. Lists of terms and tables, which would be too wide, become definition lists."""
+    """Converts Markdown to roff. Lists of terms, and tables (too wide for a terminal), become definition lists."""
     text = re.sub(r"^\| (key|field) \|.*\n\|---.*\n", "", page(*parts), flags=re.MULTILINE)
     text = re.sub(r"^\| (`|the object).*\|$", _row_for_man, text, flags=re.MULTILINE)
     text = re.sub(r"^- (`.*?`): (.*)$", r"\1\n: \2\n", text, flags=re.MULTILINE)
     roff = subprocess.run(["/usr/bin/go-md2man"], input=text, capture_output=True, encoding="utf-8", check=True).stdout
-    return roff.replace(r"\fC", "")  # Debian 12's go-md2man selects this font, which Debian 13's groff does not have
+    return roff.replace(r"\fC", "")  # Debian 12's go-md2man selects this font; Debian 13's groff lacks it
 
 
 def _row_for_man(row: re.Match[str]) -> str:
@@ -27,7 +27,7 @@ def _row_for_man(row: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escapes stars and brackets outside of `code`."""
+    """Escapes asterisks and brackets outside of `code`."""
     pieces = text.split("`")
     return "`".join(re.sub(r"([*<\[\]])", r"\\\1", p) if n % 2 == 0 else p for n, p in enumerate(pieces))
 

@@ -1,6 +1,6 @@
-"""The reference and the manual pages, from the command-line parser and the declarations of keys and detectors.
+"""Generates the reference and the manual pages from the command-line parser and the declared keys and detectors.
 
-keys.py has the sections on the configuration.
+keys.py generates the sections on the configuration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def reference() -> str:
-    """docs/reference.md."""
+    """Returns docs/reference.md."""
     return page(
         "# Reference",
         "Generated from the program by `make docs`: do not edit. The manual pages capacityd(8) and capacityd.toml(5) "
@@ -52,7 +52,7 @@ def reference() -> str:
 
 
 def json_output() -> str:
-    """docs/json.md."""
+    """Returns docs/json.md."""
     return page(
         "# JSON output",
         "Generated from the program by `make docs`: do not edit. With `--json` these commands print one JSON object. "
@@ -64,7 +64,7 @@ def json_output() -> str:
 
 
 def manual() -> str:
-    """capacityd(8)."""
+    """Returns the page capacityd(8)."""
     return for_man(
         f'# capacityd 8 "" "capacityd {__version__}"',
         "## NAME",
@@ -93,7 +93,7 @@ def manual() -> str:
 
 
 def manual_of_files() -> str:
-    """capacityd.toml(5)."""
+    """Returns the page capacityd.toml(5)."""
     examples = (path.read_text().partition("\n")[2] for path in sorted((ROOT / "conf/examples").glob("*.toml")))
     return for_man(
         f'# capacityd.toml 5 "" "capacityd {__version__}"',

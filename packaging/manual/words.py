@@ -1,4 +1,4 @@
-"""The text of the manual that is not part of the program."""
+"""Text of the manual that the program does not contain."""
 
 from __future__ import annotations
 

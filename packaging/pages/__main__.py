@@ -1,6 +1,6 @@
 """python3 packaging/pages offline|site FOLDER: copies the documentation into FOLDER, for the package or for the site.
 
-A link to a page that is copied stays a link to it; any other relative link becomes one to the repository.
+Links between copied pages are adapted to the new places. All other relative links become links to the repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
-# A fenced block, a span of code, or the target of a link. Only the target is changed.
+# A fenced block, a code span, or a link target. Only link targets are changed.
 _PART = re.compile(
     r"^(?P<fence>```+).*?^(?P=fence)$|(?P<ticks>`+)(?:(?!\n\n).)+?(?P=ticks)|(?<=\]\()(?P<target>[^()\s]+)(?=\))",
     re.DOTALL | re.MULTILINE,
@@ -27,7 +27,7 @@ _PART = re.compile(
 
 
 def offline_places() -> dict[str, str]:
-    """Returns the place of each file of the repository in the package, below /usr/share/doc/capacityd."""
+    """Returns file in the repository -> place in the package, below /usr/share/doc/capacityd."""
     pages = (str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
     shipped = (path for name in ("conf", "packaging/kubernetes") for path in (ROOT / name).rglob("*"))
     examples = [str(path.relative_to(ROOT)) for path in shipped if path.is_file()]
@@ -40,7 +40,7 @@ def offline_places() -> dict[str, str]:
 
 
 def site_places() -> dict[str, str]:
-    """Returns the place of each file of the repository on the site."""
+    """Returns file in the repository -> place on the site."""
     documents = (path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".png", ".svg"))
     below_docs = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT / "docs")) for path in documents}
     return below_docs | {
@@ -53,18 +53,18 @@ def site_places() -> dict[str, str]:
 
 
 def repository() -> str:
-    """Returns the address of the repository's files of this version."""
+    """Returns the URL of this version's files in the repository."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         url = tomllib.load(file)["project"]["urls"]["Repository"]
     return f"{url}/blob/v{__version__}"
 
 
 def copy(places: dict[str, str], folder: Path) -> None:
-    """Copies the pages and pictures among these places."""
+    """Copies the pages and pictures in places to the folder."""
     elsewhere = repository()
     for source, place in places.items():
         if not place.endswith((".md", ".png", ".svg")):
-            continue  # the package has it already
+            continue  # debhelper installs this file
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         data = (ROOT / source).read_bytes()
         text = place.endswith(".md")
@@ -72,9 +72,9 @@ def copy(places: dict[str, str], folder: Path) -> None:
 
 
 def relocate(text: str, page: str, places: Mapping[str, str], elsewhere: str) -> str:
-    """Returns the page with links that are right in its new place.
+    """Returns the text of a page with links that are correct in its new place.
 
-    page: its path in the repository. places: the new place of each file that is copied. elsewhere: the address of the
+    page: the page's path in the repository. places: the new place of each copied file. elsewhere: the URL of the
     repository, for links to files that are not copied.
     """
 
@@ -95,7 +95,7 @@ def _target(target: str, page: str, places: Mapping[str, str], elsewhere: str) -
 
 
 def contents(folder: Path) -> None:
-    """Appends the site's navigation to its first page: in the order in which the overview links to the pages."""
+    """Appends the site's navigation to its first page, in the order of the links in the overview."""
     linked = re.findall(r"\]\(([\w/-]+)\.md[#)]", (folder / "overview.md").read_text())
     present = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.rglob("*.md"))]
     project = [name for name in ("changelog", "contributing", "security-policy") if name in present]

@@ -1,7 +1,7 @@
 """python packaging/release VERSION FOLDER KEY...: makes and checks a release, and publishes nothing.
 
-The source is the tag vVERSION. FOLDER must not exist, and exists afterwards only if every check has passed. KEY:
-fingerprints of the keys in the GnuPG keyring that sign.
+The source is the tag vVERSION. FOLDER must not exist; it is created only if every check passes. KEY: the fingerprint
+of a signing key in the GnuPG keyring.
 """
 
 from __future__ import annotations

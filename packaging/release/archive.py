@@ -1,4 +1,4 @@
-"""The Debian packages of a release, the apt repository with them, and the signed checksums."""
+"""The Debian packages of a release, their apt repository, and the signed checksums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEYRING = "capacityd-archive-keyring.asc"
 
 
 def build_packages(checkout: Checkout, folder: Path) -> None:
-    """Builds source and binary package twice. Raises ReleaseError if the second build, in another setting, differs."""
+    """Builds the source and binary packages twice, in different environments. Raises ReleaseError if they differ."""
     again = folder.with_name("another place")
     _build(checkout, folder, {})
     other = {"TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr"}
@@ -37,7 +37,7 @@ def build_packages(checkout: Checkout, folder: Path) -> None:
 
 
 def make_repository(packages: Path, folder: Path, keys: Sequence[str]) -> None:
-    """Makes an apt repository with these packages, signed with all of these keys, and verifies the signatures."""
+    """Makes an apt repository of these packages, signs it with all keys, and verifies the signatures."""
     (folder / "conf").mkdir(parents=True)
     (folder / "conf/distributions").write_text(_DISTRIBUTIONS.format(keys=" ".join(keys)))
     (binary,), (source,) = packages.glob("*.deb"), packages.glob("*.dsc")
@@ -51,7 +51,7 @@ def make_repository(packages: Path, folder: Path, keys: Sequence[str]) -> None:
 
 
 def sign_checksums(folder: Path, keys: Sequence[str]) -> None:
-    """Writes SHA256SUMS of all files in the folder, and its signature beside it; verifies both."""
+    """Writes SHA256SUMS for all files in the folder, signs it, and verifies the sums and the signature."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n" for path in paths)
     (folder / "SHA256SUMS").write_text("".join(sums))
@@ -74,7 +74,7 @@ def _build(checkout: Checkout, folder: Path, environment: dict[str, str], umask:
 
 
 def _verify(keyring: Path, signed: Sequence[Path]) -> None:
-    """Verifies a signature with the published key alone."""
+    """Verifies a signature with only the published key."""
     with tempfile.TemporaryDirectory() as scratch:
         output(keyring.parent, "gpg", "--dearmor", "--output", Path(scratch, "key.gpg"), keyring)
         output(keyring.parent, "gpgv", "--keyring", Path(scratch, "key.gpg"), *signed)

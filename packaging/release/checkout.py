@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class ReleaseError(Exception):
-    """Why there is no release, and what to do."""
+    """Says why no release was made, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Checkout:
 
 
 def clone(repository: Path, version: str, folder: Path) -> Checkout:
-    """Clones the tag of this version. Raises ReleaseError if there is none, or if the module has another version.
+    """Clones the tag of this version. Raises ReleaseError if the tag is missing, or if the module's version differs.
 
     packaging/build-deb compares the module's version with the Debian changelog.
     """
@@ -41,7 +41,7 @@ def clone(repository: Path, version: str, folder: Path) -> Checkout:
 
 
 def release_notes(checkout: Checkout) -> str:
-    """Returns the section of this version in the changelog, without its heading."""
+    """Returns this version's section of the changelog, without the heading."""
     text = (checkout.folder / "CHANGELOG.md").read_text()
     section = re.search(
         rf"^## {re.escape(checkout.version)} \d{{4}}-\d\d-\d\d\n+(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
@@ -52,5 +52,5 @@ def release_notes(checkout: Checkout) -> str:
 
 
 def output(folder: Path, *command: str | Path) -> str:
-    """Runs a command in this folder and returns what it prints. Raises CalledProcessError."""
+    """Runs a command in this folder and returns its output. Raises CalledProcessError."""
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()

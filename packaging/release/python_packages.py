@@ -1,4 +1,4 @@
-"""The wheel and the source distribution of a release, and a CycloneDX SBOM of them with their dependencies."""
+"""The wheel and the source distribution of a release, and a CycloneDX SBOM with their dependencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 
 def build(checkout: Checkout, folder: Path) -> None:
-    """Builds wheel and source distribution. Raises ReleaseError if the wheel differs from the sources."""
+    """Builds the wheel and the source distribution. Raises ReleaseError if the wheel differs from the sources."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(checkout.epoch)}
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, checkout.folder]
     subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -29,7 +29,7 @@ def build(checkout: Checkout, folder: Path) -> None:
 
 
 def write_sbom(checkout: Checkout, folder: Path, target: Path) -> None:
-    """Installs the wheel with its dependencies, as pip resolves them today, runs it, and writes the SBOM of all."""
+    """Installs the wheel with the dependencies that pip resolves today, runs it, and writes the SBOM of the result."""
     with tempfile.TemporaryDirectory() as scratch:
         output(folder, "/usr/bin/python3", "-m", "venv", "--without-pip", scratch)
         installed = Path(scratch, "bin/python")

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site from the pages that packaging/pages has copied."""
+"""Configures Sphinx, which builds the site from the pages that packaging/pages has copied."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The pages on adding things, followed literally in a copy of the project, as by a new contributor.
+"""Follows the pages on adding things literally, as a new contributor would, in a copy of the project.
 
-make ci runs the tests that depend on what was added; make adding runs all unit tests as well.
+make ci runs the tests that depend on the additions. make adding runs all unit tests as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEPENDENT = ("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "te
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with all examples of the pages."""
+    """Returns a copy of the project with all examples of the pages."""
     folder = tmp_path_factory.mktemp("project")
     copy_project(folder)
     for block in named_blocks():
@@ -51,7 +51,7 @@ def test_nothing_but_what_the_pages_say_is_needed(project: Path) -> None:
 
 
 def copy_project(folder: Path) -> None:
-    """Copies the project's files, and links the tools of this test."""
+    """Copies the project's files, and links to the tools of this environment."""
     listed = subprocess.run(["sh", ROOT / "packaging/sources"], capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def copy_project(folder: Path) -> None:
 
 
 def apply(block: Block, path: Path) -> None:
-    """Makes the file of a block, or applies a diff to its file."""
+    """Creates the file of a block, or applies the block's diff to its file."""
     if block.kind != "diff":
         assert not path.exists(), f"{block.name} exists"
         path.write_text(block.text)
@@ -94,7 +94,7 @@ def assert_the_detector_works(folder: Path) -> None:
 
 
 def run(folder: Path, *command: str) -> str:
-    """Runs a command in the copy, with its modules, and returns the output."""
+    """Runs a command in the copy, with the modules of the copy, and returns the output."""
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     environment |= {"PYTHONPATH": str(folder / "agent"), "HYPOTHESIS_PROFILE": "quick"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Records machines of the corpus anew: python -m tests.corpus [NAME…]; without a name, all of them."""
+"""python -m tests.corpus [NAME…]: records these machines of the corpus again, or all machines."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""The corpus as values: machines, what each is made of, its recording, and the truth about it.
+"""The machines of the corpus: their parts, their recordings, and the expected readings.
 
-A machine is machines/NAME.toml: about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (what
-is done in it before it is recorded), memory, kernel, release; like: another machine, from which all else is taken;
-[truth]: for every need of needs.toml the right answer; [page]: for the needs of docs/recipes.md, of which a machine has
-none unless it says so; [devices]: detector -> every device that it must list (none without an entry), each with
-its values, as a configuration would match it ("?" for what can't be known). All that is written by hand from how
-the machine is put together, never from a detector's output. The recording is machines/NAME.json.gz, made by
-python -m tests.corpus NAME.
+machines/NAME.toml describes a machine. `python -m tests.corpus NAME` records it as machines/NAME.json.gz. The keys:
+about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside (shell commands to run before the
+recording), memory, kernel, release; like (another machine, which gives all keys that are not set).
+[truth]: the expected answer for every need of needs.toml. [page]: the expected answers for docs/recipes.md; resources
+without an entry are absent. [devices]: detector -> every device that it must list, each with its values as in a
+configuration ("?" for unknown). These tables are written by hand from the machine's parts, never from a detector.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ MACHINES = HERE / "machines"
 NEEDS = HERE.parents[1] / "docs/recipes.md"
 UNKNOWN = "?"
 NOT_RECORDED = {"seats": "unknown"}
-"""The needs of docs/recipes.md that no recording can answer: it has nothing of /run."""
+"""The answers for recipes that read /run, which no recording contains."""
 
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A resource that a user wants to publish. toml: the body of the resource."""
+    """A resource that a user wants to publish. toml: the lines of its table."""
 
     name: str
     toml: str
@@ -55,7 +54,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """qemu: what record() of emulator.py takes. truth, page: need -> number, "absent" or "unknown"."""
+    """qemu: the arguments of record() in emulator.py. truth, page: need -> number, "absent" or "unknown"."""
 
     name: str
     qemu: Values
@@ -65,48 +64,48 @@ class Machine:
 
     @property
     def recording(self) -> Path:
-        """The file of its recording."""
+        """The file of the machine's recording."""
         return MACHINES / f"{self.name}.json.gz"
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """A file of TOML."""
+    """Returns the content of a TOML file."""
     return tomllib.loads(path.read_text())
 
 
 @cache
 def needs() -> tuple[Need, ...]:
-    """In the order of the file."""
+    """Returns the needs in the order of needs.toml."""
     parsed_text = parsed(HERE / "needs.toml")
     return tuple(Need(name, need["toml"]) for name, need in parsed_text.items())
 
 
 @cache
 def machines() -> dict[str, Machine]:
-    """By name."""
+    """Returns the machines by name."""
     return {path.stem: _machine(path) for path in sorted(MACHINES.glob("*.toml"))}
 
 
 @cache
 def host(name: str) -> RecordedHost:
-    """The recorded machine of this name."""
+    """Returns the recorded machine of this name."""
     return RecordedHost(read_recording(str(machines()[name].recording)))
 
 
 @cache
 def resources(folder: Path) -> dict[str, Resource]:
-    """The needs, all in one configuration. folder: where its file is written."""
+    """Returns all needs, loaded from one configuration. folder: where to write the configuration."""
     return _configured(folder, toml())
 
 
 def toml() -> str:
-    """The needs, all in one configuration."""
+    """Returns one configuration with all needs."""
     return "\n".join(f'[resources."example.com/{need.name}"]\n{need.toml}' for need in needs())
 
 
 @cache
 def resources_of_page(folder: Path) -> dict[str, Resource]:
-    """Those that the page of everyday needs shows, in one configuration as in one image."""
+    """Returns the resources of docs/recipes.md, loaded from one configuration, as on one image for a fleet."""
     return _configured(folder, "\n".join(re.findall(r"^```toml\n(.*?)^```$", NEEDS.read_text(), re.M | re.S)))
 
 
@@ -117,12 +116,12 @@ def _configured(folder: Path, toml: str) -> dict[str, Resource]:
 
 
 def read(machine: str, resource: Resource) -> Reading:
-    """The resource's reading on a machine, with every reason."""
+    """Returns the resource's reading on a machine, with the reason for each excluded device."""
     return read_resource(resource, host(machine), "corpus", explain=True)
 
 
 def why(reading: Reading) -> str:
-    """Each device and the rule by which it counted or not."""
+    """Returns each device, with its amount or with the rule that excluded it."""
     lines = [f"{outcome(reading)} {getattr(reading, 'reason', '')}"]
     if isinstance(reading, Quantity):
         lines += [f"+ {e.device}: {e.amount} {e.note}" for e in reading.contributions]
@@ -130,7 +129,7 @@ def why(reading: Reading) -> str:
 
 
 def unlike(machine: str, detector: str, expected: Sequence[Values]) -> list[str]:
-    """What a detector lists otherwise than expected: devices that are missing, and those that are too many."""
+    """Returns the expected devices that a detector does not list, and the listed devices that are not expected."""
     known = device_detector(detector)
     keys = {key for values in expected for key in values}
     try:

@@ -1,7 +1,7 @@
-"""Machines under QEMU whose hardware is recorded: a Debian tree shared by 9p, no disk image, no systemd, no network.
+"""Records the hardware of machines under QEMU. They run a Debian tree shared by 9p, without image, systemd or network.
 
-Both trees are made once and kept in the cache (tests/package/trees.py): one holds the emulator, newer than the one of
-Debian 12, because that has no NIC with virtual functions; the others hold what is emulated.
+The trees are made once and cached (tests/package/trees.py). One contains Debian 13's emulator: Debian 12's has no NIC
+with virtual functions. The other trees are the systems that the machines boot.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 from tests import ROOT
 from tests.package.trees import debian
 
-DEADLINE = 1800  # seconds for one machine: emulation on a busy computer
-_SERVED = 60.0  # seconds until virtiofsd has its socket
+DEADLINE = 1800  # seconds for one machine, which is enough on a busy computer
+_SERVED = 60.0  # seconds until virtiofsd has created its socket
 _UNREAD = tuple(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man"))
 _INSIDE = (
     *("btrfs-progs", "busybox-static", "cpio", "cryptsetup-bin", "dosfstools", "e2fsprogs", "ethtool", "fdisk"),
     *("iproute2", "kmod", "lvm2", "mdadm", "multipath-tools", "nvme-cli", "open-iscsi", "udev", "xz-utils"),
     *("python3-psutil", "python3-pyudev", "python3-tabulate"),
 )
-# A tree of another architecture is only unpacked: nothing of it can be run here, so what is essential is named.
+# Programs of another architecture cannot run here, so its packages are only unpacked. Essential ones must be listed.
 _UNPACKED = (
     *("base-files", "base-passwd", "coreutils", "dash", "findutils", "grep", "libc-bin", "mawk", "mount", "sed"),
     *("util-linux", *_INSIDE),
@@ -76,9 +76,10 @@ IN=
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """debian: Debian's name for it. processor: of aarch64 an old one, because a new one's signed pointers are slow.
+    """debian: Debian's name of the architecture. processor: QEMU's -cpu. kernel: options of the kernel's command line.
 
-    kernel: for its command line. What tests whether the timer works is misled where emulation has little time itself.
+    aarch64 has an old processor, because emulating the signed pointers of newer ones is slow. x86_64 has
+    no_timer_check, because the kernel's check of the timer can fail on a busy computer.
     """
 
     debian: str
@@ -93,7 +94,7 @@ ARCHITECTURES = {
 
 
 def tree(release: str, architecture: str) -> Path:
-    """The tree of a bootable Debian with what the descriptions use. It must not be written to."""
+    """Returns the tree of a bootable Debian with the programs that the machines' commands use. Do not write to it."""
     finish = Path(__file__).with_name("finish").read_text()
     if architecture == "x86_64":
         return debian(f"corpus-{release}", _SUITES[release], _INSIDE, finish, _UNREAD)
@@ -103,14 +104,14 @@ def tree(release: str, architecture: str) -> Path:
 
 
 def emulator(architecture: str) -> list[str]:
-    """The command that begins QEMU out of its tree, in a network of its own: nobody else's are its TAPs and sockets."""
+    """Returns the start of a QEMU command. QEMU runs from its tree, with its own network namespace."""
     emulators = _emulators()
     firmware = ("-L", f"{emulators}/usr/share/qemu", "-L", f"{emulators}/usr/share/seabios")
     return ["unshare", "--net", "--map-root-user", *_of_tree(f"bin/qemu-system-{architecture}"), *firmware]
 
 
 def _of_tree(program: str) -> list[str]:
-    """The command that begins a program of the emulator's tree, with the libraries of that."""
+    """Returns the start of a command that runs a program of the emulator's tree with that tree's libraries."""
     emulators = _emulators()
     libraries = ("--library-path", f"{emulators}/usr/lib/x86_64-linux-gnu")
     return [f"{emulators}/usr/lib64/ld-linux-x86-64.so.2", *libraries, f"{emulators}/usr/{program}"]
@@ -132,13 +133,13 @@ def record(
     kernel: str = "",
     architecture: str = "x86_64",
 ) -> None:
-    """Runs a machine and keeps its recording at target. Raises RuntimeError with the console's output.
+    """Runs a machine and stores its recording in target. Raises RuntimeError with the console's output.
 
-    machine: QEMU's -machine. hardware: QEMU's arguments. In them DISKS stands for a folder: "file=DISKS/name:100M" is
-    a file of that size, "path=DISKS/name" is the socket of an empty folder that is shared by virtio-fs. \\xff is that
-    byte. early, inside: commands of the shell, run as root before udev begins and once it has settled. needs: a
-    configuration, which must read the same on the recording as it did on the machine; so must each bus and class.
-    memory: in MiB. kernel: added to its command line.
+    machine: QEMU's -machine. hardware: QEMU's arguments. DISKS in them is a folder: "file=DISKS/name:100M" creates a
+    file of that size, "path=DISKS/name" the socket of an empty folder shared by virtio-fs. \\xff is the byte 0xff.
+    early, inside: shell commands, run as root before udev starts and after it has settled. memory: in MiB. kernel:
+    added to the kernel's command line. needs: a configuration. Its resources, and each bus and class, must have the
+    same readings on the recording as on the machine.
     """
     debian_tree, kind = tree(release, architecture), ARCHITECTURES[architecture]
     with tempfile.TemporaryDirectory(prefix="capacityd-corpus-") as scratch:
@@ -179,7 +180,7 @@ def record(
 
 
 def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> list[str]:
-    """The readings of a machine that its recording does not repeat."""
+    """Returns the readings that differ between a machine and its recording."""
     probe = [sys.executable, "-m", "capacityd", "probe", "--json"]
     command = [*probe, "--machine", str(recording), "--config", str(needs)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
@@ -190,7 +191,7 @@ def _read_otherwise(live: Mapping[str, Any], recording: Path, needs: Path) -> li
 
 @contextmanager
 def _sharing(sockets: Sequence[str]) -> Iterator[None]:
-    """Serves an empty folder by virtio-fs at each of these sockets. The daemons end with the emulator."""
+    """Serves an empty folder by virtio-fs at each socket. The daemons end when the context ends."""
     daemons = []
     for socket in sockets:
         folder = Path(f"{socket}.d")
@@ -211,7 +212,7 @@ def _sharing(sockets: Sequence[str]) -> Iterator[None]:
 
 
 def _words(hardware: str, disks: Path) -> list[str]:
-    """QEMU's arguments, one device a line, without comments; the files that they name are made."""
+    """Returns QEMU's arguments from the text of a description, without comments. Creates the files that they name."""
     words = []
     for word in shlex.split(hardware.replace("\\x", "\\\\x"), comments=True):
         parts = []
@@ -230,5 +231,5 @@ def _words(hardware: str, disks: Path) -> list[str]:
 
 
 def unescaped(text: str) -> str:
-    """With the bytes that stand in it as \\xff; those that are no UTF-8 as Python has them in arguments."""
+    """Returns the text with each \\xff replaced by its byte. Bytes that are not UTF-8 become surrogate escapes."""
     return re.sub(r"\\x(..)", lambda match: os.fsdecode(bytes.fromhex(match[1])), text)

@@ -1,6 +1,6 @@
-"""Every detector on every recorded machine: the readings of everyday needs, and every device with its values.
+"""Every detector on every recorded machine: the readings of the needs, and every device with its values.
 
-A failure shows the device and the rule by which it counted or not.
+A failure shows each device and the rule that counted or excluded it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.support.text import squeezed
 
 SEED = 20261123
 ALIAS = "i2c-adapter"  # another name for devices of the bus i2c
-# Of udev, each machine has hundreds of devices that nobody counts: only needs name some.
+# Each machine has hundreds of udev devices that no need counts, so test_devices leaves out udev.
 DETECTORS = [detector.name for detector in device_detectors() if detector.name != "udev"]
 
 
@@ -62,7 +62,7 @@ def test_needs(machine: str, need: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
-    """One image for a fleet: on most machines most of it is absent."""
+    """All recipes are in one configuration, as on one image for a fleet. On most machines most resources are absent."""
     known, right = resources_of_page(tmp_path), {**NOT_RECORDED, **machines()[machine].page}
     assert right.keys() <= known.keys()
     readings = {name: read(machine, resource) for name, resource in known.items()}
@@ -81,7 +81,7 @@ def test_devices(machine: str, detector: str) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
-    """Names and serial numbers hold commas, slashes, brackets and more; those of udev are the oddest."""
+    """Names and serial numbers contain commas, slashes, brackets and other characters, most of all those of udev."""
     recorded = host(machine)
     for detector in device_detectors():
         kinds = {name: key.kind for name, key in detector.keys.items() if isinstance(key.kind, Text)}
@@ -95,7 +95,7 @@ def test_no_text_of_a_device_is_taken_for_a_mistake(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", machines())
 def test_every_subsystem_can_be_listed(machine: str) -> None:
-    """None of the buses and classes of a recorded machine is unknown, and each has the devices of its links."""
+    """Every bus and class of a recorded machine can be read, and its devices are those that its links name."""
     recorded = host(machine)
     buses, classes = recorded.listdir("/sys/bus"), recorded.listdir("/sys/class")
     assert len({*buses, *classes}) > 70
@@ -108,7 +108,7 @@ def test_every_subsystem_can_be_listed(machine: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", machines())
 def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
-    """A recording of a recording of a whole tree of the kernel's is the same."""
+    """The recording of a recording is equal to the recording."""
     before = host(machine)
     again = Recorder(before).run()
     replayed = RecordedHost(again)
@@ -119,7 +119,7 @@ def test_a_real_machine_is_recorded_again_without_loss(machine: str) -> None:
 
 
 class WithoutSubsystems(RecordedHost):
-    """A recorded machine without links to the subsystems. libudev does not answer for a device that has none."""
+    """A recorded machine without links to subsystems. libudev knows no device without this link."""
 
     def __init__(self, recording: Recording) -> None:
         links = {path: target for path, target in recording["links"].items() if not path.endswith("/subsystem")}
@@ -142,20 +142,20 @@ def test_unknown_replays_as_unknown(machine: str, name: str) -> None:
 
 
 def _known(entry: DeviceEntry) -> tuple[str, Mapping[str, Value], set[str]]:
-    """A device's name, its values, and the keys whose values are unknown."""
+    """Returns a device's name, its values, and its keys with unknown values."""
     return entry.name, entry.values.by_key, {*entry.values.unread}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", machines())
 def test_without_identifiers_it_reads_alike(machine: str) -> None:
-    """Identifiers are others, all else is the same; those that QEMU was given are gone."""
+    """Identifiers are replaced, and all other values stay. No identifier from QEMU's arguments remains."""
     before = read_recording(str(machines()[machine].recording))
     recording = without_identifiers(before)
     after = RecordedHost(json.loads(json.dumps(recording)))
     text, was_text = squeezed(json.dumps(recording)), squeezed(json.dumps(before))
     for identifier in _given(machines()[machine].qemu["hardware"]):
-        if squeezed(identifier) in was_text:  # some hardware keeps it to itself
+        if squeezed(identifier) in was_text:  # some hardware does not report its identifier
             assert squeezed(identifier) not in text, identifier
     for name in DETECTORS:
         detector = device_detector(name)
@@ -172,7 +172,7 @@ def _values(values: Mapping[str, object], kept: list[str]) -> dict[str, object]:
 
 
 def _given(hardware: str) -> list[str]:
-    """The serial numbers (long enough to be told from other text), WWNs and MAC addresses of QEMU's arguments."""
+    """Returns the WWNs, MAC addresses and serial numbers of QEMU's arguments. Short serial numbers are left out."""
     parts = [unescaped(part) for line in hardware.split() for part in line.split(",")]
     pairs = [part.split("=", 1) for part in parts if "=" in part]
     return [value for name, value in pairs if name in ("mac", "wwn") or (name == "serial" and len(value) > 5)]
@@ -186,7 +186,7 @@ _QUICK = settings().max_examples < 100
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("machine", random.Random(SEED).sample([*machines()], 1 if _QUICK else len(machines())))
 def test_unreadable_is_never_absent(machine: str, tmp_path: Path) -> None:
-    """What can't be read makes no number smaller, hides no device and reads the same in a recording, at some places."""
+    """An unreadable path makes no number smaller and hides no device. A recording made meanwhile reads the same."""
     trees, wrong = run(machine, str(tmp_path), SEED, PLACES)
     assert trees >= PLACES
     assert wrong == []

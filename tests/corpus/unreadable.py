@@ -1,12 +1,13 @@
-"""A recorded machine as real files, of which one after the other can't be read: does a number become smaller?
+"""Makes the files of a recorded machine unreadable, one at a time. No number may become smaller.
 
-The files, folders and links are on this machine's /sys, in a mount namespace, and the live host and libudev read them;
-a file gives EIO because /proc/self/mem is bound over it, or EACCES because of its mode. What the kernel answers
-(routes, link modes, mounts) is a double's: it comes from the recording.
+In a mount namespace, the machine's files, folders and links are bound over /sys. The live host and libudev read them.
+A file gives EIO because /proc/self/mem is bound over it, or EACCES because of its mode. The kernel's answers (routes,
+link modes, mounts) come from the recording.
 
     python -m tests.corpus.unreadable [SEED [MACHINE…]]
 
-With a seed, it takes a place of each sort, and with the word "every" instead, every place that a detector asks for.
+With a seed, it tries one path of each sort. With the word "every" in place of a seed, it tries every path that a
+detector reads.
 """
 
 from __future__ import annotations
@@ -47,23 +48,23 @@ ANSWERS = (
     *("link_speeds", "link_kind", "default_interfaces", "addresses", "processors", "memory", "filesystem_size"),
     *("hardware_names", "arch", "hostname"),
 )
-"""What this machine's kernel would answer of itself."""
+"""Methods that ask the kernel. Here the recording answers them."""
 
 SUBSYSTEMS = ("block", "i2c", "input", "net", "pci", "usb", "virtio")
-"""Those in which the detector udev looks: of the others, a machine has hundreds of devices."""
+"""The subsystems that the detector udev lists here. In the others, a machine has hundreds of devices."""
 
 DETECTORS = [
     *(device_detector(name) for name in ("disk", "nic", "pci", "usb")),
     replace(device_detector("udev"), find=partial(find_in, subsystems=SUBSYSTEMS)),
 ]
-"""Those that find devices in /sys."""
+"""The detectors that find devices in /sys."""
 
 EVERY = "every"
 _NAMED_LINKS = ("subsystem", "device", "driver", "physfn", "master")
 
 
 class TreeHost(LiveHost):
-    """The recorded machine as files. asked: collects the paths that are asked for."""
+    """The recorded machine as files. asked: the paths in /sys that a detector read."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -75,7 +76,7 @@ class TreeHost(LiveHost):
             setattr(self, name, partial(self._read, getattr(super(), name), getattr(self._recorded, name)))
 
     def _read(self, live: Callable[..., Any], recorded: Callable[..., Any], path: str, *limit: int) -> Any:
-        """Asks the host that has this path: only /sys is made of files."""
+        """Reads a path in /sys from the files, and any other path from the recording."""
         if path.startswith("/sys/"):
             self.asked.add(path)
             return live(path, *limit)
@@ -92,19 +93,19 @@ class TreeHost(LiveHost):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a detector asks for. kind: file, folder or link."""
+    """A path that a detector reads. kind: file, folder or link."""
 
     kind: str
     path: str
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The ways in which it can be unreadable. No mode of a link forbids to follow it, and no folder gives EIO."""
+        """The faults of this kind of path. The mode of a link has no effect, and no folder can give EIO."""
         return {"file": ("EIO", "EACCES"), "folder": ("EACCES",), "link": ("dangling", "ELOOP")}[self.kind]
 
 
 def places(asked: set[str]) -> set[Place]:
-    """The links on the way to each path, and what is at its end."""
+    """Returns the links on the way to each path, and the file or folder at the end."""
     points = set()
     for path in asked:
         real = ""
@@ -125,7 +126,7 @@ def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
 
 
 def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
-    """The values that are neither as before nor unknown."""
+    """Yields the values that changed to something other than unknown."""
     was, now_by_path = by_path(before), by_path(after)
     for path, entry in was.items():
         if path not in now_by_path:
@@ -140,7 +141,7 @@ def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
 
 
 def _of_each_key() -> Iterator[Resource]:
-    """A resource for each key of each detector whose devices are in /sys."""
+    """Yields a resource for each key of each detector in DETECTORS."""
     for detector in DETECTORS:
         scope = {"subsystem": [*SUBSYSTEMS]} if detector.scope else {}
         for key, one in detector.keys.items():
@@ -160,7 +161,7 @@ def _values(kind: Kind) -> tuple[object, ...]:
 
 
 class Machine:
-    """A machine that can be read, and what comes of it while nothing is unreadable."""
+    """A machine, and its readings while every path is readable."""
 
     def __init__(self, name: str, folder: str) -> None:
         recording = read_recording(str(machines()[name].recording))
@@ -171,7 +172,7 @@ class Machine:
         self.listings: dict[str, DeviceListing] = {}
         self.outcomes: list[int | str] = []
         self.users: dict[Place, set[str | int]] = {}
-        """A place -> the detectors and the numbers of the resources that ask for it."""
+        """A place -> the detectors and the numbers of the resources that read it."""
         for detector in DETECTORS:
             self.listings[detector.name] = self._traced(detector.name, partial(list_devices, self.host, detector))
         for number, one in enumerate(self.resources):
@@ -185,11 +186,11 @@ class Machine:
         return answer
 
     def every(self) -> list[Place]:
-        """Every place that is asked for."""
+        """Returns every place that a detector reads."""
         return sorted(self.users, key=lambda place: (place.path, place.kind))
 
     def sample(self, seed: int) -> list[Place]:
-        """A place of each sort: of those of one name that the same detectors ask for."""
+        """Returns one place of each sort. Places of a sort have the same name and the same detectors."""
         sorts: dict[tuple[object, ...], list[Place]] = {}
         for place in self.every():
             parent, _, name = place.path.rpartition("/")
@@ -203,7 +204,7 @@ class Machine:
         return chosen_places
 
     def wrong(self, place: Place, fault: str) -> list[str]:
-        """What is lower, not listed, or different in a recording while this place is unreadable."""
+        """Returns the values that are wrong while this place is unreadable, or that a recording repeats differently."""
         with unreadable(place.path, fault):
             users = set().union(
                 *(users for p, users in self.users.items() if f"{p.path}/".startswith(f"{place.path}/"))
@@ -241,14 +242,14 @@ def _wrong_listing(before: DeviceListing, after: DeviceListing, place: Place) ->
 
 
 def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
-    """Where `devices` says of a table another count than `probe`."""
+    """Yields the tables for which `devices` and `probe` print different counts."""
     detector = listing.detector
     kinds = {entry.kind.toml: entry.kind for entry in listing.entries if entry.kind.toml}
     for kind in kinds.values():
         if detector.scope and not isinstance(kind.table.get(detector.scope.key), str):
             continue
         came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
-        missing_others = listing.error and kind.count is None  # they may be of a subsystem that probe does not read
+        missing_others = listing.error and kind.count is None  # they may belong to a subsystem that probe does not read
         if not missing_others and came != ("unknown" if kind.count is None else kind.count or "absent"):
             yield f"{kind.toml}: devices says {kind.count}, probe {came}"
 
@@ -261,14 +262,14 @@ def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
 
 
 def _known(listing: DeviceListing) -> dict[str, tuple[Mapping[str, Any], set[str]]]:
-    """The path of a device -> its values, and the keys whose values are unknown."""
+    """Returns the path of a device -> its values, and its keys with unknown values."""
     return {entry.path: (entry.values.by_key, {*entry.values.unread}) for entry in listing.entries}
 
 
 def main(folder: str, name: str, seed: str, most: str) -> None:
-    """Prints the number of trees and what is wrong.
+    """Prints the number of trees and the wrong values.
 
-    seed: of the sample, or "every". most: of how many places; 0: of all of them.
+    seed: a seed for sample(), or "every". most: the number of places to try, or 0 for all.
     """
     machine = Machine(name, folder)
     chosen = machine.every() if seed == EVERY else machine.sample(int(seed))
@@ -281,13 +282,13 @@ def main(folder: str, name: str, seed: str, most: str) -> None:
 
 
 def run(name: str, folder: str, seed: int | str, most: int = 0) -> tuple[int, list[tuple[str, str, str]]]:
-    """The number of trees of a machine, and what is wrong: path, fault, text."""
+    """Returns the number of trees of a machine, and (path, fault, text) of each wrong value."""
     trees, wrong = json.loads(run_alone(MOUNTING, PROGRAM, folder, name, str(seed), str(most)))
     return trees, [tuple(one) for one in wrong]
 
 
 def of_all(seed: int | str, names: Sequence[str]) -> bool:
-    """Prints what is wrong on these machines. Whether nothing is."""
+    """Prints the wrong values of these machines. Returns whether there are none."""
     failed = False
     for name in names:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Every error that a configuration can hold, with its file, line, key and kind: the table in errors/*.txt."""
+"""Every configuration error, with its file, line, key and kind, as the table in errors/*.txt lists it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.configs import NAME, loaded
 
 
 def lines(configuration: Loaded) -> list[str]:
-    """The problems as LINE: ERROR."""
+    """Returns the problems as LINE: ERROR."""
     start = f"{configuration.problems[0].file}:"
     reported = [p.located() for p in configuration.problems]
     assert all(line.startswith(start) and line.isprintable() for line in reported)
@@ -43,7 +43,7 @@ def test_an_empty_resource() -> None:
 
 
 def test_tables_in_each_other() -> None:
-    """The value counts, too."""
+    """The value of the innermost key counts as a level."""
     for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
         (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
         assert (line == f"2: has more than {MAX_DEPTH} tables or lists inside each other") == too_deep
@@ -69,7 +69,7 @@ def test_the_longest_name_of_a_node() -> None:
     ids=["duration", "size", "fraction"],
 )
 def test_a_number_of_hundreds_of_digits(value: str) -> None:
-    """Python can make no float of it, and refuses to print it, which would then fail somewhere else."""
+    """Python cannot convert such a number to a float or to text, so a later step would fail."""
     (line,) = lines(loaded(f"{X}\n{value}"))
     assert line.startswith((f"2: {X[:-1]}.file] max_age: must be a duration", f"2: {X[:-1]}.disk] size: "))
 

@@ -1,4 +1,4 @@
-"""Which files count, in which order, and which can't be used."""
+"""Which configuration files are read, in which order, and which are rejected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A, B = resource("a"), resource("b")
 
 
 def load_files(root: Path, files: Mapping[str, str]) -> Loaded:
-    """files: path below the root -> text; "-> PATH": a link."""
+    """Creates files and loads them. files: path below the root -> text; the text "-> PATH" creates a link."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         if text.startswith("-> "):
@@ -54,7 +54,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert (configuration.files, configuration.problems) == ((), ())
 
 
-# files, those of them that are read, and the quantities that they give
+# the files, the files that are read, and the resulting quantities
 READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
     "/usr/local masks /usr": ({f"{LIB}/5.toml": A, f"{LOCAL_LIB}/5.toml": B}, [f"{LOCAL_LIB}/5.toml"], {"b": 1}),
     "/etc masks /usr/local": ({f"{LOCAL_LIB}/5.toml": A, f"{ETC}/5.toml": B}, [f"{ETC}/5.toml"], {"b": 1}),
@@ -84,7 +84,7 @@ def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[
 
 
 def test_files_count_in_their_order(tmp_path: Path) -> None:
-    """Vendors' by name wherever they are, then the main file, then the administrator's by name."""
+    """First the vendors' files by name, from both folders; then the main file; last the administrator's, by name."""
     order = [
         f"{LOCAL_LIB}/10-a.toml",
         f"{LIB}/20-b.toml",
@@ -115,7 +115,7 @@ def test_a_later_file_replaces_a_resource_whole_or_drops_it(tmp_path: Path) -> N
 
 
 def test_an_error_in_a_later_file_breaks_the_resource(tmp_path: Path) -> None:
-    """The earlier one is not what anybody wants any more."""
+    """The definition in the earlier file is not used instead: the later file was meant to replace it."""
     configuration = load_files(tmp_path, {MAIN: A + B, f"{ETC}/1.toml": '[resources."example.com/a"]\nstatic = {}\n'})
     assert quantities(configuration) == {"b": 1}
     line = f'{ETC}/1.toml: [resources."example.com/a".static] quantity: is required (the number)'
@@ -172,7 +172,7 @@ def written(mode: int) -> Callable[[Path], object]:
     return write
 
 
-# what is in a file's place, made at a path; its error, and the command that mends it
+# what is created in place of a file, the error, and the command that fixes it
 UNUSABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "a folder": (Path.mkdir, "is not a regular file", ""),
     "a link to nowhere": (lambda path: path.symlink_to("nowhere"), "is a dangling symbolic link; fix or remove it", ""),
@@ -188,7 +188,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 @pytest.mark.parametrize(("make", "why", "remedy"), UNUSABLE.values(), ids=UNUSABLE)
 def test_unusable(tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str) -> None:
-    """It still masks the vendor's file."""
+    """An unusable file still masks the vendor's file of the same name."""
     path = tmp_path / ETC / "1.toml"
     load_files(tmp_path, {f"{ETC}/2-good.toml": A, f"{LIB}/1.toml": B})
     make(path)
@@ -215,7 +215,7 @@ def test_unusable(tmp_path: Path, make: Callable[[Path], object], why: str, reme
 )
 @pytest.mark.parametrize("folder", [ETC, "etc/capacityd"])
 def test_a_folder_that_others_can_change(tmp_path: Path, folder: str, mode: int, remedy: str) -> None:
-    """Root lists a folder whatever its mode, the service does not."""
+    """Root can list a folder whatever its mode; the service, without CAP_DAC_OVERRIDE, cannot."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     (tmp_path / folder).chmod(mode)
     loaded = load(root=str(tmp_path))
@@ -231,9 +231,9 @@ def status(uid: int, mode: int) -> os.stat_result:
 
 
 def test_a_file_of_another_user() -> None:
-    """The service, root without CAP_DAC_OVERRIDE, could not read it, and its owner could name programs.
+    """The service (root without CAP_DAC_OVERRIDE) could not read such a file, and its owner could name programs to run.
 
-    A file that --config names may belong to anybody, and to its group: umask 002 is usual.
+    A file given by --config may belong to any user and may be writable by its group, as with the common umask 002.
     """
     why = untrusted("/f", status(54321, 0o100640), usual=True)
     assert "owner uid 54321, mode 0640" in why
@@ -245,7 +245,7 @@ def test_a_file_of_another_user() -> None:
 
 
 def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
-    """Those that editors and package managers leave behind are not."""
+    """Files that editors and package managers leave behind are not reported."""
     names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.dpkg-new", "README", "e.toml.bak")
     loaded = load_files(
         tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A}
@@ -259,7 +259,7 @@ def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [ETC, LIB, "etc/capacityd"])
 def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> None:
-    """Otherwise everything that it configures would be removed from the Node."""
+    """If it were read as empty, every resource that it configures would be removed from the Node."""
     configuration = load_files(tmp_path, {f"{LOCAL_LIB}/a.toml": A, path: "-> nowhere"})
     listed = ETC if path == "etc/capacityd" else path
     assert problems(configuration, tmp_path) == [f"{listed}: is a dangling symbolic link; fix or remove it"]
@@ -268,7 +268,7 @@ def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> Non
 
 
 def test_a_file_that_this_user_may_not_read() -> None:
-    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, into which nobody else may look
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which other users cannot enter
         root = Path(folder)
         root.chmod(0o755)
         load_files(root, {MAIN: A, f"{ETC}/b.toml": B, f"{LOCAL_LIB}/c.toml": resource("c")})
@@ -276,7 +276,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
         (root / LOCAL_LIB).chmod(0o000)
 
         def as_nobody() -> tuple[Loaded, Loaded]:
-            if os.getuid() == 0:  # to whom permissions mean nothing
+            if os.getuid() == 0:  # root ignores permissions
                 os.setgroups([])
                 os.setgid(65534)
                 os.setuid(65534)
@@ -296,7 +296,7 @@ def test_a_file_that_this_user_may_not_read() -> None:
 
 
 def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
-    """A file of any name, or a folder."""
+    """The path is a file of any name, or a folder."""
     load_files(tmp_path, {MAIN: A, "x": resource("x"), "d/2.toml": resource("a", 2), "d/1.toml": A, "d/x.conf": "="})
     assert quantities(load(str(tmp_path / "x"), root=str(tmp_path))) == {"x": 1}
     configuration = load(str(tmp_path / "d"))

@@ -1,6 +1,6 @@
-"""The schema and the parser take the same files, but for what is named here; and editors can read the schema.
+"""The schema and the parser accept the same files, except for the cases listed here. Editors can read the schema.
 
-The validator is the one that taplo uses, and so the TOML extensions of the common editors.
+The validator is jsonschema-rs, which taplo uses. The TOML extensions of the common editors use taplo.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
     ),
     "what only a shell expands": (r"needs a shell", "exec = { command = ['/bin/a', '|', 'b'] }"),
 }
-"""What the schema accepts although the parser does not: the parser's message, and an example."""
+"""Errors that the parser finds and the schema cannot: the parser's message, and an example."""
 
 
 def refused(document: object) -> list[str]:
-    """What the schema has against a document."""
+    """Returns the schema's errors for a document."""
     return [f"{error.instance_path}: {error.message}" for error in VALIDATOR.iter_errors(document)]
 
 
 def disagreement(document: dict[str, Any], text: str) -> str:
-    """How parser and schema differ on a file, "" if they don't."""
+    """Returns where the parser and the schema disagree on a file, or "" if they agree."""
     problems, refusals = [str(p) for p in check(text).problems], refused(document)
     if problems and not refusals:
         known = [pattern for pattern, _ in ONLY_THE_PARSER.values()]
@@ -92,12 +92,12 @@ def disagreement(document: dict[str, Any], text: str) -> str:
 
 
 def is_off(document: dict[str, Any], error: str) -> bool:
-    """The parser does not check what "enabled = false" drops; an editor does, except for a missing detector."""
+    """In a resource with "enabled = false", the parser checks nothing. The schema ignores only a missing detector."""
     return any(r.get("enabled") is False and repr(name) in error for name, r in document.get("resources", {}).items())
 
 
 def read(text: str) -> dict[str, Any]:
-    """A file as an editor sees it: JSON has no dates, so they are text."""
+    """Returns a file as an editor sees it. JSON has no dates, so dates become text."""
     document: dict[str, Any] = json.loads(json.dumps(parse_toml(text), default=str))
     return document
 
@@ -116,7 +116,7 @@ def test_examples_and_errors(text: str) -> None:
     try:
         document = read(text)
     except ConfigError:
-        return  # no TOML at all: there is nothing for a schema to check
+        return  # not TOML, so the schema has nothing to check
     assert disagreement(document, text) == ""
 
 
@@ -146,7 +146,7 @@ def test_any_document(document: dict[str, Any]) -> None:
 
 @given(RESOURCES, st.data())
 def test_one_change(made: dict[str, Any], data: st.DataObject) -> None:
-    """A file that is good but for one value, which may be good, too."""
+    """One value of a valid file is replaced. The new value may be valid as well."""
     document = {"resources": {"example.com/x": made}}
     change = data.draw(st.sampled_from([*changes(document["resources"], "example.com/x")]))
     change(data.draw)
@@ -154,7 +154,7 @@ def test_one_change(made: dict[str, Any], data: st.DataObject) -> None:
 
 
 def changes(table: Any, key: Any) -> Iterator[Callable[[Callable[[st.SearchStrategy[Any]], Any]], None]]:
-    """What can be done to a value and all below it."""
+    """Yields the possible changes to a value and to each value below it."""
 
     def replace(draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         table[key] = draw(ANYTHING)
@@ -188,7 +188,7 @@ def test_it_is_a_valid_draft_7_schema() -> None:
 
 
 def test_editors_find_every_key_with_its_description() -> None:
-    """They go by "properties" and "items" alone."""
+    """Editors read only "properties" and "items" of a schema."""
     resource = SCHEMA["properties"]["resources"]["additionalProperties"]["properties"]
     assert {*resource} == {*RESOURCE, *names()}
     for name in names():

@@ -1,4 +1,4 @@
-"""What each key of a configuration becomes."""
+"""How each key of a configuration is converted."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ TESTS: list[tuple[str, list[str]]] = [
         'usb = [{ serial = "A" }, { serial = ["B", "C*"] }]',
         ['serial is "A" and hub is false', 'serial is "B" or "C*" and hub is false'],
     ),
-    # Naming the key of a default undoes it.
+    # A key in the table replaces the default for the same key.
     ("usb = { hub = true }", ["hub is true"]),
     ('nic = { kind = ["bond", "vf"] }', ['kind is "bond" or "vf"']),
-    # Cheap tests first, wherever they are.
+    # Cheap tests come first, in whatever order they are written.
     (
         'disk = { properties = { P = "1" }, attributes = { "queue/x" = "2" }, size = ">=1kB, <2kB", type = "nvme" }',
         ['type is "nvme" and size is >=1kB, <2kB and attributes.queue/x is "2" and properties.P is "1"'],
@@ -89,7 +89,7 @@ def test_when(written: str, tests: str) -> None:
 
 
 def test_the_type_of_a_key_determines_its_matcher() -> None:
-    """Those of a table, of its defaults, of attributes and of "when"."""
+    """This applies to the keys of a table, of its defaults, of attributes and of "when"."""
     configured = resource(
         'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
     )
@@ -118,7 +118,7 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
     ("usb = {}\nexpect = 9223372036854775807", {"expect": 2**63 - 1}),
     ("static = { quantity = 3 }\nexpect = 4", {"expect": 4}),
     ("usb = {}\nadopt = true\nenabled = true", {"adopt": True}),
-    # Detectors of a number.
+    # Detectors that read a number.
     ("static = { quantity = 3 }", {"detector": "static", "tables": (Table(settings={"quantity": 3}),)}),
     (
         'file = [{ path = "/a" }, { path = "/b", max_age = "2h" }]\nreduce = "max"\nreserve = 1',
@@ -184,7 +184,7 @@ def test_the_names_of_when_are_those_that_a_machine_has() -> None:
 
 
 def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
-    """Starting fast is what the resident process's children live by."""
+    """Each worker process imports the detectors anew, so imports must be few."""
     file = tmp_path / "c.toml"
     file.write_text(HEADER + "\nusb = {}")
     code = "import sys; before = {*sys.modules}; from capacityd.config import load; load(sys.argv[1]).require()"
@@ -214,7 +214,7 @@ def test_json() -> None:
 
 
 def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
-    """Whatever the order, comments and files: else equal machines would look different, or different ones equal."""
+    """Order, comments and file names do not change the hash, so machines with equal settings have equal hashes."""
     one = '[resources."example.com/a"]\nusb = { vendor = "0529" }\nslots = 2\n'
     two = '[resources."example.com/b"]\nnic = {}\n[service]\nresync = "2h"\n'
     whole = loaded(one + two)
@@ -230,7 +230,7 @@ def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
 
 
 def test_show() -> None:
-    """Each value with its file, a list of several tables on as many lines."""
+    """Each value is shown with its file. A list of tables has one line for each table."""
     configuration = loaded(f'{HEADER}\nusb = [{{ vendor = "0403" }}, {{}}]\nslots = 2\n[kubernetes]\nobserve = false')
     (file,) = configuration.files
     assert show(configuration).splitlines() == [
@@ -242,7 +242,7 @@ def test_show() -> None:
 
 
 def test_the_annotated_example_configures_nothing() -> None:
-    """It is comments only, and what they show is right once the mark is taken off."""
+    """The file contains only comments. Without the comment marks it is a valid configuration."""
     path = ROOT / "conf" / "capacityd.toml"
     assert load(str(path)).require() == load(os.devnull).require()
     shown = [line[1:] for line in path.read_text().splitlines() if line.startswith("#") and line[1:2] not in " :"]

@@ -1,4 +1,4 @@
-"""Whatever a file holds: never an exception, and what is good survives being shown and read again."""
+"""No file content raises an exception. The output of `config show` for a valid file reads back as the same file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def amounts(dimension: Dimension, signs: tuple[str, ...]) -> st.SearchStrategy[s
 
 
 def values(kind: Kind) -> st.SearchStrategy[Any]:
-    """What may be at a key of this kind."""
+    """Returns a strategy for the values of a key of this kind."""
     if isinstance(kind, Flag):
         return BOOLEANS
     if isinstance(kind, Choice):
@@ -176,7 +176,7 @@ ANYTHING = st.recursive(
 
 
 def check(text: str) -> Loaded:
-    """What holds for every file."""
+    """Asserts what must be true for every file."""
     configuration = loaded(text)
     messages = [str(p) for p in configuration.problems]
     assert all(line.isprintable() for line in messages)

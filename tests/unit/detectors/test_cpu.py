@@ -1,4 +1,4 @@
-"""The machine's processors: what is measured, and what is unknown."""
+"""The machine's processors: which measures have a value, and which are unknown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_one_device_has_all_measures() -> None:
 
 @pytest.mark.parametrize("missing", MEASURES)
 def test_a_measure_that_the_machine_does_not_report_is_unknown(missing: str) -> None:
-    """Not absent: the machine has it, and a pod may need it."""
+    """The value is not absent: the machine has processors, and a pod may need them."""
     host = machine(processors(**{**MEASURES, missing: None}))
     assert {m for m in MEASURES if isinstance(read(host, "cpu", measure=m), Unknown)} == {missing}
     reading = read(host, "cpu", measure=missing)

@@ -1,4 +1,4 @@
-"""Which block devices are disks, and what the keys of a disk are on each bus."""
+"""Which block devices are disks, and the values of a disk's keys on each bus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: object) 
 
 
 def sas(*sizes: int, **more: object) -> list[Recording]:
-    """A SAS disk for each size, on the same controller: sda, sdb, …"""
+    """Returns a SAS disk for each size, all on one controller: sda, sdb, …"""
     return [
         disk(f"sd{chr(97 + n)}", SAS.format(n), size, number=f"8:{16 * n}", **more)  # type: ignore[arg-type]
         for n, size in enumerate(sizes)
@@ -63,7 +63,7 @@ def test_counts_whole_disks_only(parts: list[Recording], disks: list[str]) -> No
 
 @pytest.mark.parametrize("name", ["dm-0", "loop0"])
 def test_a_software_block_device_is_never_a_disk_in_a_partial_sys(name: str) -> None:
-    """/sys/block/dm-0 is a folder here, as in a container's copy: its path does not show that it is virtual."""
+    """Here /sys/block/dm-0 is a folder, as in some containers. Its path does not show that the device is virtual."""
     partial = files({f"/sys/block/{name}/size": "4096\n", f"/sys/block/{name}/removable": "0\n"})
     assert counted(machine(ata(), partial), "disk") == ["sda"]
     unreadable = errors({f"/sys/block/{name}": "EIO"})
@@ -106,17 +106,17 @@ GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
             [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("vg-data", "LVM-abcdef"))],
             ["sda", "sdb"],
         ),
-        # USB enclosures and cheap SATA disks of one model have the same name.
+        # USB enclosures or cheap SATA disks of one model may share a WWID.
         (
             [disk(f"sd{x}", USB.format(1, n), number=f"8:{n}", of_device=WWID) for n, x in enumerate("ab")],
             ["sda", "sdb"],
         ),
         ([ata(of_device=WWID), ata("sdb", 2, "8:16", of_device=WWID)], ["sda", "sdb"]),
-        # Without native multipath the paths of an NVMe disk look like two; so do disks that all have the same EUI.
+        # Without native multipath, each path of an NVMe disk is listed as a disk. Different disks may share an EUI.
         ([nvme_at(0, "A", "eui.1"), nvme_at(1, "A", "eui.1")], ["nvme0n1"]),
         ([nvme_at(0, "A", "eui.1"), nvme_at(1, "B", "eui.1")], ["nvme0n1", "nvme1n1"]),
         ([NVME_HEAD, *NVME_PATHS], ["nvme6n1"]),
-        # All controllers of a cloud have the same serial number.
+        # In some clouds, all NVMe controllers have the same serial number.
         ([nvme_at(0, "nvme_card", GENERATED), nvme_at(1, "nvme_card", GENERATED)], ["nvme0n1", "nvme1n1"]),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_disk_with_several_paths_counts_once(parts: list[Recording], disks: li
 
 
 def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
-    """The first path is on standby (ALUA): READ CAPACITY fails there, and the kernel reports a size of 0."""
+    """The first path is on standby (ALUA): READ CAPACITY fails on it, and the kernel reports a size of 0."""
     paths = sas(0, TB, TB, of_device=WWID)
     assert values(machine(*paths), "disk", "size") == {"sda": TB}
     assert isinstance(read(machine(*paths, errors({f"{SAS.format(0)}/block/sda/size": "EIO"})), "disk"), Unknown)
@@ -143,7 +143,7 @@ def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
         (CARD, "serial", "0x1"),
         (NVME_HEAD, "serial", "S64FNE0R"),
         (ata(properties={"ID_SERIAL_SHORT": "S3Z"}), "serial", "S3Z"),
-        # For a disk with a WWN, ID_SERIAL_SHORT is the WWN, on real SAS disks and on QEMU's.
+        # For SAS disks with a WWN, real ones and QEMU's, ID_SERIAL_SHORT is the WWN.
         (ata(properties={"ID_SERIAL_SHORT": "5000c5", "ID_SCSI_SERIAL": "ZC13F4AB"}), "serial", "ZC13F4AB"),
         (ata(properties={"ID_SCSI_SERIAL": "ZC13F4AB", "SCSI_IDENT_SERIAL": "ZC13"}), "serial", "ZC13"),
         (nvme(wwid=None), "wwn", None),
@@ -175,7 +175,7 @@ def test_values(one: Recording, key: str, value: object) -> None:
         (CARD, "mmc", "ssd"),
         (nvme(), "nvme", "nvme"),
         (nvme(transport="tcp"), "nvme-tcp", "nvme"),
-        # The names of drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
+        # These names come from drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
         (nvme(at="/sys/devices/platform/soc/393cc0000.nvme/nvme/nvme0", transport="apple-nvme"), "nvme", "nvme"),
         (nvme(transport="loop"), "nvme-loop", "nvme"),
         (disk("pmem0", PMEM), "nvdimm", "pmem"),
@@ -229,7 +229,7 @@ DISTINCT = [
     ids=["hidden", "wwid", "holders", "holder", "device"],
 )
 def test_a_disk_that_may_be_another_path_makes_only_what_it_may_count_for_unknown(broken: Recording) -> None:
-    """sdb may be another path to sda, or sdc another path to sdb; the SATA disk has one path."""
+    """sdb may be another path to sda, and sdc another path to sdb. sdd is a SATA disk, so it has only one path."""
     host = machine(*DISTINCT, ata("sdd", 9, "8:48", rotational=True), broken)
     assert counted(host, "disk", {"transport": "sata"}) == ["sdd"]
     assert counted(host, "disk", {"type": "hdd"}) == ["sdd"]
@@ -259,5 +259,5 @@ def test_a_disk_that_disappeared_may_count() -> None:
 
 
 def test_the_events_that_start_a_pass() -> None:
-    """Some mounts, and swap, make a disk the system's."""
+    """Certain mounts, and swap areas, make a disk the system's."""
     assert event_sources("disk") == ({"block"}, {"mounts", "swaps"})

@@ -1,4 +1,4 @@
-"""Programs of the administrator: what one prints, and that nothing of it is left when it ends, fails or hangs."""
+"""The administrator's programs: their output is read, and no process is left when a program ends, fails or hangs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def script(folder: Path, text: str, mode: int = 0o755) -> str:
 
 
 def read(*command: str, timeout: float = 20.0) -> Contribution:
-    """The contribution, read in a process that afterwards must have no child and no more open files than before."""
+    """Returns the contribution. The process that reads it must end up without children and without new open files."""
 
     def reading() -> Contribution | HostError:
         before = open_files()
@@ -54,7 +54,7 @@ def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAI
     ("text", "argument", "amount", "note"),
     [
         ('echo "  $1"; echo "2 of 3 licences are valid" >&2', "7", 7, "2 of 3 licences are valid"),
-        ("[ \"$1\" = '; echo 9 $(id)' ] && echo 4", "; echo 9 $(id)", 4, ""),  # no shell reads the arguments
+        ("[ \"$1\" = '; echo 9 $(id)' ] && echo 4", "; echo 9 $(id)", 4, ""),  # no shell interprets the arguments
         ('read -r line && exit 9; env | grep -q SECRET && exit 8; [ "$(pwd)" = / ] && echo 1', "", 1, ""),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path) -> None:
 
 
 def sleeper(folder: Path) -> tuple[str, str]:
-    """A program that sleeps for an hour under a name that no other process has, and that name."""
+    """Returns a command that sleeps for an hour, and the unique name of its process."""
     marker = f"sleeper-{folder.name}-{os.getpid()}"
     (folder / marker).symlink_to("/bin/sleep")
     return f"{folder / marker} 3600", marker
@@ -126,7 +126,7 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path, text: str) -> Non
     "leave", ["{} &", "setsid -f {}", "setsid -f {} >/dev/null 2>&1", "(setsid -f sh -c '{}' &) &"]
 )
 def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_path: Path, leave: str) -> None:
-    """Children that hold its pipe open, and daemons that left its session and its process group."""
+    """Some children hold the program's pipe open. Daemons leave its session and its process group."""
     sleep, marker = sleeper(tmp_path)
     output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
     assert (output.amount, len(output.note)) == (12, 500)

@@ -1,4 +1,4 @@
-"""A number in a file that another program writes: late, partly, wrongly or never."""
+"""A number in a file that another program writes. The file may be old, incomplete, wrong or missing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_old_file_or_one_from_the_future_is_unknown(
 
 
 def test_what_is_not_a_regular_file_is_unknown(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")  # opening it would wait for a writer
+    os.mkfifo(tmp_path / "fifo")  # opening a pipe would wait for a writer
     (tmp_path / "dead").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to("loop")
     for path in (tmp_path, tmp_path / "fifo", "/dev/zero"):

@@ -1,4 +1,4 @@
-"""Which mounted file systems count, and what their keys are; real ones, in a mount namespace, at the end."""
+"""Which mounted file systems count, and the values of their keys. The last tests use real mounts in a namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIB = Unit("GiB", 2**30)
 
 
 def table(*lines: str, **sizes: int) -> Recording:
-    """Mounts: "id number root point type source options". sizes: GiB by mount point, with "_" for "/"."""
+    """A mount table. lines: "id number root point type source options". sizes: GiB by mount point; "_" is "/"."""
     text = ""
     for line in lines:
         number, device, root, point, kind, source, options = line.split()
@@ -111,7 +111,7 @@ LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
         ),
         (
             ["1 8:1 /a /x ext4 /dev/sda1 rw", "2 8:1 /b /y ext4 /dev/sda1 rw", "3 8:1 /b/c /z ext4 /dev/sda1 rw"],
-            {"/x": ("/x", "/y")},  # mounted in parts only
+            {"/x": ("/x", "/y")},  # only parts of this file system are mounted
         ),
         ([r"1 8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
         ([r"2 8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": "/mnt/\x1b[2J\n"}),
@@ -122,7 +122,7 @@ def test_mount_points(lines: list[str], mount: dict[str, object]) -> None:
 
 
 def test_a_file_system_with_two_mount_points() -> None:
-    """Its name is the shorter one; it is the system's by either, and read-only if the file system itself is."""
+    """The shorter mount point is its name. Either makes it the system's. The superblock makes it read-only."""
     made = machine(table("1 8:1 / /longer ext4 /dev/sda1 rw,ro", "2 8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
     assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
     assert values(made, "filesystem", "system") == {"/usr": True}
@@ -143,7 +143,7 @@ def test_sizes_add_up_and_none_counts_twice() -> None:
 
 
 def test_the_service_reads_the_same_in_its_sandbox() -> None:
-    """ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp, ProtectSystem: bind mounts of parts of /."""
+    """ProtectHome=tmpfs with BindReadOnlyPaths=/home, PrivateTmp and ProtectSystem bind-mount parts of /."""
     sizes = {"_": 50, "_srv_data": 100}
     bind_mounts = [
         "40 0:30 / /home tmpfs tmpfs ro",
@@ -160,7 +160,7 @@ def test_the_service_reads_the_same_in_its_sandbox() -> None:
 
 
 def test_a_network_file_system_is_measured_only_if_it_may_count() -> None:
-    """Its server may be gone, and then statvfs hangs."""
+    """If its server is gone, statvfs hangs."""
     broken = machine(WORLD, {"unknown": {"filesystem_sizes /mnt/nfs": ["ETIMEDOUT", "did not respond within 5 s"]}})
     assert quantity(broken, "filesystem", {"system": False}, measure="size", unit=GIB) == 301
     reading = read(broken, "filesystem", {"kind": "network", "type": "nfs4"}, measure="size", unit=GIB)
@@ -205,7 +205,7 @@ echo $top >&2"""
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_real_mounts() -> None:
-    """Each once, at all places where it is as a whole; one below another mount is unknown, not the other's size."""
+    """Each file system is listed once, with all mount points that show it whole. A hidden one has an unknown size."""
     document: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
     points = {
         name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in document.items()

@@ -1,4 +1,4 @@
-"""The machine's memory and swap: what is measured, and what is unknown."""
+"""The machine's memory and swap: which measures have a value, and which are unknown."""
 
 from __future__ import annotations
 

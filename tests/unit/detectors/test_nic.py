@@ -1,4 +1,4 @@
-"""The kinds of network interfaces, what their speed is, and which of them are the system's."""
+"""The kinds of network interfaces, their speeds, and which interfaces are the system's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bond(mode: str, *members: str, speed: str | None = "20000") -> Recording:
 
 
 def attribute(name: str, text: str) -> Recording:
-    """A PCI card with one more attribute."""
+    """Returns a PCI card with an extra attribute."""
     return pci_nic(attributes={name: f"{text}\n"})
 
 
@@ -63,10 +63,10 @@ KINDS = [
     (nic("eth0", devtype="bridge"), "bridge"),
     (nic("eth0", devtype="vlan", lower=["eth1"]), "vlan"),
     (nic("eth0", bond=("802.3ad", ["eth1", "eth2"])), "bond"),
-    (attribute("parent", "ib0"), "virtual"),  # a child of an InfiniBand interface has its parent's device
+    (attribute("parent", "ib0"), "virtual"),  # a child interface of InfiniBand links to its parent's device
     (merge(SLOW, pci_nic(physfn="0000:02:00.0")), "vf"),
     (merge(E0, nic("eth0", MLX5), files({f"{MLX5}/sfnum": "88"})), "vf"),  # a sub-function
-    (merge(pci_nic(master="eth9"), nic("eth9", VMBUS, lower=["eth0"])), "vf"),  # of netvsc on Azure: no physfn
+    (merge(pci_nic(master="eth9"), nic("eth9", VMBUS, lower=["eth0"])), "vf"),  # netvsc on Azure: no physfn
     (merge(pci_nic(master="bond0"), bond("802.3ad", "eth0")), "physical"),
     *((attribute("phys_port_name", port), "physical") for port in ("p0", "p0s1", "")),
     *((attribute("phys_port_name", port), "representor") for port in ("pf0vf1", "pf0hpf", "c12pf0sf88", "p0pf0vf1")),
@@ -76,7 +76,7 @@ KINDS = [
     (merge(pci_nic(), {"links": {f"{ETH0}/phy80211": "../.."}}), "wireless"),  # an old driver
     *((usb_gadget(*ids), "bmc") for ids in (("413c", "a102"), ("03f0", "2927"), ("04b3", "4010"))),
     *((usb_gadget(*ids), "bmc") for ids in (("046b", "ffb0"), ("0b1f", "03ee"))),
-    (usb_gadget("1d6b", "0103", "OpenBMC"), "bmc"),  # the ids are those of any Linux gadget
+    (usb_gadget("1d6b", "0103", "OpenBMC"), "bmc"),  # any Linux USB gadget has these ids
     (usb_gadget("1d6b", "0103", "Raspberry Pi"), "physical"),
     (attribute("type", "1"), "physical"),
     (attribute("type", "32"), "physical"),  # InfiniBand
@@ -99,7 +99,7 @@ def test_bonding_masters_is_a_file_and_not_an_interface() -> None:
 
 
 def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> None:
-    """Documentation/networking/dsa/dsa.rst: all traffic of the ports goes through the conduit."""
+    """All traffic of the ports goes through the conduit (Documentation/networking/dsa/dsa.rst)."""
     soc = "/sys/devices/platform/soc/1b100000.ethernet"
     place = f"{soc}/mdio_bus/mdio-bus/mdio-bus:1f"
     ports = [nic(f"lan{n}", place, devtype="dsa", lower=["eth0"], link_speeds=[GBIT]) for n in range(4)]
@@ -160,7 +160,7 @@ TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])
     ("parts", "gigabits"),
     [
         ([bond("802.3ad", "eth0", "eno1")], 10),
-        ([bond("802.3ad", "eth0", "eth1", "eno1")], 20),  # the other speed is in another, inactive aggregator
+        ([bond("802.3ad", "eth0", "eth1", "eno1")], 20),  # the interface of another speed is in an inactive aggregator
         ([*VLANS, bond("802.3ad", "eth0.7", "eth1.7")], 20),
         ([bond("balance-rr", "eth0", "eno1")], 11),
         ([bond("balance-alb", "eth0", "eno1")], 11),
@@ -239,7 +239,7 @@ def test_no_interface_is_free_while_the_systems_interfaces_are_unknown(network: 
     assert reason in reading.reason
 
 
-MYSTERY = nic("x0", lower=["eth0"])  # netlink fails: a team, or another software interface
+MYSTERY = nic("x0", lower=["eth0"])  # netlink fails, so this may be a team or another software interface
 BROKEN = [
     (MYSTERY, {}, ["eth0"]),
     (MYSTERY, {"kind": ["physical", "vf"]}, ["eth0"]),

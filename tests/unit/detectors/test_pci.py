@@ -1,4 +1,4 @@
-"""Which PCI functions count, and what their keys are."""
+"""Which PCI functions count, and the values of their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many addresses a range has for pods."""
+"""How many addresses of a range pods can use."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_size_is_that_of_the_set_of_addresses(cidr: list[str], excepted: list[tu
             253 + 16 - 7,
             [("192.0.2.0/24", 253, "1 excepted"), ("198.51.100.0/28, 10.0.0.0/30", 16, "")],
         ),
-        # The networks of one table do not count twice, those of several tables do.
+        # Overlapping networks of one table count once. Overlapping networks of several tables count for each table.
         (
             '[{ cidr = ["10.0.0.0/24", "10.0.0.0/25"] }, { cidr = "10.0.0.0/25" }]',
             254 + 126,

@@ -1,4 +1,4 @@
-"""Devices of any subsystem: what is enumerated, and what their keys are."""
+"""Devices of any subsystem: which are listed, and the values of their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tty(
     properties: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> Recording:
-    """A serial port: a device of a class."""
+    """Returns a serial port, which is a device of a class."""
     path, tree = f"/sys/devices/platform/serial/tty/{name}", Tree()
     tree.attributes(path, {"uevent": f"MAJOR=188\nMINOR=0\nDEVNAME={name}\n", **(attributes or {})})
     tree.link(f"{path}/subsystem", "/sys/class/tty")
@@ -69,7 +69,7 @@ HOST = machine(
         ({**TTY, "properties.ID_BUS": "usb"}, ["ttyUSB0"]),
         ({**TTY, "attributes.type": "[1-9]*"}, ["ttyS0"]),
         ({**TTY, "tag": "systemd"}, ["ttyUSB0"]),
-        ({**TTY, "tag": "old"}, ["ttyUSB1"]),  # before systemd 247 there is no CURRENT_TAGS
+        ({**TTY, "tag": "old"}, ["ttyUSB1"]),  # systemd before 247 sets no CURRENT_TAGS
         ({"subsystem": "nowhere"}, []),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -
 
 
 def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
-    """The class i2c-adapter has links to devices of the bus i2c (class_compat_register in drivers/base/class.c)."""
+    """The class i2c-adapter contains links to devices of bus i2c (class_compat_register in drivers/base/class.c)."""
     alias = {"links": {"/sys/class/dfl-alias/dfl_dev.0": "../../devices/platform/dfl_dev.0"}}
     host = machine(on_bus("dfl_dev.0", "afu"), alias)
     names = [entry.name for entry in list_devices(host, device_detector("udev")).entries]

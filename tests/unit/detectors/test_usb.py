@@ -1,4 +1,4 @@
-"""Which USB devices count, and what their keys are."""
+"""Which USB devices count, and the values of their keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
         (SERIALS, {"serial": "A1"}, ["1-2", "1-3"]),
         (SERIALS, {"serial": ""}, ["1-1"]),
         (HUBS, {"port": "1-1.2"}, ["1-1.2"]),
-        # A device without authorization has no interfaces (Documentation/usb/authorization.rst).
+        # An unauthorized device has no interfaces (Documentation/usb/authorization.rst).
         ([ADMITTED, REFUSED], {"vendor": "0403"}, ["1-1", "1-2"]),
         ([ADMITTED, REFUSED], {"attributes.authorized": "1"}, ["1-1"]),
         ([ADMITTED, REFUSED], {"class": "ff"}, ["1-1"]),

@@ -1,4 +1,4 @@
-"""probe --explain: the rule that excluded a device, and what to fix."""
+"""probe --explain prints the rule that excluded a device, and what to fix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def explanation(written: str, host: Host) -> Explanation:
 
 
 def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    """What `probe --explain` prints on a recorded machine."""
+    """Returns the output of `probe --explain` on a recorded machine."""
     (folder / "m.json").write_text(json.dumps(recorded))
     (folder / "c.toml").write_text(f"{HEADER}\n{written}\n")
     run(["probe", "--explain", "--machine", str(folder / "m.json"), "--config", str(folder / "c.toml"), *more])

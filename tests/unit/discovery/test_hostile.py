@@ -1,4 +1,4 @@
-"""Hardware that reports nonsense, fails or disappears: no crash, no raw text, and never a smaller quantity."""
+"""Hardware that reports nonsense, fails or disappears causes no crash, no raw text and no smaller quantity."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     ids=range(15),
 )
 def test_a_device_that_disappears_after_each_call(wanted: Resource, gone: str) -> None:
-    """A hub must not count as a device, nor a virtual function as a card, because a value was read too late."""
+    """If a hub or a virtual function disappears halfway, it must not count as a plain device or a card."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]
@@ -100,7 +100,7 @@ def test_a_device_link_to_nowhere_is_unknown() -> None:
 
 
 class _Disappearing:
-    """A host that becomes another one after some calls. A double: real hardware does not disappear on cue."""
+    """A double of a host that loses a device after some calls. Real hardware does not disappear on cue."""
 
     def __init__(self, before: RecordedHost, later: RecordedHost, after: int) -> None:
         self._before, self._later, self.left = before, later, after
@@ -119,7 +119,7 @@ def _world(contents: Mapping[str, str], missing: Sequence[str]) -> dict[str, Any
 
 
 def _without(device: str) -> dict[str, Any]:
-    """The machine without a device, what is below it, and the links to either."""
+    """Returns the machine without a device, the paths below the device, and all links to them."""
 
     def stays(path: str) -> bool:
         return path != device and not path.startswith(f"{device}/")

@@ -1,4 +1,4 @@
-"""Whether a device matches: Kleene's logic, checked against every value that an unknown may have."""
+"""Whether a device matches, in Kleene's three-valued logic. The tests try every value that an unknown may have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RANK = (False, None, True).index
 
 @pytest.mark.parametrize(("a", "b"), [*product((False, None, True), repeat=2)])
 def test_kleenes_logic(a: bool | None, b: bool | None) -> None:
-    """All of a table's keys, any of the tables, and none of the excepts."""
+    """A device matches if it passes all keys of any table, and matches no table under `except`."""
     read = reader({"a": a, "b": b})
     assert match_all(table("a", "b").tests, read).matches is min(a, b, key=RANK)
     assert match_device([table("a"), table("b")], [], read).matches is max(a, b, key=RANK)
@@ -84,7 +84,7 @@ def test_nothing_is_read_after_the_first_mismatch() -> None:
     ("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None), ((), None)]
 )
 def test_a_value_that_may_be_one_of_a_few(possible: tuple[str, ...], matches: bool | None) -> None:
-    """It fails a test that none of them passes."""
+    """If no possible value passes the test, the device fails the test."""
 
     def read(key: str) -> Value:
         raise AmbiguousValue(HostError("can't be read"), possible)

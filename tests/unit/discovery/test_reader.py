@@ -36,7 +36,7 @@ GIB, MBITS = Unit("GiB", SIZE["GiB"]), Unit("Mbit/s", 10**6)
 
 
 def disks(sizes: Sequence[int]) -> RecordedHost:
-    """A machine with a disk of each size, in sectors."""
+    """Returns a machine with one disk for each size. sizes: in sectors."""
     return machine(
         *(disk(f"sd{n}", f"/sys/devices/platform/d{n}", s * 512, number=f"8:{n}") for n, s in enumerate(sizes))
     )
@@ -138,7 +138,7 @@ MACHINE_FACTS: Recording = {
         ({"dmi.product_name": "PowerEdge R75*"}, True),
         ({"dmi.product_name": "PowerEdge*", "arch": "aarch64"}, False),
         ({"dmi.board_version": ""}, True),
-        ({"dmi.board_name": "0X3D66"}, True),  # control characters at the ends are removed
+        ({"dmi.board_name": "0X3D66"}, True),  # control characters at either end are removed
         ({"dmi.chassis_asset_tag": ""}, True),
         ({"dmi.sys_vendor": "Dell*"}, None),
         ({"dmi.bios_vendor": "*"}, None),
@@ -166,7 +166,7 @@ def test_when(when: dict[str, str], applies: bool | None) -> None:
 @pytest.mark.parametrize(
     ("paths", "applies"),
     [
-        (("/dev/sgx", "/dev/kvm"), True),  # a recording does not have all of /dev
+        (("/dev/sgx", "/dev/kvm"), True),  # a recording does not contain all of /dev
         (("/dev/sgx", "/sys/class/none"), None),
         (("/sys/class/none", "/sys/bus/none"), False),
     ],

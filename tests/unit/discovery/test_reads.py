@@ -1,4 +1,4 @@
-"""What a probe reads: only what the configuration needs, and nothing that blocks, writes or wakes hardware."""
+"""A probe reads only what the configuration needs. It reads no file that blocks, writes to or wakes hardware."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.machines import Recording, bare, merge, usb_device
 from tests.support.readings import device_detectors, resource
 from tests.unit.discovery.test_unreadable import WORLD
 
-# vpd and rom of PCI: slow, and some cards hang; config: may be masked; resource*: the hardware itself; remove, reset
-# and rescan are for writing; descriptors wake devices.
+# PCI: vpd and rom are slow and hang some cards; config may be masked; resource* is the hardware itself. remove, reset
+# and rescan are for writing. Reading descriptors wakes devices.
 HARMFUL = ("vpd", "rom", "config", "resource", "remove", "reset", "rescan", "new_id", "bind", "unbind", "descriptors")
 
 
@@ -27,12 +27,12 @@ ADDRESSES: Recording = {"addresses": [["eth2", "ipv4", f"192.0.2.{n}", 24, "glob
 
 
 def recorder(*parts: Recording) -> MagicMock:
-    """A machine that records the calls."""
+    """Returns a host that records the calls of its methods."""
     return MagicMock(wraps=RecordedHost(merge(*parts)))
 
 
 def calls(host: MagicMock) -> list[tuple[str, str]]:
-    """The method and the first argument of each."""
+    """Returns the method and the first argument of each call."""
     return [(name, str(arguments[0]) if arguments else "") for name, arguments, _ in host.mock_calls]
 
 
@@ -61,7 +61,7 @@ def test_each_attribute_is_read_once_for_a_device() -> None:
 
 @pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
 def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
-    """All keys of all devices, as the command `devices` reads them."""
+    """All keys of all devices are read, as by the command `devices`."""
     host = recorder(WORLD, ADDRESSES)
     assert list_devices(host, detector)
     read = {path for what, path in calls(host) if what in ("text", "lines", "read_file")}

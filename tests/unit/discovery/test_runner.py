@@ -1,4 +1,4 @@
-"""Isolation: a detector that hangs, dies, raises, uses up memory or leaves programs makes only its resource unknown."""
+"""A detector that hangs, dies, raises, exhausts memory or leaves programs makes only its own resource unknown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ READ: dict[str, Reading] = {
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Double:
-    """Makes a detector "double" that runs an action, and returns a resource that uses it."""
+    """Yields a function that makes a detector "double" from an action, and returns a resource of this detector."""
 
     def make(action: Callable[[], Any]) -> Resource:
         def read(_: Host, __: Mapping[str, object]) -> Contribution:
@@ -62,7 +62,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Double:
 
 
 def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, Reading]:
-    """The readings, from a process that afterwards must have no child and no more open files than before."""
+    """Returns the readings. The process that takes them must end up without children and without new open files."""
 
     def run_pass() -> dict[str, Reading]:
         before = open_files()
@@ -75,7 +75,7 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 
 
 def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Gives the double a shorter deadline; the other detectors keep theirs."""
+    """Shortens the deadline of the detector "double" only."""
     usual = child.allowed_seconds
     monkeypatch.setattr(child, "allowed_seconds", lambda r: seconds if r.detector == "double" else usual(r))
 
@@ -86,7 +86,7 @@ def wait_for_ever() -> None:
 
 
 def die_of(number: int) -> None:
-    faulthandler.disable()  # pytest's own; it would fill the output
+    faulthandler.disable()  # pytest's fault handler would print a long traceback
     os.kill(os.getpid(), number)
 
 
@@ -137,11 +137,11 @@ def test_a_detector_that_runs_for_ever_is_killed(double: Double, monkeypatch: py
 def test_a_detector_that_cannot_be_killed_delays_no_pass_and_is_not_started_again(
     double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Like one in an uninterruptible sleep: here nothing kills it. The service becomes its parent."""
+    """Here no signal is sent, so the detector stays, as in an uninterruptible sleep. The service becomes its parent."""
     config = Config((GOOD[0], double(wait_for_ever), GOOD[1]))
 
     def run_pass() -> dict[str, Reading]:
-        """Without forked(), which would wait for the child that is left."""
+        """Does not use forked(), which would wait for the detector that stays."""
         pid = os.fork()
         if pid == 0:
             (tmp_path / "found").write_bytes(pickle.dumps(probe(config, HOST, "node")))
@@ -208,7 +208,7 @@ def test_more_detectors_hang_than_run_at_once(double: Double, monkeypatch: pytes
 def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is killed at its deadline took that long; one that is not read has none."""
+    """A detector killed at its deadline has the deadline as its duration. A resource that was not read has none."""
     limit_the_double(monkeypatch, seconds=0.3)
     config = Config((double(wait_for_ever), *reversed(GOOD)), broken={"example.com/broken": 'unknown key "vendro"'})
     children = forked(lambda: discover(config, HOST, "node"))
@@ -229,7 +229,7 @@ def test_a_reading_larger_than_the_pipe() -> None:
 
 
 def runs(folder: Path, *texts: str, timeout: float = 20.0) -> Resource:
-    """A resource that runs a shell script for each of the texts, in a table of its own."""
+    """Returns a resource with a table for each text. Each table runs its text as a shell script."""
     tables = []
     for number, text in enumerate(texts):
         path = folder / f"program{number}"
@@ -262,7 +262,7 @@ def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:
 
 
 def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
-    """As Go and Java do; only private, writable memory is limited."""
+    """Go and Java reserve address space. The limit applies only to private, writable memory."""
     reserves = "import mmap; mmap.mmap(-1, 1 << 33, prot=mmap.PROT_READ); print(5)"
     by_resource = readings(runs(tmp_path, f"exec {sys.executable} -c '{reserves}'"), host=LiveHost())
     assert isinstance(by_resource["example.com/program"], Quantity)
@@ -270,7 +270,7 @@ def test_a_program_may_reserve_much_address_space(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1])
 def test_without_a_free_process_a_detector_waits_or_is_unknown(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """limit: how many processes may run at once."""
+    """limit: the number of processes that may run at the same time."""
     fork, running = os.fork, set[int]()
 
     def limited() -> int:
@@ -315,7 +315,7 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, m
 
 
 def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends only once it has been found to have run all the time, which is after its deadline."""
+    """The detector ends when its running time is read, which happens only after its first deadline."""
     reader, writer = os.pipe()
 
     def always(_: int) -> float:
@@ -333,7 +333,7 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
     double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
 ) -> None:
-    """One with a timeout setting at that, whatever it does."""
+    """The limit is MAX_RUNNING, or the timeout setting if the detector has one."""
     if settings:
         monkeypatch.setattr(child, "_TIMEOUT_MARGIN", -1.0)
     else:

@@ -1,4 +1,4 @@
-"""What can't be read never makes a quantity smaller: the reading stays the same or becomes unknown."""
+"""If a path cannot be read, the reading stays the same or becomes unknown. Its quantity never becomes smaller."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ERRORS = ("EACCES", "EIO")
 
 
 class Places(dict[str, str]):
-    """The errors of a recording, and the paths that were checked for one."""
+    """The errors of a recording. asked: the paths for which the host looked up an error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Places(dict[str, str]):
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", RESOURCES, ids=range(len(RESOURCES)))
 def test_one_unreadable_path_never_makes_a_quantity_smaller_or_absent(wanted: Resource) -> None:
-    """Every file, link and folder that is read, one at a time; what is not read makes no difference."""
+    """Each file, link and folder that the detector reads fails once, alone."""
     host, errors = RecordedHost(WORLD), Places()
     host._errors = errors
     whole = read_resource(wanted, host, "node")

@@ -1,4 +1,4 @@
-"""The diagrams in docs/diagrams are drawn from the sources beside them."""
+"""The SVG files in docs/diagrams are current with their .dot sources."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def test_fails_once():
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a lane with a tool and three tests, and returns its exit status and the lines that it prints."""
+    """Runs a lane with a tool and three tests. Returns the exit status and the printed lines."""
     (tmp_path / "test_three.py").write_text(_TESTS)
-    # In a temporary folder, for the files that the tests leave.
+    # The temporary folder takes the files that the tests leave.
     pytest_there = ("env", "-C", str(tmp_path), sys.executable, "-m", "pytest", "-q", "-p", "tests.lanes.events")
     environment = {"PYTHONPATH": str(Path(lanes.__file__).parents[2])}
 

@@ -1,4 +1,4 @@
-"""The generated files: man shows the manual, the shells complete commands, the reference is current."""
+"""The generated files: man shows the manual, shells complete commands, and the reference is current."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 @cache
 def made(name: str) -> str:
-    """Returns a generated file, made as in the build of the package."""
+    """Returns a generated file, as the package build makes it."""
     command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "agent"), "LC_ALL": "C"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
@@ -69,7 +69,7 @@ WITH_JSON = {
 
 
 def fields_of(command: str) -> set[str]:
-    """Returns the names of fields that docs/json.md lists for a command."""
+    """Returns the field names that docs/json.md lists for a command."""
     section = made("json.md").partition(f"## {command}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"\w+", cell)}
@@ -113,7 +113,7 @@ SHELLS = {
 
 @contextmanager
 def shell(name: str, folder: Path) -> Iterator[int]:
-    """Yields the terminal of an interactive shell with the completion. There capacityd only prints its arguments."""
+    """Yields the terminal of an interactive shell with the completion. In it, capacityd only prints its arguments."""
     command, file, load_it = SHELLS[name]
     (folder / file).write_text(made(file))
     pid, terminal = pty.fork()
@@ -131,7 +131,7 @@ def shell(name: str, folder: Path) -> Iterator[int]:
 
 
 def output_until(terminal: int, awaited: str) -> str:
-    """Returns what the terminal shows up to the awaited pattern."""
+    """Returns the terminal's output up to the pattern."""
     shown, end = "", time.monotonic() + PATIENCE
     while not re.search(awaited, shown):
         assert time.monotonic() < end, shown
@@ -159,7 +159,7 @@ def test_completion(name: str, tmp_path: Path) -> None:
 
 
 def test_completion_in_fish(tmp_path: Path) -> None:
-    """fish prints what it would offer; it needs no terminal."""
+    """fish can print its completions without a terminal."""
     (tmp_path / "capacityd.fish").write_text(made("capacityd.fish"))
     (tmp_path / "a file.json").write_text("")
     offered = {

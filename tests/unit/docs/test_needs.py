@@ -1,6 +1,6 @@
-"""The page of recipes: its TOML on machines with the hardware, and on machines without it.
+"""The TOML of docs/recipes.md, on machines with the hardware and on machines without it.
 
-The right answers are written by hand, from the contents of conf/examples/machines.
+The expected answers are written by hand from the contents of conf/examples/machines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 
 
 def dongles() -> Recording:
-    """Three dongles of one vendor and four of another. The recipe keeps one of each; one is of another product."""
+    """A machine with seven dongles. The recipe leaves out two by their serial numbers, and one by its product."""
     ours = [
         usb_device(f"1-{n}", "0529", "0001", serial, number=n + 1) for n, serial in enumerate(("C1", "C2", "A17"), 1)
     ]
@@ -35,9 +35,9 @@ def dongles() -> Recording:
 
 
 def cards() -> Recording:
-    """Two FPGA cards with two functions each, and one of another vendor.
+    """A machine with three FPGA cards, two NVIDIA GPUs and two NVMe disks.
 
-    Two NVIDIA GPUs, of which one drives the console, and two NVMe disks, of which one holds the system.
+    Two of the FPGA cards have two functions each. One GPU drives the console. One disk holds the system.
     """
     return merge(
         bare(),
@@ -64,7 +64,7 @@ def cards() -> Recording:
 
 
 def serial() -> Recording:
-    """A serial port on the mainboard, and three USB adapters."""
+    """A machine with a serial port on the mainboard and three USB adapters."""
     properties: dict[str, dict[str, str]] = {}
     tree = Tree()
     for name, bus in (("ttyS0", "pci"), ("ttyUSB0", "usb"), ("ttyUSB1", "usb"), ("ttyACM0", "usb")):
@@ -79,23 +79,23 @@ def serial() -> Recording:
 RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
 ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial()}
 
-# need -> machine -> the right answer. On any other machine the hardware is absent.
+# recipe -> machine -> the expected answer. On any other machine the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
     "dongle": {"dongles": 4, "adapters": 1},  # without A17 and B03; a dongle without a serial number counts
     "gpu": {"gpus": 4, "cards": 1},
-    "port-10g": {"network": 3},  # two of 25G, one of 100G; its virtual functions are not physical
+    "port-10g": {"network": 3},  # two of 25G, one of 100G; virtual functions are not physical ports
     "nic-mbps": {"network": 100_000},
-    # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: the system's and the small one left out
-    "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # of the cloud's the two local disks, less a tenth
+    # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: without the system's disk and the small disk
+    "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # cloud: the two local disks, less a tenth
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
     "serial-port": {"serial": 3},
-    "fpga": {"cards": 2},  # cards, not functions
+    "fpga": {"cards": 2},  # counts cards, not functions
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
     "seats": {"software": 12},
 }
-UNKNOWN = {  # (need, machine) -> why the quantity is unknown
+UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     **{
         (need, machine): "reports no link modes"
         for need in ("port-10g", "nic-mbps")
@@ -107,7 +107,7 @@ UNKNOWN = {  # (need, machine) -> why the quantity is unknown
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Resource]:
-    """All recipes in one file."""
+    """Returns all recipes, loaded from one file."""
     path = tmp_path_factory.mktemp("needs") / "needs.toml"
     path.write_text("\n".join(BLOCKS))
     return {resource.name.partition("/")[2]: resource for resource in load(str(path)).require().resources}

@@ -1,4 +1,4 @@
-"""Each alert links to a section that says what to do. prometheus-operator gets the same alerts."""
+"""Each alert links to a section that says what to do. The PrometheusRule contains the same alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the documentation list every reason, metric, path and kind of entry that the program has."""
+"""The tables of the documentation list every reason, metric, path and kind of journal entry in the program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MONITORING = (ROOT / "docs/how-to/monitoring.md").read_text()
 
 
 def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
-    """Returns the groups of each row of the page's tables that matches the pattern."""
+    """Returns the pattern's groups for each matching row of the page's tables."""
     return re.findall(rf"^\| {pattern} ?\|$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
 
 

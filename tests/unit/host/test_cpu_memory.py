@@ -1,4 +1,4 @@
-"""Processors and memory as /sys, /proc and psutil report them."""
+"""Processors and memory, from /sys, /proc and psutil."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPUS = "/sys/devices/system/cpu"
 
 
 def cpus(online: str = "", **topology: str) -> Recording:
-    """Processors with these files in their topology: the content for each processor, or "." for no file."""
+    """Returns processors with topology files. topology: file name -> content for each processor, "." for no file."""
     contents = {f"{CPUS}/online": f"{online}\n"} if online else {}
     for name, texts in topology.items():
         for number, text in enumerate(texts.split()):
@@ -32,7 +32,7 @@ def cpus(online: str = "", **topology: str) -> Recording:
 
 
 def frequencies(*kilohertz: int | str, path: str = "cpufreq/policy{}") -> Recording:
-    """The hardware's limit of each processor, and the lower limit that power management has set."""
+    """Returns the hardware's limit of each processor, and a lower limit that power management has set."""
     folders = {f"{CPUS}/{path.format(number)}": text for number, text in enumerate(kilohertz)}
     limits = {f"{folder}/scaling_max_freq": "800000\n" for folder in folders}
     return files(limits | {f"{folder}/cpuinfo_max_freq": f"{text}\n" for folder, text in folders.items()})
@@ -46,13 +46,13 @@ PACKAGES = "0-1 0-1 2-3 2-3"
     [
         (1, [cpus(physical_package_id="0 0")]),
         (2, [cpus(physical_package_id="36 4096 36 4096")]),
-        (1, [cpus("0,2", physical_package_id="0 . 0")]),  # without offline ones
+        (1, [cpus("0,2", physical_package_id="0 . 0")]),  # without offline processors
         (1, [cpus("0-1", physical_package_id="0 0 1 1")]),
         (None, [cpus(physical_package_id="-1 -1")]),
         (None, []),
         (2, [cpus(physical_package_id="-1 -1 -1 -1", package_cpus_list=PACKAGES)]),  # POWER, RISC-V, SPARC
         (2, [cpus(physical_package_id="-1 -1 -1 -1", core_siblings_list=PACKAGES)]),  # before Linux 5.3
-        (2, [cpus(physical_package_id="0 0 0 0", package_cpus_list=PACKAGES)]),  # s390: ids repeat in each book
+        (2, [cpus(physical_package_id="0 0 0 0", package_cpus_list=PACKAGES)]),  # s390: package ids repeat in each book
         (1, [cpus(physical_package_id="-1 -1", package_cpus_list="0-1 0-1"), {"arch": "riscv64"}]),
         (None, [cpus(physical_package_id="-1 -1", package_cpus_list="0-1 0-1"), {"arch": "aarch64"}]),  # lists all
         (2, [cpus(physical_package_id="0 0 0 0", package_cpus_list=PACKAGES), {"arch": "aarch64"}]),
@@ -65,7 +65,7 @@ def test_sockets(sockets: int | None, parts: list[Recording]) -> None:
 @pytest.mark.parametrize(
     ("online", "topology", "psutils", "cores"),
     [
-        ("0-2", {"core_cpus_list": "0 1 2 3"}, (3, 4), 3),  # psutil counts the core of the offline one
+        ("0-2", {"core_cpus_list": "0 1 2 3"}, (3, 4), 3),  # psutil also counts the core of the offline processor
         ("0-2", {"physical_package_id": "0 0 0 0"}, (3, 4), None),
         ("0-2", {}, (8, None), None),
         ("0-2", {}, (8, 4), 4),
@@ -80,7 +80,7 @@ def test_cores(
 
 
 def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sockets of two cores with two threads each; the last thread is offline, and keeps its topology."""
+    """Two sockets of two cores with two threads each. The last thread is offline, but still has topology files."""
     masks = {"thread_siblings": "3 3 c c 30 30 40 80", "core_siblings": "f f f f 70 70 70 80"}
     online = files({f"{CPUS}/cpu{number}/online": f"{int(number < 7)}\n" for number in range(1, 8)})
     recording = merge(cpus(physical_package_id="0 0 0 0 1 1 1 1", **masks), online)
@@ -92,7 +92,7 @@ def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_the_kernel_itself_lists_needs_no_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
-    """/proc/cpuinfo, which psutil reads, may be unreadable."""
+    """psutil reads /proc/cpuinfo, which may be unreadable."""
 
     def fail(logical: bool) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", "/proc/cpuinfo")
@@ -155,7 +155,7 @@ except HostError as e:
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_a_sys_of_two_sockets_and_an_offline_processor(tmp_path: Path) -> None:
-    """Two sockets of two cores with two threads each, of which one processor is offline."""
+    """Two sockets of two cores with two threads each. One processor is offline."""
     topology = cpus("0-6", physical_package_id="0 0 0 0 1 1 1 .", core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6 .")
     write_tree(merge(bare(), topology, frequencies(3_000_000, 3_000_003)), str(tmp_path))
     document = json.loads(run_alone('mount --rbind "$1/sys" /sys; shift', LIVE, str(tmp_path), "processors"))
@@ -169,7 +169,7 @@ MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwap
 @pytest.mark.parametrize(
     ("meminfo", "expected"),
     [
-        (MEMINFO, {"size": 1_024_000, "swap": 307_200}),  # of the rest, psutil only warns
+        (MEMINFO, {"size": 1_024_000, "swap": 307_200}),  # psutil only warns about the other missing lines
         (MEMINFO.replace("1000", "lots"), "the memory could not be read: ValueError"),
     ],
 )

@@ -24,7 +24,7 @@ MBIT = 10**6
     ("bits", "mbits"),
     [
         ([], []),
-        ([0, 1, 2, 3, 5, 6, 7, 13], [10, 100, 1000]),  # a plain copper port, with autonegotiation, TP and pause
+        ([0, 1, 2, 3, 5, 6, 7, 13], [10, 100, 1000]),  # a copper port with autonegotiation, TP and pause
         ([99, 102, 84, 103, 108, 89, 109, 114], [10, 200_000, 400_000]),  # newer than Debian's header
         ([93, 98, 120, 121, 124], [800_000, 1_600_000]),
     ],
@@ -63,7 +63,7 @@ def test_no_such_interface(name: str, shown: str) -> None:
 def test_the_ioctl_asks_for_the_length_of_the_masks_and_then_for_the_masks(
     words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A double of the kernel, with the layout of struct ethtool_link_settings."""
+    """The ioctl is a double with the layout of struct ethtool_link_settings."""
     supported = 1 << 5 | 1 << (32 * words - 1)
 
     def ioctl(fd: int, number: int, request: bytes) -> None:
@@ -114,7 +114,7 @@ print(json.dumps(readings))
 
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs TAP devices")
 def test_a_real_interface_with_a_real_speed() -> None:
-    """Read through the real /sys and the real ioctl: its speed while the link is up, and unknown while it is down."""
+    """The real /sys and the real ioctl give the speed while the link is up. It is unknown while the link is down."""
     up, without_carrier, routed, down = json.loads(run_alone("mount -t sysfs none /sys", TAP))
     assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)
     assert "reports no link modes" in str(up["max_speed"]) or "could not be read" in str(up["max_speed"])

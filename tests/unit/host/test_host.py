@@ -1,4 +1,4 @@
-"""The interface to the machine, live and recorded: equal values, errors reported, output that is safe to print."""
+"""The live and the recorded host return equal values, report errors, and return text that is safe to print."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_escapes(raw: bytes | str, text: str) -> None:
 def both(
     tmp_path: Path, contents: Mapping[str, str], links: Mapping[str, str] | None = None
 ) -> list[tuple[LiveHost | RecordedHost, str]]:
-    """The same files on this machine and on a recorded one: a host and what its paths begin with."""
+    """Returns (host, path prefix) for a live and a recorded host with the same files."""
     recording = {"files": contents, "links": links or {}}
     write_tree(recording, os.path.realpath(tmp_path))
     return [(LIVE, os.path.realpath(tmp_path)), (RecordedHost(recording), "")]
@@ -73,7 +73,7 @@ def test_lines_and_names(tmp_path: Path) -> None:
 
 
 def test_content(tmp_path: Path) -> None:
-    """Of a file that is too long, no part is read."""
+    """A file that is too long is an error; no part of it is returned."""
     for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/bytes": "abc\udcff", "/d/big": "7" * 11}):
         assert host.read_file(f"{at}/d/a", 10).text == "7"
         assert host.raw(f"{at}/d/bytes", 4) == "abc\udcff"
@@ -102,7 +102,7 @@ def test_resolve_and_changed(tmp_path: Path) -> None:
 def test_what_is_removed_while_its_path_is_resolved_leads_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel adds " (deleted)" to its path, which a name may end with, too."""
+    """The kernel appends " (deleted)" to the path of a removed file. A real name may end with the same text."""
     (tmp_path / "x (deleted)").mkdir()
     assert LIVE.resolve(f"{tmp_path}/x (deleted)") == os.path.realpath(tmp_path / "x (deleted)")
     (tmp_path / "x").mkdir()
@@ -132,7 +132,7 @@ def test_an_unreadable_path_names_the_remedy(user: int, hint: str, monkeypatch: 
 
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
 def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -> None:
-    """With its number: some are an answer, such as EINVAL of a link that is down."""
+    """The error keeps its number: some numbers are an answer, such as EINVAL for a link that is down."""
     host = RecordedHost({"files": {"/d/a": "x"}, "errors": {"/d/a": error}})
     if gone:
         assert host.text("/d/a") is None

@@ -1,4 +1,4 @@
-"""The hardware database as systemd's own program reads it."""
+"""The hardware database, read with systemd-hwdb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.forked import forked
 
 
 def names_of(modalias: str) -> dict[str, str]:
-    """In a process of its own, which may end all its children."""
+    """Returns the names. Runs in a forked process, because the query may end all children."""
     return forked(lambda: dict(LiveHost().hardware_names(modalias)))
 
 
@@ -26,7 +26,7 @@ def test_the_properties_are_those_that_the_program_prints(modalias: str) -> None
 
 def test_each_modalias_is_queried_once() -> None:
     def calls() -> int:
-        hwdb.look_up.cache_clear()  # this process may have asked before
+        hwdb.look_up.cache_clear()  # this process may have queried it before
         names = [LiveHost().hardware_names("usb:v0529p0001") for _ in range(2)]
         assert names[1]["ID_VENDOR_FROM_DATABASE"] == "Aladdin Knowledge Systems"
         return hwdb.look_up.cache_info().misses
@@ -50,7 +50,7 @@ def test_each_modalias_is_queried_once() -> None:
 def test_a_program_that_fails_gives_no_names(
     script: str | None, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program is a double: the real one prints nothing that is not printable."""
+    """The program is a double: the real program prints only printable text."""
     program = tmp_path / "systemd-hwdb"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")

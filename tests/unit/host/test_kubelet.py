@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint of device plugins: an unreadable one never means that there are none."""
+"""The kubelet's checkpoint of device plugins. An unreadable checkpoint does not mean that there are no plugins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from capacityd.host.kubelet import CHECKPOINT, device_plugin_names
 from capacityd.host.recording.replay import RecordedHost
 
-# As the kubelet writes it.
+# The checkpoint as the kubelet writes it.
 ENTRY = {"PodUID": "1", "ContainerName": "main", "ResourceName": "example.com/held", "DeviceIDs": {"-1": ["a"]}}
 REGISTERED = {"example.com/card": ["a", "b"]}
 

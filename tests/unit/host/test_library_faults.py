@@ -1,7 +1,7 @@
-"""Whatever a library raises below host/ is a HostError: the value is then unknown, neither absent nor a defect.
+"""host/ turns each exception of a library into a HostError. The value is then unknown; it is not absent.
 
-Nothing here stands in for a library: on a made-up machine, the interpreter's profiler sees each call that host/ makes,
-and raises one error at a time instead.
+The libraries are real, and the machine is made up. The interpreter's profiler sees each call that host/ makes to a
+library. It raises one error at a time in place of a call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SYSTEM: list[Exception] = [OSError(code, os.strerror(code)) for code in _CODES]
 
 
 def _exceptions_of(library: ModuleType) -> list[Exception]:
-    """One of each kind that a library has of its own."""
+    """Returns an instance of each exception class that a library defines."""
     kinds = (kind for _, kind in inspect.getmembers(library, inspect.isclass) if issubclass(kind, Exception))
     return [kind.__new__(kind) for kind in kinds if kind.__module__.partition(".")[0] == library.__name__]
 
@@ -70,11 +70,11 @@ _HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}li
 
 
 class Fault:
-    """The profiler. at: the number of the call that is to fail, with this of the errors that it may raise."""
+    """The profiler. at: the number of the call that fails. which: the index of the error among those it may raise."""
 
     def __init__(self, at: int = -1, which: int = 0) -> None:
         self._at, self._which = at, which
-        self.calls: list[tuple[str, int]] = []  # module and name, and how many errors it may raise
+        self.calls: list[tuple[str, int]] = []  # the function, and how many errors it may raise
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
@@ -94,17 +94,17 @@ class Fault:
             return
         self.calls.append((f"{module}.{name}", len(errors)))
         if len(self.calls) - 1 == self._at:
-            raise errors[self._which % len(errors)]  # what a program writes comes in pieces of any number
+            raise errors[self._which % len(errors)]  # the number of calls varies: a program's output arrives in pieces
 
 
 def outcome(ask: Callable[[], Any], fault: Fault) -> tuple[str, Any]:
-    """What comes of a question: an answer, a HostError, or another exception, which none should be."""
+    """Returns the kind and the content of an outcome: "answer", "unknown" (HostError) or "traceback" (a defect)."""
     sys.setprofile(fault)
     try:
         result = "answer", ask()
     except HostError as e:
         result = "unknown", str(e)
-    except Exception as e:  # noqa: BLE001  # that is what this finds
+    except Exception as e:  # noqa: BLE001  # any other exception is a defect
         result = "traceback", repr(e)
     finally:
         sys.setprofile(None)
@@ -112,7 +112,7 @@ def outcome(ask: Callable[[], Any], fault: Fault) -> tuple[str, Any]:
 
 
 def questions(folder: str) -> dict[str, Callable[[], Any]]:
-    """Each of a host's methods. folder: where they find a file and a link."""
+    """Returns a call of each method of a host. folder: where this function creates a file and a link."""
     host, device, file, link = LiveHost(), "/sys/bus/usb/devices/1-1", f"{folder}/file", f"{folder}/link"
     Path(file).write_text("4\n")
     os.symlink(file, link)
@@ -144,17 +144,17 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
 
 
 def main(folder: str) -> None:
-    """Prints of each question its outcome without a fault, the number of faults, and what comes to a wrong outcome."""
+    """Prints for each method its outcome without a fault, the number of faults, and the faults with a wrong outcome."""
     results: dict[str, Any] = {}
     for name, ask in questions(folder).items():
-        outcome(ask, Fault())  # imports what is imported at the first use
+        outcome(ask, Fault())  # the first use imports modules
         fault, faults, wrong = Fault(), 0, []
         wanted = outcome(ask, fault)
         for at, (call, errors) in enumerate(fault.calls):
             for which in range(errors):
                 came = outcome(ask, Fault(at, which))
                 faults += 1
-                # A device's own text need not be UTF-8; the error has its bytes, which then are the value.
+                # A device's own text need not be UTF-8. The value is then the bytes in the UnicodeDecodeError.
                 decoded = call.endswith("__getitem__") and r"caf\\xe9" in str(came[1])
                 if came[0] != "unknown" and came != wanted and not decoded:
                     wrong.append([f"{call} (call {at}, error {which})", *map(str, came)])

@@ -1,4 +1,4 @@
-"""The live host on another machine's /sys: real files, links and udev's database, bound over this machine's."""
+"""The live host on another machine's /sys: real files, links and a udev database, bound over this machine's."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ MOUNTING = 'mount --rbind "$1/sys" /sys; mkdir -p /run/udev; mount --bind "$1/ru
 
 
 def readings(recording: Recording, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is read of the devices on a made-up machine, and of everything on this one with the other's /sys and udev's
-    database. What is recorded of this one must read alike."""
+    """Returns the readings of a made-up machine, from its recording and from the live host with its /sys and udev data.
+    A recording of the live host must give the same readings."""
     write_tree(recording, str(folder))
     (folder / "recording.json").write_text(json.dumps(recording))
     output = run_alone(MOUNTING, READINGS, str(folder), str(folder / "recording.json"))
@@ -91,7 +91,7 @@ def readings(recording: Recording, folder: Path) -> tuple[dict[str, Any], dict[s
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
-    """The same machine as real files and links on /sys, read by the live host, with udev's properties from libudev."""
+    """The live host reads the same machine from real files and links in /sys, and udev's properties from libudev."""
     at = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
     hostile = {"ID_TEST": "caf\udce9 \x1b[31m \u202e"}
     udev = {"ID_SERIAL_SHORT": "S3Z", "ID_WWN": "0x5", "ID_TEST": "x"}
@@ -112,12 +112,12 @@ def test_a_recorded_machine_reads_as_a_real_one(tmp_path: Path) -> None:
         stacked("dm-0", ["sda1"], dm=("root", "LVM-x")),
         files({"/sys/class/net/bonding_masters": "\n"}),
     )
-    # udev has processed everything that has a node or a number; and libudev knows more than the rules set.
+    # udev has processed every device with a node or an ifindex. libudev adds properties to those that the rules set.
     for path, text in recording["files"].items():
         if path.endswith("/uevent") and ("MAJOR=" in text or "IFINDEX=" in text):
             recording["properties"].setdefault(path.removesuffix("/uevent"), {})
     recorded, live = readings(recording, tmp_path)
-    asked = ("max_speed", "system", "properties.DEVNAME")  # the kernel and libudev know them, or /proc, but not /sys
+    asked = ("max_speed", "system", "properties.DEVNAME")  # these come from the kernel, /proc or libudev, not from /sys
     alike = {name: value for name, value in recorded.items() if name.split()[-1] not in asked}
     assert alike == {name: live[name] for name in alike}
     assert live["usb 1-1.2 serial"] == r"caf\xe9\x1b"
@@ -177,7 +177,7 @@ with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
     ],
 )
 def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, fault: str, expected: list[Any]) -> None:
-    """Of a disk, of a PCI function for which a rule set something, and of one for which none did."""
+    """expected: for a disk, a PCI function with a property from a rule, and a PCI function without one."""
     parent = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
     functions = [f"{pci_path(address)}" for address in ("0000:3b:00.0", "0000:3b:00.1")]
     write_tree(
@@ -191,7 +191,7 @@ def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, faul
         str(tmp_path),
     )
     path = at.format(disk=f"{parent}/block/sda")
-    if fault == "ENODATA":  # as of a read that was cut off
+    if fault == "ENODATA":  # as when the reading of uevent is interrupted
         (tmp_path / path[1:]).write_text("")
         path, fault = "/sys/block/sda/queue/rotational", "EIO"
     mounting = f'{MOUNTING}; exec {UNPRIVILEGED} "$PYTHON" -c "$PROGRAM" "$@"'
@@ -219,7 +219,7 @@ except HostError as e:
 
 
 def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each context loads libudev anew: of 10,000 devices that was more than a detector may have (512 MiB)."""
+    """Each context loads libudev anew. For 10,000 devices, that exceeded a detector's memory limit (512 MiB)."""
     context = MagicMock(side_effect=pyudev.Context)
     monkeypatch.setattr(pyudev, "Context", context)
     host = LiveHost()

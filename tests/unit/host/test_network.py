@@ -1,4 +1,4 @@
-"""Default routes, kinds and addresses of interfaces: as a real kernel reports them, and what it seldom sends."""
+"""Default routes, kinds and addresses of interfaces, from a real kernel and from messages that it seldom sends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ print(json.dumps([interfaces, kinds]))
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_default_routes_and_kinds_of_a_real_kernel() -> None:
-    """All interfaces of a route over several, and none of what is no default route of the machine itself."""
+    """A multipath route gives all of its interfaces. Routes that are not default routes of this machine give none."""
     interfaces, kinds = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
     assert interfaces == {
         "none": [],
@@ -87,7 +87,7 @@ print(json.dumps([dataclasses.astuple(address) for address in LiveHost().address
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses_of_a_real_kernel() -> None:
-    """A second address of a network counts; for a point-to-point link, the local end counts."""
+    """Secondary addresses count. Of a point-to-point link, the local end counts."""
     document = json.loads(run_alone(SETUP, LIVE))
     assert [one for one in document if one[4] != "link"] == [
         ["lo", "ipv4", "127.0.0.1", 8, "host", False],
@@ -107,9 +107,9 @@ IP4, IP6 = bytes([192, 0, 2, 7]), bytes.fromhex("20010db800000000000000000000000
 @pytest.mark.parametrize(
     ("family", "raw", "flags", "scope", "expected"),
     [
-        (2, IP4, 0x01 | 0x08, 0, ("192.0.2.7", "global", False)),  # a second one of its network
+        (2, IP4, 0x01 | 0x08, 0, ("192.0.2.7", "global", False)),  # a secondary address
         (10, IP6, 0x01, 0, ("2001:db8::7", "global", True)),
-        (10, IP6, 0x08, 0, None),  # another machine has it
+        (10, IP6, 0x08, 0, None),  # duplicate: another machine uses it
         (10, IP6, 0x80, 253, ("2001:db8::7", "link", False)),
         (10, IP6, 0x80, 77, ("2001:db8::7", "77", False)),
         (10, b"", 0x80, 0, None),
@@ -126,7 +126,7 @@ def test_address_message(
     wide: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """wide: the flags are in an attribute, which has room for more than eight."""
+    """wide: the flags are in the attribute IFA_FLAGS, which holds 32 bits instead of 8."""
     message = struct.pack("BBBBi", family, 24, 0xFF - flags if wide else flags, scope, 1)
     message += (attribute(1, raw) if raw else b"") + (attribute(8, struct.pack("I", flags | 0x100)) if wide else b"")
     monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message), (16, message)])
@@ -153,7 +153,7 @@ def test_only_the_main_and_default_tables_count(table: int, expected: list[int])
 
 
 def kernel(*answers: bytes) -> MagicMock:
-    """A socket module whose sockets send these, one after another, and know no options, as an old kernel's."""
+    """A double of the socket module. Its sockets return these answers in turn, and reject options like old kernels."""
     double = MagicMock()
     opened = double.socket.return_value.__enter__.return_value
     opened.recv.side_effect = answers
@@ -188,7 +188,7 @@ def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypat
 
 
 def test_attributes() -> None:
-    """Those after a damaged one are left out."""
+    """Attributes after a damaged attribute are left out."""
     known = attribute(3, b"eth0\0") + attribute(7, b"") + attribute(0x8000 | 18, b"nested")
     whole = {3: b"eth0\0", 7: b"", 18: b"nested"}
     for rest in (b"", bytes(8) + known, struct.pack("HH", 3, 9) + known, struct.pack("HH", 9, 9) + b"half", b"\0"):

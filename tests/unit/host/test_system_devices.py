@@ -1,4 +1,4 @@
-"""Which disk is the system's: below /, /boot, swap, through partitions, dm, md and file systems of several devices."""
+"""The system's disks: those below /, /boot and swap, traced through partitions, dm, md and multi-device btrfs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FEWEST_FIELDS_AND_MALFORMED = (
 
 
 def of_pool(pool: str, **members: str) -> Recording:
-    """A btrfs: the name of each of its devices, and the name of the target of its link."""
+    """Returns a btrfs file system. members: device name -> name of the block device that its link leads to."""
     return {"links": {f"/sys/fs/btrfs/{pool}/devices/{n}": f"/sys/class/block/{to}" for n, to in members.items()}}
 
 
 def swap(name: str) -> Recording:
-    """The root on sda, and a swap area on this device, which has no hardware."""
+    """Returns a machine with its root on sda, and a swap area on a device without hardware."""
     area = (f"/dev/{name.replace('!', '/')}", "partition")
     return merge(stacked(name, number="43:0"), mounts(ROOT, swaps=[area]))
 
@@ -66,12 +66,12 @@ def with_disks(*parts: Recording) -> RecordedHost:
         ("sda sdb", with_disks(mounts(ROOT, swaps=[("/dev/sdb1", "partition")]))),
         *(("sda", with_disks(swap(name))) for name in ("ram1", "zram0", "nbd0", "rbd0", "etherd!e1.1")),
         ("sda sdc", with_disks(mounts(ROOT, DATA, swaps=SWAP_FILE))),
-        ("sda sdc", with_disks(mounts(DATA, ROOT, swaps=SWAP_FILE))),  # the innermost, in any order
+        ("sda sdc", with_disks(mounts(DATA, ROOT, swaps=SWAP_FILE))),  # the innermost mount counts, in any order
         ("sda", with_disks(mounts(DATA, ROOT, swaps=[("/swapfile", "file")]))),
-        # A later mount hides an earlier one; "/my database" only begins alike.
+        # A later mount hides an earlier one. "/my database" only shares a prefix with another mount point.
         ("sda sdb", with_disks(mounts(ROOT, DATA, OVER, BESIDE, swaps=SWAP_FILE))),
         ("sda", with_disks(files({"/proc/self/mountinfo": FEWEST_FIELDS_AND_MALFORMED, "/proc/swaps": "Filename\n"}))),
-        # btrfs makes up its number, and names one of its devices.
+        # A btrfs mount has a made-up device number, and names only one of its devices.
         ("sda sdb", with_disks(of_pool("1", sda2="sda2", sdb1="sdb1"), of_pool("2", sdc="sdc"), mounts(BTRFS))),
         ("sdb", with_disks(mounts(BTRFS))),
         ("sda", with_disks(CRYPT, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root")))),
@@ -81,7 +81,7 @@ def with_disks(*parts: Recording) -> RecordedHost:
         ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT))),
         ("sda", with_disks(GENERATED, mounts(ROOT, AUTOMOUNT, ("/efi", "8:1", "vfat", "/dev/sda1")))),
         ("sda sdb", with_disks(mounts(ROOT, AUTOMOUNT, ("/efi", "8:17", "vfat", "/dev/sdb1")))),
-        ("sda", with_disks(mounts(ROOT, USR, ETC))),  # extensions are on the disks below
+        ("sda", with_disks(mounts(ROOT, USR, ETC))),  # system extensions are on the disks of the layers below
         ("sda sdb", with_disks(mounts(ROOT, ("/usr", "8:17", "squashfs", "/dev/sdb1"), USR))),
         *(("", with_disks(mounts(("/", "0:25", kind, "server:/root")))) for kind in ("nfs4", "tmpfs", "virtiofs")),
     ],

@@ -1,4 +1,4 @@
-"""A file is replaced whole, and, if durable, only by what is on the disk."""
+"""A file is replaced as a whole. With durable, the new content is on the disk before it replaces the file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_must_survive_a_power_failure_is_on_the_disk_first(
 def test_what_is_missing_is_told_apart_from_what_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is there instead of a file, nothing waits for it, and no device is opened."""
+    """If the path is not a regular file, the read does not wait, and opens no device."""
     file = tmp_path / "f"
     file.write_bytes(b"x" * 10)
     assert read_regular_file(str(file)) == b"x" * 10
@@ -80,5 +80,5 @@ except OSError as e:
 def test_a_file_system_that_cannot_be_written_is_detected_without_a_write(
     tmp_path: Path, mount: str, code: int
 ) -> None:
-    """Space without an inode is as good as none."""
+    """Without a free inode, free space is of no use."""
     assert run_alone(mount.format(tmp_path), _WRITE, str(tmp_path)) == f"{code}\n{code}\n"

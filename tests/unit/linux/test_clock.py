@@ -1,4 +1,4 @@
-"""The time that a process ran."""
+"""The running time of a process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def test_the_time_that_a_process_runs_counts_and_the_time_that_it_is_blocked_doe
             pass
         signal.pause()
     try:
-        while psutil.Process(pid).status() != psutil.STATUS_SLEEPING:  # it sleeps in nothing but its pause
+        while psutil.Process(pid).status() != psutil.STATUS_SLEEPING:  # it sleeps only in signal.pause()
             os.sched_yield()
         before = running_time(pid)
         os.sched_yield()
-        assert running_time(pid) == before >= 0.05  # the kernel adds it up at ticks
+        assert running_time(pid) == before >= 0.05  # the kernel counts the time in ticks
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

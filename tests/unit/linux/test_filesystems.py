@@ -1,4 +1,4 @@
-"""What is mounted for pods, wherever the distribution puts it: no detector counts it, and it wakes nobody."""
+"""Mounts for pods, in the folders of each distribution. No detector counts them, and they start no pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel denies to root without capabilities, and what we say about it."""
+"""Files that the kernel denies to root without capabilities, and the advice that capacityd prints."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:
 
 
 def test_commands_say_why(file: Path, tmp_path: Path) -> None:
-    """Without capabilities, as the service has none, a command fails for that; with them, it warns."""
+    """Without capabilities, like the service, a command fails with this reason. With capabilities it warns."""
     os.chown(file, OTHER, OTHER)
     file.chmod(0o640)
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')

@@ -1,4 +1,4 @@
-"""Ending all children: what outlived its parent, many at once, and one that the kernel does not let go."""
+"""Killing all children: orphaned descendants, many children at once, and a child that the kernel does not release."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_descendants_that_outlive_their_parent_are_killed_too() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_while_a_child_hangs_little_is_read() -> None:
-    """Each attempt reads two files, and there are few: it ends when the kernel lets it."""
+    """Each attempt reads two files, and there are few attempts. The child ends when the kernel releases it."""
     first, last = run_alone("true", HANGING).splitlines()
     ended, alive, read_paths = json.loads(first)
     assert (ended, alive) == ({}, True)

@@ -1,4 +1,4 @@
-"""The output of the service, which never blocks it: real pipes, terminals and sockets."""
+"""Writing output never blocks the service. The tests use real pipes, terminals and sockets."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TOO_LONG = 20  # seconds
 
 def _terminal() -> tuple[int, int]:
     reads, writes = pty.openpty()
-    termios.tcflow(writes, termios.TCOOFF)  # as Ctrl+S does
+    termios.tcflow(writes, termios.TCOOFF)  # like Ctrl+S
     return reads, writes
 
 
 def _sockets() -> tuple[int, int]:
-    """As the journal's stream is one."""
+    """Returns a pair of sockets; the journal's stream is a socket."""
     reads, writes = socket.socketpair()
     return reads.detach(), writes.detach()
 
@@ -47,7 +47,7 @@ def _fill(fd: int) -> None:
 def test_an_unread_standard_error(
     made: Callable[[], tuple[int, int]], full: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing waits or opens a file, and what is written is what fits; others who share it find it as it was."""
+    """Logging does not wait, opens no file and drops text that does not fit. The file's flags stay as they were."""
 
     def write() -> tuple[int, bytes]:
         signal.alarm(_TOO_LONG)
@@ -65,7 +65,7 @@ def test_an_unread_standard_error(
         systemd.use_nonblocking_stderr()
         print("a traceback", file=sys.stderr)
         received = b""
-        while not full and received.count(b"\n") < 2:  # a terminal passes on what was written later
+        while not full and received.count(b"\n") < 2:  # a terminal may deliver text late
             received += os.read(0, 65536)
         return fcntl.fcntl(2, fcntl.F_GETFL) & os.O_NONBLOCK, received
 
@@ -139,7 +139,7 @@ print(json.dumps(steps))
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_entries_go_to_the_journal_or_else_to_standard_error() -> None:
-    """Another's stream, a journal that hangs with a full queue, one that has ended, and none at all."""
+    """JOURNAL_STREAM names another file; the journal's queue is full; the journal has ended; its socket is missing."""
     other, entry, full, ended, gone = json.loads(run_alone("mount -t tmpfs none /run", JOURNAL))
     assert other == [[], "capacityd: inherited\n"]
     ((fields,), output) = entry

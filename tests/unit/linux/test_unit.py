@@ -1,4 +1,4 @@
-"""What systemctl prints, here a double of it; tests/package has the real one."""
+"""The state of a unit, from the output of systemctl. systemctl is a double here; tests/package uses the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording contains: identifiers planted on a whole machine are nowhere in it, and all else is as it was."""
+"""A recording contains no identifier of the machine. All other content is unchanged."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
 
 
 def test_planted_identifiers_do_not_appear() -> None:
-    """In no letter case, with or without separators, whole or inside other text, as a value or as a name."""
+    """They appear in no letter case, with or without separators, alone or within other text, as a value or a name."""
     text = json.dumps(recorded(WORLD_OF_SECRETS, MACHINE_ID))
     before = squeezed(json.dumps(WORLD_OF_SECRETS))
     for identifier in PLANTED:
@@ -173,7 +173,7 @@ def test_another_recording_has_other_hashes() -> None:
 
 
 def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
-    """Else sizes, port numbers and what else is short would become one."""
+    """Replacing every occurrence would change sizes, port numbers and other short texts."""
     short = usb_device(
         "1-2", serial="512", product="0512", properties={"ID_SERIAL": "A_B_512", "ID_SERIAL_SHORT": "512"}
     )
@@ -186,7 +186,7 @@ def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
 
 @pytest.mark.parametrize("name", ["virtio0", "0000:00:14.0", "nvme0n1", "block", "node", "virtual", "x86_64"])
 def test_an_identifier_that_is_a_name_of_the_kernels_changes_no_path(name: str) -> None:
-    """The serial number of a root hub is the address of its controller; and a machine may be called anything."""
+    """The serial number of a root hub is its controller's PCI address. A machine may have any host name."""
     parts = files({"/sys/devices/virtio0/block/x": "", "/sys/devices/system/node/node0/cpulist": "0"})
     world = merge(
         WORLD, usb_device("1-1.2", serial=name), {"hostname": name.partition(":")[0], "arch": "x86_64"}, parts
@@ -230,7 +230,7 @@ def test_kinds_of_partitions_and_of_devices_and_bit_masks_are_no_identifiers() -
 
 
 NET, HOST0 = "/sys/devices/virtual/net/tunl0", "/sys/devices/pci0000:00/0000:00:1f.0/host0/scsi_host/host0"
-HIDDEN = [  # attributes that hold identifiers, under their many names
+HIDDEN = [  # attributes that contain identifiers, by various names
     (f"{NET}/address", "0a:0b:0c:0d", "0a:0b:0c:0d"),
     (f"{NET}/broadcast", "20:01:04:70:1f:0b:00:09:00:00:00:00:00:00:00:02", "04:70:1f:0b:00:09"),
     (f"{HOST0}/board_tracer", "SV81234567", "SV81234567"),
@@ -308,7 +308,7 @@ def test_hashes_are_equal_if_and_only_if_the_identifiers_are(one: str, other: st
 
 
 def test_the_pages_list_what_the_code_does() -> None:
-    """Every list is that of the code, and none is missing; the page on recordings has every form of an identifier."""
+    """recorded.md contains every list of the code. docs/how-to/record.md lists every form of an identifier."""
     page = (ROOT / "docs/how-to/record.md").read_text()
     lists = (ROOT / "tests/corpus/recorded.md").read_text()
     listed = {name: set(body.split()) for name, body in re.findall(r"^```text (\w+)\n(.*?)^```$", lists, re.M | re.S)}

@@ -1,4 +1,4 @@
-"""The command record: the file it writes, its errors and messages; and that a replay gives the same readings."""
+"""The command record: its file, its errors and its messages. A replay gives the same readings as the machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_every_subsystem_of_this_machine_replays_alike(
     tmp_path: Path, options: Collection[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each bus and class, with its files and folders: the same devices, with the same values but for identifiers."""
+    """Each bus and class has the same devices with the same values, except for identifiers."""
     output_of(capsys, "record", str(tmp_path / "m.json"), *options)
     live, replay = LiveHost(), load(str(tmp_path / "m.json"))
     subsystems = {*live.listdir("/sys/bus"), *live.listdir("/sys/class")}
@@ -62,7 +62,7 @@ def test_every_subsystem_of_this_machine_replays_alike(
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/sys/devices"), reason="needs a sysfs")
 def test_no_path_that_exists_is_missing_on_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path that the recording does not have is unknown; in a folder that it has, a name is known to be missing."""
+    """A path outside the recording is unknown. In a recorded folder, a name that is not listed does not exist."""
 
     def paths() -> set[str]:
         walks = (os.walk(top) for top in ("/sys", "/dev"))
@@ -95,7 +95,7 @@ def _value(host: Host, device: Device, key: str) -> object:
 
 
 def test_a_recorded_machine_can_be_recorded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its identifiers are replaced, unless they have been, or --keep-serials keeps them."""
+    """Identifiers are replaced once. A second recording keeps the hashes, and --keep-serials keeps the identifiers."""
     first, once, twice, kept = (str(tmp_path / f"{name}.json.gz") for name in ("first", "once", "twice", "kept"))
     Path(first).write_text(json.dumps(merge(bare(), usb_device(serial="SN-4711-0815"))))
     output_of(capsys, "record", once, "--machine", first)
@@ -113,7 +113,7 @@ HOSTILE = st.binary(max_size=60).map(lambda raw: raw.replace(b"\0", b"").decode(
 
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_any_text_of_a_device_is_replayed_as_it_is_read(serial: str, model: str, name: str) -> None:
-    """A file's bytes, through the recorder, JSON and the loader; against the live host on the same bytes."""
+    """Text read from a replayed recording equals the text read before recording."""
     path = "/sys/bus/usb/devices/1-1"
     before = RecordedHost(merge(bare(), usb_device(serial=serial, model=model, properties={"ID_X": name})))
     recording = json.loads(json.dumps(Recorder(before).run(), sort_keys=True))
@@ -144,13 +144,13 @@ AT = "/sys/devices/pci0000:00/0000:00:1f.0"
 
 
 def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object]:
-    """A machine with one PCI function that has these files."""
+    """Returns a machine with one PCI function that has these files."""
     links = {"/sys/bus/pci/devices/0000:00:1f.0": AT, f"{AT}/subsystem": "/sys/bus/pci"}
     return merge(parts, {"files": {f"{AT}/{name}": text for name, text in attributes.items()}, "links": links})
 
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:
-    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # although there is queue/
+    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # queue/ is recorded
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
     links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
     others = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
@@ -180,7 +180,7 @@ def test_what_is_left_out_is_unknown_not_absent() -> None:
 
 
 def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> None:
-    """/sys/class/drm/version is a file; a device may be called as a folder that is left out elsewhere."""
+    """/sys/class/drm/version is a file. A device may have the name of a folder that is left out elsewhere."""
     misc = "/sys/devices/virtual/misc/microcode"
     files = {"/sys/class/drm/version": "drm 1.1", f"{misc}/uevent": "", f"{misc}/power/control": "auto"}
     links = {"/sys/class/misc/microcode": misc, f"{misc}/subsystem": "/sys/class/misc"}
@@ -199,7 +199,7 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
 
 
 def test_what_leads_to_the_systems_disks_is_recorded() -> None:
-    """Links in /dev that mounts name, and automount units that systemd generated; but no options of mounts."""
+    """Recorded are links in /dev that mounts name, and automount units that systemd generated, but no mount options."""
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
     unit = {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}
     files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": "", **unit}
@@ -211,7 +211,7 @@ def test_what_leads_to_the_systems_disks_is_recorded() -> None:
 
 def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known() -> None:
     class Covered(RecordedHost):
-        """A double of a machine that responds as the kernel does."""
+        """A double of a machine. Like the kernel, it gives no size for a hidden mount."""
 
         def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
             if "31" not in mounts:
@@ -227,7 +227,7 @@ def test_a_file_system_below_another_at_the_same_place_has_no_size_that_is_known
 
 
 class Hanging(RecordedHost):
-    """A double of a machine with an attribute that never answers."""
+    """A double of a machine with an attribute on which a read hangs."""
 
     def raw(self, path: str, most: int) -> str:
         if path.endswith("/speed"):
@@ -247,7 +247,7 @@ def test_an_attribute_that_hangs_is_left_out(
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A new file has the rights of one."""
+    """With --force, the file gets the permissions of a newly created file."""
     path = tmp_path / "m.json"
     path.write_text("precious")
     assert run(["record", str(path), "--machine", str(MACHINE)]) == 2

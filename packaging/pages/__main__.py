@@ -27,7 +27,7 @@ _PART = re.compile(
 
 
 def offline_places() -> dict[str, str]:
-    """Returns file in the repository -> place in the package, below /usr/share/doc/capacityd."""
+    """Returns the path of each file in the package, below /usr/share/doc/capacityd, by its path in the repository."""
     pages = (str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
     shipped = (path for name in ("conf", "packaging/kubernetes") for path in (ROOT / name).rglob("*"))
     examples = [str(path.relative_to(ROOT)) for path in shipped if path.is_file()]
@@ -40,7 +40,7 @@ def offline_places() -> dict[str, str]:
 
 
 def site_places() -> dict[str, str]:
-    """Returns file in the repository -> place on the site."""
+    """Returns the path of each file on the site, by its path in the repository."""
     documents = (path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in (".md", ".png", ".svg"))
     below_docs = {str(path.relative_to(ROOT)): str(path.relative_to(ROOT / "docs")) for path in documents}
     return below_docs | {
@@ -60,7 +60,7 @@ def repository() -> str:
 
 
 def copy(places: dict[str, str], folder: Path) -> None:
-    """Copies the pages and pictures in places to the folder."""
+    """Copies pages and pictures into the folder. places: file in the repository -> path in the folder."""
     elsewhere = repository()
     for source, place in places.items():
         if not place.endswith((".md", ".png", ".svg")):

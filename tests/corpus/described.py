@@ -5,7 +5,7 @@ about, machine (QEMU's -machine), hardware (QEMU's arguments), early and inside 
 recording), memory, kernel, release; like (another machine, which gives all keys that are not set).
 [truth]: the expected answer for every need of needs.toml. [page]: the expected answers for docs/recipes.md; resources
 without an entry are absent. [devices]: detector -> every device that it must list, each with its values as in a
-configuration ("?" for unknown). These tables are written by hand from the machine's parts, never from a detector.
+configuration ("?" for unknown). Write these tables by hand from the machine's parts; do not copy a detector's output.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ _QUICK = settings().max_examples < 100
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("machine", random.Random(SEED).sample([*machines()], 1 if _QUICK else len(machines())))
 def test_unreadable_is_never_absent(machine: str, tmp_path: Path) -> None:
-    """An unreadable path makes no number smaller and hides no device. A recording made meanwhile reads the same."""
+    """An unreadable path makes no number smaller and hides no device. A recording made then gives equal readings."""
     trees, wrong = run(machine, str(tmp_path), SEED, PLACES)
     assert trees >= PLACES
     assert wrong == []

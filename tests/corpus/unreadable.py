@@ -6,8 +6,7 @@ link modes, mounts) come from the recording.
 
     python -m tests.corpus.unreadable [SEED [MACHINE…]]
 
-With a seed, it tries one path of each sort. With the word "every" in place of a seed, it tries every path that a
-detector reads.
+A seed selects one path of each sort. "every" in place of a seed selects every path that a detector reads.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     ids=range(15),
 )
 def test_a_device_that_disappears_after_each_call(wanted: Resource, gone: str) -> None:
-    """If a hub or a virtual function disappears halfway, it must not count as a plain device or a card."""
+    """A hub that disappears during a reading must not count as a device, and a virtual function not as a card."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))
     expected = [outcome(read_resource(wanted, host, "node")) for host in (before, later)]

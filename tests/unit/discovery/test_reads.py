@@ -1,4 +1,4 @@
-"""A probe reads only what the configuration needs. It reads no file that blocks, writes to or wakes hardware."""
+"""A probe reads only what the configuration needs, and no file that blocks the reader, or changes or wakes hardware."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:
 
 
 def test_commands_say_why(file: Path, tmp_path: Path) -> None:
-    """Without capabilities, like the service, a command fails with this reason. With capabilities it warns."""
+    """A command without capabilities (like the service) fails and names the file. A command with capabilities warns."""
     os.chown(file, OTHER, OTHER)
     file.chmod(0o640)
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')

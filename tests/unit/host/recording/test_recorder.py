@@ -150,7 +150,7 @@ def pci(attributes: dict[str, str], **parts: dict[str, str]) -> dict[str, object
 
 
 def test_what_is_left_out_is_unknown_not_absent() -> None:
-    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # queue/ is recorded
+    left_out = ("config", "rom", "vpd", "resource0", "power/control", "key", "queues")  # but queue/ is kept
     errors = {f"{AT}/speed": "EINVAL", f"{AT}/model": "EACCES"}
     links = {"driver": "../../../bus/pci/drivers/i40e", "dead": "../nowhere", "of": "../../../firmware/node"}
     others = {"/sys/bus/pci/drivers/i40e/uevent": "", "/sys/firmware/node/name": "n"}
@@ -199,7 +199,7 @@ def test_passwords_and_what_talks_to_hardware_is_on_no_list() -> None:
 
 
 def test_what_leads_to_the_systems_disks_is_recorded() -> None:
-    """Recorded are links in /dev that mounts name, and automount units that systemd generated, but no mount options."""
+    """A recording contains the links in /dev that mounts name, and generated automount units, but no mount options."""
     mounts = "29 1 0:25 / / rw - btrfs /dev/disk/by-label/r\\040t rw,space_cache,subvol=/@secret\n"
     unit = {"/run/systemd/generator.late/efi.automount": "[Automount]\nWhere=/efi\n"}
     files = {"/proc/self/mountinfo": mounts, "/dev/sda2": "", "/sys/devices/x/uevent": "", **unit}

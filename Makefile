@@ -49,7 +49,7 @@ help:
 	@echo "make golden   update the expected terminal output"
 	@echo "make deb      the package, in dist/"
 	@echo "make release VERSION=1.2.3 KEY=FINGERPRINT  everything that is published, in dist/1.2.3"
-	@echo "make bench    memory, time and requests"
+	@echo "make bench    memory, wake-ups and times"
 	@echo "make clean    remove all generated files"
 	@echo "tests/README.md lists further tests that take minutes or hours."
 

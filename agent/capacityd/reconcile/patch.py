@@ -87,7 +87,7 @@ def _published_guards(node_state: NodeState, changes: Sequence[Change], annotate
     written = {c.name for c in changes if c.action.writes}
     parts = ((_CAPACITY, node_state.capacity or {}), (_ALLOCATABLE, node_state.allocatable or {}))
     names = [name for name in annotated if name not in written]
-    return [_test(_key(path, name), stored[name]) for path, stored in parts for name in names]
+    return [_test(_key(path, name), stored.get(name)) for path, stored in parts for name in names]
 
 
 def _annotations(

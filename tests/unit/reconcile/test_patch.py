@@ -7,11 +7,13 @@ import copy
 import pytest
 
 from capacityd.model.errors import NodeConflict
-from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.model.node import ANNOTATION, CONDITION, ConditionReason
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, Policy
+from capacityd.reconcile.patch import patch_for
 from capacityd.reconcile.plan import make_plan
+from capacityd.reconcile.report import DesiredCondition
 from tests.support.nodes import apply_patch, node
 
 NAME = "example.com/a"
@@ -81,6 +83,20 @@ def test_an_annotation_with_equal_values_of_other_types_is_rewritten(current: st
     plan = make_plan(node_state(document), Facts(readings, Policy(adopt={NAME, "example.com/b"})))
     written = apply_patch(document, plan.write.patch)
     assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
+
+
+def test_a_published_key_whose_restoration_is_held_back_is_guarded_as_missing() -> None:
+    """The rate limit may hold back a key that another writer has just removed from capacity."""
+    document = node({}, {NAME: 4}, condition="False")
+    document["status"]["allocatable"][NAME] = "4"
+    condition = DesiredCondition(ConditionReason.PUBLISHED, "all", heartbeat=0.0)
+    patch = patch_for(node_state(document), (), {NAME: 4}, None, condition)
+    assert [c["status"] for c in apply_patch(document, patch)["status"]["conditions"] if c["type"] == CONDITION] == [
+        "True"
+    ]
+    document["status"]["capacity"][NAME] = "7"
+    with pytest.raises(NodeConflict):
+        apply_patch(document, patch)
 
 
 @pytest.mark.parametrize("part", ["capacity", "allocatable"])

@@ -73,6 +73,8 @@ def _items(lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], No
             progress(count)
             if not page.next_token:
                 break
+            if page.next_token == token:
+                raise NodeUnreachable("the API server repeats a page of its list")
             token = page.next_token
 
 

@@ -22,6 +22,7 @@ _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _ABSOLUTE_PATH = r"^/[^\x00]*"
 _COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
+_SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~]")
 _ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
 """Words that a shell would replace: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
@@ -81,8 +82,10 @@ class Command:
 
     def parse(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str) and len(raw.split()) > 1:
-            split = shlex.split(raw)
-            program = ["/bin/sh", "-c", raw] if any(map(_ONLY_FOR_A_SHELL.fullmatch, split)) else split
+            try:
+                program = ["/bin/sh", "-c", raw] if _SHELL_SYNTAX.search(raw) else shlex.split(raw)
+            except ValueError:  # a quote is not closed
+                program = raw.split()
             raise ValueError(f"must be a list, because no shell splits it: {json.dumps(program, ensure_ascii=False)}")
         words = [raw] if isinstance(raw, str) else raw
         if not isinstance(words, list) or not words:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from capacityd.config.hints import hints
@@ -19,8 +20,8 @@ from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.quantity import name_problem
 from capacityd.model.toml_values import describe_toml_value
 
-_OBSERVE = re.compile(r"^[^#\n]*\bobs\w*[\"']?\s*=(?!\s*false\b)", re.MULTILINE)
-"""A line that may be meant to set `observe` to true: misspelt, in another table, or with an invalid value."""
+_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
+"""A key whose value is not false."""
 
 
 @dataclass(slots=True)
@@ -89,10 +90,20 @@ def _may_observe(problems: Iterable[Problem], texts: Mapping[str, str], origin: 
     """
     files = [*texts]
     wrong = {problem.file for problem in problems}
-    doubtful = [file for file in files if clean(file) in wrong and _OBSERVE.search(texts[file])]
+    doubtful = [file for file in files if clean(file) in wrong and _mentions_observe(texts[file])]
     if not doubtful or (origin in texts and files.index(str(origin)) > files.index(doubtful[-1])):
         return ""
     return doubtful[-1]
+
+
+def _mentions_observe(text: str) -> bool:
+    """Whether a line may be meant to set `observe` to true: misspelt, in another table, or with an invalid value.
+
+    A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
+    """
+    keys = {key.lower() for line in text.split("\n") for key in _NOT_FALSE.findall(line.partition("#")[0])}
+    likely = [key for key in keys if key[0] == "o" or key[-1] == "e"]
+    return any(key.startswith("obs") for key in likely) or bool(get_close_matches("observe", likely, 1, 0.75))
 
 
 def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:

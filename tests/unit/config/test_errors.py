@@ -119,6 +119,8 @@ def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
         ("[[kubernetes]]\nnode_name = 'n'\n[[kubernetes]]\nobserve = true", True),
         ("[kubernetes]\nobserve = 'true'", True),
         ("[kubernetes]\nobserv = true", True),
+        ("[kubernetes]\nobesrve = true", True),
+        ("[kubernetes]\nserver = true", False),
         ("[kubernetes]\nobserve = false\n[service]\nobserve = true", True),
         ("[resources.'example.com/x']\nusb = {}\nobserve = true", True),
         ("[kubernetes]\n  observe=true\nnode_name = 'n'\nnode_name = 'm'", True),

@@ -122,6 +122,7 @@ def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: st
     found, text = shown("status", files)
     assert (found, expected in text) == (status, True), text
     assert ("degraded" in text) is (status == 4)
+    assert text.count("has been running for") <= 1  # an error, or a line at the top
     assert ("a pass runs now" in text) is (files.service is not None and files.service.pass_running)
 
 

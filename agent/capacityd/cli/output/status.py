@@ -123,7 +123,8 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
     print_line(_summary(report, degraded=bool(errors)))
     if passed:
         print_line(_times(report, now))
-    if activity := slow_activity(report, now):
+    activity = slow_activity(report, now)
+    if activity and activity not in [problem.error for problem in errors]:
         print_line(activity)
     if passed:
         print_line()

@@ -78,6 +78,8 @@ class Programs(Mapping[str, Path]):
         self._names = names
 
     def __getitem__(self, name: str) -> Path:
+        if name not in self._names:
+            raise KeyError(name)
         self.need(SERVERS if name in SERVERS else [name])
         return self.folder / name
 

@@ -6,6 +6,7 @@ import json
 import socket
 import socketserver
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +61,24 @@ def read_request(stream: BufferedIOBase) -> Request | None:
 
 
 class Listener(socketserver.ThreadingTCPServer):
-    """A server whose connections end without an orderly shutdown, which would precede a reset."""
+    """A server whose connections end without an orderly shutdown, which would precede a reset.
+
+    server_close() raises the first error of a handler, such as a failed assertion, unless the client disconnected.
+    """
+
+    def __init__(self, address: tuple[str, int], handler: type[socketserver.BaseRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._errors: list[BaseException] = []
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, OSError):
+            self._errors.append(error)
+
+    def server_close(self) -> None:
+        super().server_close()
+        if self._errors:
+            raise self._errors[0]
 
     def shutdown_request(self, request: Any) -> None:
         self.close_request(request)

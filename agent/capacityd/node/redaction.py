@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from capacityd.model.text import printable
+from capacityd.node.proxy import basic_credentials, user_information
 
 REDACTED = "(redacted)"
 _MAX_QUOTED = 300
@@ -82,13 +83,11 @@ NO_SECRETS = Secrets()
 
 def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) -> Secrets:
     """Returns all forms in which these credentials may be quoted. pem: certificates and keys. proxy: its URL."""
-    values = {token or ""}
+    values = {token or "", basic_credentials(proxy)}
     for text in filter(None, pem):
         one_line = "".join(line for line in text.split("\n") if "-----" not in line)
         values |= {text.strip(), one_line.replace("\r", ""), _base64(text)}
-    user_information = urlsplit(proxy or "").netloc.rpartition("@")[0]
-    for quoted in (user_information, unquote(user_information)):
-        # As in the URL, and as in the Proxy-Authorization header.
+    for quoted in (user_information(proxy), unquote(user_information(proxy))):
         values |= {quoted, quoted.partition(":")[2], _base64(quoted)}
     return Secrets(tuple(value for value in values if len(value) >= _MIN_VALUE))
 

@@ -1,22 +1,12 @@
-"""Sets up TLS and the proxy from a kubeconfig. The `kubernetes` client accepts certificates only as files."""
+"""Sets up TLS from a kubeconfig. The `kubernetes` client accepts certificates only as files."""
 
 from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
 
 from capacityd.model.errors import NodeDenied
 from capacityd.node.cluster_access import ClusterAccess
-
-
-def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for a proxy that requires a user name. The library does not send them."""
-    import urllib3
-
-    user = urlsplit(proxy or "").netloc.rpartition("@")[0]
-    return urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
 
 
 def tls_context(access: ClusterAccess) -> ssl.SSLContext:

@@ -23,7 +23,6 @@ CALLS = [
     "kubernetes.client:CustomObjectsApi.create_cluster_custom_object",
     "kubernetes.client:CoreV1Api.read_node",
     "urllib3:ProxyManager",
-    "urllib3:make_headers",
     "urllib3:HTTPResponse.read",
     "yaml:load",
     "json:loads",

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from capacityd.model.errors import NodeError, NodeRejected
 from capacityd.node import open_node
 from capacityd.node.kubeconfig import load
+from capacityd.node.proxy import proxy_headers
 from capacityd.node.redaction import REDACTED, Secrets, secrets_of
 from tests.cluster.credentials import Authority
 from tests.support.nodes import node
-from tests.support.server import Request, answer, failure, review, serve
+from tests.support.server import Request, answer, failure, read_request, review, serve
 from tests.support.tls import serve_tls
 from tests.unit.node.test_credentials import V1, config, written
 
@@ -166,9 +167,11 @@ def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]
     kind = kinds["proxy"]
 
     def refuse(connection: Any) -> None:
-        head = connection.recv(1 << 16).decode()
-        assert f"Basic {encoded(f'me:{PASSWORD}')}" in head
-        quoted = " ".join(head.split("\r\n"))
+        with connection.makefile("rb") as stream:
+            request = read_request(stream)
+        assert request is not None
+        quoted = request.headers["proxy-authorization"]
+        assert quoted == f"Basic {encoded(f'me:{PASSWORD}')}"
         connection.sendall(f"HTTP/1.1 407 {quoted}\r\n{quoted}\r\n\r\n{quoted}".encode())
 
     with serve_tls(refuse) as proxy:
@@ -211,6 +214,24 @@ def test_what_looks_like_a_secret(text: str, expected: str) -> None:
 def test_short_secrets_and_none() -> None:
     assert secrets_of(None, (None, ""), None) == secrets_of("", (), "http://proxy:3128") == Secrets()
     assert secrets_of("abc", (), "http://a:b@proxy").values == ("YTpi",), "the header of the proxy"
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"),
+    [
+        ("me%40x:p%2Fss@", b"me@x:p/ss"),
+        ("me:w%C3%B6rd%E2%82%AC@", "me:wörd€".encode()),
+        ("me:wörd€@", "me:wörd€".encode()),
+        ("me:w%F6rd@", b"me:w\xf6rd"),
+        ("token@", b"token:"),
+        (":password@", b":password"),
+    ],
+)
+def test_the_user_of_a_proxy(user: str, sent: bytes) -> None:
+    """The header is what kubectl sends, and hidden wherever a text quotes it."""
+    url, credentials = f"http://{user}proxy:3128", base64.b64encode(sent).decode()
+    assert proxy_headers(url) == {"proxy-authorization": f"Basic {credentials}"}
+    assert secrets_of(None, (), url).quote(f"407: {credentials}") == f"407: {REDACTED}"
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=LEAK), st.text(max_size=400), st.text(max_size=20))

@@ -23,6 +23,7 @@ _ABSOLUTE_PATH = r"^/[^\x00]*"
 _COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
 _SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~]")
+"""Characters that a shell may interpret."""
 _ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
 """Words that a shell would replace: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}

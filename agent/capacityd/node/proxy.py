@@ -15,7 +15,7 @@ def user_information(proxy: str | None) -> str:
 def basic_credentials(proxy: str | None) -> str:
     """Returns user and password in base64, as a request sends them; "" if the proxy requires no user.
 
-    They are the bytes of the URL, as for kubectl, and contain a colon even if there is no password (RFC 7617).
+    Like kubectl, capacityd sends the bytes of the URL, and a colon even if there is no password (RFC 7617).
     """
     user, _, password = user_information(proxy).partition(":")
     return base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode() if user or password else ""

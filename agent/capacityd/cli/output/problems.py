@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capacityd.cli.output.status import Problem, ResourceRow, StatusReport, slow_activity
+from capacityd.cli.output.status import Problem, ResourceRow, StatusReport, is_too_slow, slow_activity
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
-
-_TOO_SLOW = 120.0
-"""Seconds after which a slow activity of the service is an error."""
 
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
@@ -26,7 +23,7 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
         errors.append(Problem(report.stale_reason, advice))
     elif report.service and report.error:
         errors.append(Problem(report.error, _next_attempt(report, now)))
-    if report.slow_since and now - report.slow_since > _TOO_SLOW:
+    if is_too_slow(report, now):
         errors.append(Problem(slow_activity(report, now), "the service will give up and try again"))
     errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
     if report.service and report.metrics_error:

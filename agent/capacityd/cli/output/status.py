@@ -14,6 +14,8 @@ from capacityd.worker.pass_state import OtherWriter
 
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
+_TOO_SLOW = 120.0
+"""Seconds after which a slow activity of the service is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,7 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
     print_line(_summary(report, degraded=bool(errors)))
     if passed:
         print_line(_times(report, now))
-    activity = slow_activity(report, now)
-    if activity and activity not in [problem.error for problem in errors]:
+    if not is_too_slow(report, now) and (activity := slow_activity(report, now)):
         print_line(activity)
     if passed:
         print_line()
@@ -169,6 +170,11 @@ def slow_activity(report: StatusReport, now: float) -> str:
         return ""
     task, waits_for = _ACTIVITIES[report.slow_activity]
     return f"{task} has been running for {duration_text(now - report.slow_since)}: it waits for {waits_for}"
+
+
+def is_too_slow(report: StatusReport, now: float) -> bool:
+    """Whether the service's slow activity is an error."""
+    return report.slow_since is not None and now - report.slow_since > _TOO_SLOW
 
 
 def _print_resources(report: StatusReport) -> None:

@@ -13,16 +13,16 @@ from contextlib import suppress
 MAX_BYTES = 16 << 20
 """Limit for reading a file: a hundred times as much as a thousand resources need."""
 
-# Another user may own the folder, and create a link in it, or a pipe, on which open() would block.
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Another user may own the folder, and create a link in it, hard or symbolic. O_EXCL opens no file that already exists.
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
     """Replaces a file. If it raises OSError, the old file is unchanged, and no unfinished file remains.
 
     mode: permissions. durable: whether to write the content to the disk before it replaces the old one, so that it
-    survives a power failure. The content is first written to the path plus ".new", which may still exist from a killed
-    process.
+    survives a power failure. The content is first written to a new file at the path plus ".new". If that path already
+    exists, for example from a killed process, it is unlinked, never written.
     """
     unfinished = _write_unfinished(path, content, mode, durable=durable)
     try:
@@ -44,6 +44,8 @@ def reserve_room(path: str, size: int) -> None:
 def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
     """Writes the file that will replace another. Returns its path. If it raises OSError, no such file remains."""
     unfinished = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(unfinished)
     fd = os.open(unfinished, _FLAGS, mode)
     try:
         with open(fd, "wb") as f:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,15 +226,14 @@ def test_without_a_textfile_nothing_is_counted_and_the_previous_one_is_removed(p
     [
         ("absent/x.prom", "No such file or directory", "create the folder"),
         ("file/x.prom", "Not a directory", ""),
-        ("link/x.prom", "Too many levels of symbolic links", ""),
+        ("folder/x.prom", "Is a directory", ""),
     ],
 )
 def test_a_file_that_cannot_be_written_is_an_error_with_advice(
     passes: Passes, tmp_path: Path, where: str, expected: str, advice: str
 ) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "link").mkdir()
-    (tmp_path / "link/x.prom.new").symlink_to(tmp_path / "target")
+    (tmp_path / "folder/x.prom.new").mkdir(parents=True)
     path = tmp_path / where
     for _ in range(2):
         written = passes.end(path)
@@ -242,7 +241,22 @@ def test_a_file_that_cannot_be_written_is_an_error_with_advice(
         assert written.error == f"{path} could not be written: {expected}"
         assert written.advice.startswith(advice)
     assert passes.counters.reconciles == 2, "it goes on counting"
-    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(
+    passes: Passes, tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    """The content, the permissions and the owner of the file behind the link stay."""
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secret").chmod(0o600)
+    link(tmp_path / "x.prom.new", tmp_path / "secret")
+    written = passes.end(tmp_path / "x.prom")
+    assert written
+    assert not written.error
+    assert (tmp_path / "x.prom").read_text().startswith("# HELP")
+    assert ((tmp_path / "secret").read_text(), (tmp_path / "secret").stat().st_mode & 0o777) == ("secret", 0o600)
+    assert sorted(os.listdir(tmp_path)) == ["secret", "x.prom"]
 
 
 def test_without_the_library_the_message_names_the_package(

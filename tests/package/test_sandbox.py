@@ -301,8 +301,8 @@ def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp
 
 
 def test_a_watchdog_and_a_crash(served: Machine) -> None:
-    """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder. A crash leaves
-    no core dump, which would contain credentials."""
+    """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder.
+    No crash leaves a core dump, which would contain credentials."""
     assert (served.shown("WatchdogUSec"), served.shown("LimitCORE")) == ("3min", "0")
     before = served.main_pid
     served.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)

@@ -17,6 +17,7 @@ from capacityd.host.filesystems import measure
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, default_interfaces, link_kind
 from capacityd.host.program import run
+from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Output, Processors
 from capacityd.model.text import printable
@@ -119,7 +120,7 @@ class LiveHost:
         return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        raw, changed = _read_regular(path, most)
+        raw, changed = _read_regular(path, most, open_data_file)
         return Content(printable(raw.strip()), time.time() - changed)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
@@ -175,14 +176,19 @@ def _read(path: str, limit: int) -> bytes | None:
         raise
 
 
-def _read_regular(path: str, limit: int) -> tuple[bytes, float]:
-    """The content of a regular file, and its modification time in seconds since the epoch.
+def _open(path: str) -> int:
+    """Opens a file of the kernel, or one that the user has named."""
+    # O_NONBLOCK, because open() on a FIFO waits for a writer.
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
+    """The content of a regular file, and its modification time in seconds since the epoch. opener: opens the path.
 
     Raises HostError, with EFBIG if the file is longer than limit bytes.
     """
     try:
-        # O_NONBLOCK, because open() on a FIFO waits for a writer.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = opener(path)
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
@@ -193,6 +199,8 @@ def _read_regular(path: str, limit: int) -> tuple[bytes, float]:
                 content += piece
         finally:
             os.close(fd)
+    except ForeignLink as e:
+        raise HostError(f"{path} could not be read: {e}") from e
     except OSError as e:
         raise _unreadable(path, e) from e
     if len(content) > limit:

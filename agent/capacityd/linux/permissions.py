@@ -42,10 +42,10 @@ def _shift(status: os.stat_result) -> int:
 
 def owner_and_mode(status: os.stat_result) -> str:
     """The owner and the mode, for a message."""
-    return f"owner {_owner(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
+    return f"owner {owner_name(status.st_uid)}, mode {stat.S_IMODE(status.st_mode):04o}"
 
 
-def _owner(uid: int) -> str:
+def owner_name(uid: int) -> str:
     """The user. In the service's user namespace, all users but root look alike (PrivateUsers=, systemd.exec(5))."""
     if uid == 0:
         return "root"

@@ -89,6 +89,15 @@ def test_a_link_and_a_file_of_the_kernel_are_read(tmp_path: Path) -> None:
     assert read("/proc/sys/kernel/pid_max").amount > 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("4")
+    (tmp_path / "link").symlink_to("real")
+    os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
+    link = tmp_path / "link"
+    assert error(link).startswith(f"{link} could not be read: {link} is a symbolic link of uid 12345 to a file of root")
+
+
 def test_a_recorded_file_has_the_age_that_it_had() -> None:
     host = RecordedHost({"files": {"/run/seats": "4\n"}, "ages": {"/run/seats": 90}})
     assert read("/run/seats", host, max_age=100.0).amount == 4

@@ -1,0 +1,113 @@
+"""Opens a data file by its path. Follows no link with which another user would choose one of root's files.
+
+The kernel's own checks (protected_symlinks and protected_hardlinks, proc_sys_fs(5)) cover only some folders, and may be
+switched off. Each part of a path is opened relative to the one before it, so the opened file is the checked one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from capacityd.linux.permissions import owner_and_mode, owner_name
+from capacityd.model.text import printable
+
+_FIND = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK, because open() on a pipe waits for a writer.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_MAX_LINKS = 40
+"""As in the kernel (path_resolution(7))."""
+
+
+class ForeignLink(Exception):
+    """Another user has chosen the file that a path leads to. The message names the link, and says how to fix it."""
+
+
+def open_data_file(path: str) -> int:
+    """Opens the file at this path for reading, and returns its descriptor. Raises ForeignLink and OSError.
+
+    A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of the file.
+    """
+    with ExitStack() as opened:
+        return _open(path, opened)
+
+
+def _open(path: str, opened: ExitStack) -> int:
+    """As open_data_file(). opened: closes the folders on the way."""
+
+    def kept(fd: int) -> int:
+        opened.callback(os.close, fd)
+        return fd
+
+    root = here = kept(os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC))
+    place, foreign, links = "" if path.startswith("/") else ".", dict[str, int](), 0
+    waiting = [*_parts(path)]
+    while waiting:
+        name = waiting.pop()
+        entry = kept(_find(name, here, in_folder=bool(waiting)))
+        status, below = os.fstat(entry), f"{place}/{name}"
+        _refuse_hard_link(below, status, os.fstat(here), place)
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if not _is_ours(status.st_uid):
+                foreign[below] = status.st_uid
+            if status.st_dev != os.stat("/proc").st_dev:
+                target = os.readlink("", dir_fd=entry)
+                waiting += _parts(target)
+                if target.startswith("/"):
+                    here, place = root, ""
+                continue
+            # A link in /proc may lead to an open file or another file system, which its text does not name.
+            entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=here))
+        here, place = entry, below
+    _refuse_foreign_links(foreign, os.fstat(here).st_uid)
+    # By the kernel's link to the open file, because the path may lead elsewhere now.
+    return os.open(f"/proc/self/fd/{here}", _READ)
+
+
+def _parts(path: str) -> Iterator[str]:
+    """The names in a path, the last one first."""
+    return (name for name in reversed(path.split("/")) if name not in ("", "."))
+
+
+def _find(name: str, folder: int, *, in_folder: bool) -> int:
+    """Opens an entry of a folder without reading or following it. in_folder: whether it should be a folder."""
+    if in_folder:
+        try:
+            # O_DIRECTORY, because without it the kernel would not mount what an automount point stands for.
+            return os.open(name, _FIND | os.O_DIRECTORY, dir_fd=folder)
+        except NotADirectoryError:
+            pass
+    return os.open(name, _FIND, dir_fd=folder)
+
+
+def _is_ours(uid: int) -> bool:
+    return uid in (0, os.geteuid())
+
+
+def _refuse_foreign_links(links: dict[str, int], owner: int) -> None:
+    """Raises ForeignLink unless the owner of the file also owns the links. links: path -> owner of the link."""
+    for path, uid in links.items():
+        if uid != owner:
+            shown = printable(path)
+            raise ForeignLink(
+                f"{shown} is a symbolic link of {owner_name(uid)} to a file of {owner_name(owner)}, so it is not "
+                f"followed; if the link is right, run: chown -h root {shown}"
+            )
+
+
+def _refuse_hard_link(path: str, status: os.stat_result, folder: os.stat_result, place: str) -> None:
+    """Raises ForeignLink if another user may have made this link to a file of root, or of this process's user."""
+    if stat.S_ISDIR(status.st_mode) or status.st_nlink < 2 or not _is_ours(status.st_uid):
+        return
+    if not _is_ours(folder.st_uid) or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ForeignLink(
+            f"{printable(path)} is a hard link to a file of {owner_name(status.st_uid)}, and others can make links in "
+            f"its folder ({owner_and_mode(folder)}); copy the file, or run: "
+            f"chown root {printable(place)}; chmod go-w {printable(place)}"
+        )

@@ -1,0 +1,201 @@
+"""Which links lead to a data file. The tests run as root with links, files and folders of other users."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux.opening import ForeignLink, open_data_file
+from tests.support.forked import open_files
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+ROOT, USER, OTHER = 0, 12345, 54321
+
+
+def made(path: Path, owner: int, content: str = "4") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    path.chmod(0o600)
+    os.chown(path, owner, owner)
+    return path
+
+
+def linked(path: Path, target: Path | str, owner: int) -> Path:
+    path.symlink_to(target)
+    os.chown(path, owner, owner, follow_symlinks=False)
+    return path
+
+
+def read(path: object) -> str:
+    with open(open_data_file(str(path)), encoding="utf-8") as f:
+        return f.read()
+
+
+@pytest.mark.parametrize("position", ["last", "folder", "chain", "dots"])
+@pytest.mark.parametrize("target", ["absolute", "relative"])
+@pytest.mark.parametrize(
+    ("link_owner", "file_owner", "followed"),
+    [
+        (ROOT, ROOT, True),
+        (ROOT, USER, True),
+        (USER, USER, True),
+        (USER, ROOT, False),
+        (USER, OTHER, False),
+    ],
+)
+def test_a_link_counts_if_root_or_the_files_owner_made_it(
+    tmp_path: Path, position: str, target: str, link_owner: int, file_owner: int, followed: bool
+) -> None:
+    made(tmp_path / "secret/seats", file_owner)
+    to = tmp_path / "secret" if target == "absolute" else Path("../secret")
+    users = tmp_path / "user"
+    users.mkdir()
+    os.chown(users, USER, USER)
+    if position == "last":
+        path = linked(users / "seats", to / "seats", link_owner)
+    elif position == "folder":
+        path = linked(users / "in", to, link_owner) / "seats"
+    elif position == "dots":
+        path = linked(users / "in", to, link_owner) / ".." / "secret" / "." / "seats"
+    else:
+        linked(users / "second", to / "seats", link_owner)
+        path = linked(tmp_path / "first", "user/second", ROOT)
+    if followed:
+        assert read(path) == "4"
+        return
+    with pytest.raises(ForeignLink) as error:
+        open_data_file(str(path))
+    link = users / {"last": "seats", "chain": "second"}.get(position, "in")
+    owner = "root" if file_owner == ROOT else f"uid {file_owner}"
+    assert str(error.value) == (
+        f"{link} is a symbolic link of uid {link_owner} to a file of {owner}, so it is not followed; "
+        f"if the link is right, run: chown -h root {link}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder_owner", "mode", "file_owner", "opened"),
+    [
+        (ROOT, 0o755, ROOT, True),
+        (USER, 0o755, USER, True),
+        (USER, 0o755, ROOT, False),
+        (ROOT, 0o1777, ROOT, False),
+        (ROOT, 0o775, ROOT, False),
+    ],
+)
+def test_a_hard_link_to_a_file_of_root_where_others_can_make_one(
+    tmp_path: Path, folder_owner: int, mode: int, file_owner: int, opened: bool
+) -> None:
+    file = made(tmp_path / "secret/seats", file_owner)
+    folder = tmp_path / "user"
+    folder.mkdir()
+    folder.chmod(mode)
+    os.chown(folder, folder_owner, folder_owner)
+    (folder / "seats").hardlink_to(file)
+    if opened:
+        assert read(folder / "seats") == "4"
+    else:
+        with pytest.raises(ForeignLink, match=f"seats is a hard link to a file of root.*chmod go-w {folder}"):
+            open_data_file(str(folder / "seats"))
+    file.unlink()
+    assert read(folder / "seats") == "4", "a file with one name is no hard link"
+
+
+def test_it_opens_what_open_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the kernel as well, and links to open files, which have no other path."""
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "a/b", ROOT)
+    before = open_files()
+    for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b"):
+        assert read(path) == "4"
+    for path in ("/proc/sys/kernel/pid_max", "/proc/self/cwd/a/b", "/sys/kernel/mm/transparent_hugepage/enabled"):
+        if os.path.exists(path):
+            assert read(path) == Path(path).read_text()
+    with open(tmp_path / "gone", "w+") as gone:
+        gone.write("7")
+        gone.flush()
+        os.unlink(tmp_path / "gone")
+        assert read(f"/proc/self/fd/{gone.fileno()}") == "7"
+    for path, kind in (
+        ("absent", FileNotFoundError),
+        ("a/b/c", NotADirectoryError),
+        ("a/absent/c", FileNotFoundError),
+    ):
+        with pytest.raises(kind):
+            open_data_file(path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="Too many levels"):
+        open_data_file("loop")
+    assert open_files() == before
+
+
+def test_no_link_is_followed_that_is_made_in_between(tmp_path: Path) -> None:
+    """A user replaces the own file with a link to root's file, again and again."""
+    made(tmp_path / "secret", ROOT, "SECRET")
+    folder = tmp_path / "user"
+    folder.mkdir()
+    made(folder / "file", USER, "4")
+    linked(folder / "link", "../secret", USER)
+    program = f"""
+import os
+while True:
+    for name in ("file", "link"):
+        os.link("{folder}/" + name, "{folder}/new", follow_symlinks=False)
+        os.rename("{folder}/new", "{folder}/seats")
+"""
+    made(folder / "seats", USER, "4")
+    with subprocess.Popen([sys.executable, "-c", program]) as attacker:
+        try:
+            outcomes = {_outcome(lambda: read(folder / "seats")) for _ in range(20000)}
+        finally:
+            attacker.kill()
+    assert outcomes == {"4", "ForeignLink"}
+
+
+def _outcome(action: Callable[[], str]) -> str:
+    try:
+        return action()
+    except ForeignLink as e:
+        return type(e).__name__
+
+
+USERS = """
+import json, os, sys
+from capacityd.linux.opening import ForeignLink, open_data_file
+outcomes = {}
+for name in sys.argv[2:]:
+    try:
+        outcomes[name] = os.read(open_data_file(os.path.join(sys.argv[1], name)), 9).decode()
+    except ForeignLink as e:
+        outcomes[name] = str(e).partition(" is a ")[2].partition(", ")[0]
+print(json.dumps(outcomes))
+"""
+
+
+def test_in_the_services_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
+    """As with PrivateUsers=yes in the unit: root is mapped, all others are not."""
+    for folder in [tmp_path, *tmp_path.parents[:2]]:
+        folder.chmod(0o755)
+    made(tmp_path / "root", ROOT, "SECRET")
+    made(tmp_path / "user", USER).chmod(0o644)
+    linked(tmp_path / "to-root", "root", USER)
+    linked(tmp_path / "to-user", "user", USER)
+    linked(tmp_path / "of-root", "root", ROOT)
+    namespace = ["unshare", "--user", "--map-root-user"]
+    names = ["root", "user", "to-root", "to-user", "of-root"]
+    done = subprocess.run(
+        [*namespace, sys.executable, "-c", USERS, tmp_path, *names], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == {
+        "root": "SECRET",
+        "user": "4",
+        "to-root": "symbolic link of another user to a file of root",
+        "to-user": "4",
+        "of-root": "SECRET",
+    }

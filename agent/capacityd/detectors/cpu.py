@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
@@ -12,17 +11,16 @@ from capacityd.model.matchers import Value
 from capacityd.model.value_types import Amount
 
 
-def find(host: Host) -> Iterator[Device]:
-    """Yields the one device, with all its measures."""
-    # The path is that of the whole machine, which is not a udev device.
-    yield Device("/", "cpu", cached_values=asdict(host.processors()))
+def find(_: Host) -> Iterator[Device]:
+    """Yields the one device."""
+    yield Device("/", "cpu")  # the path is that of the whole machine, which is not a udev device
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:
     """Reads a measure. Every processor has each of them, so a missing measure is unknown, not absent."""
 
-    def read(_: Host, device: Device) -> Value:
-        value = device.cached_values[key]
+    def read(host: Host, _: Device) -> Value:
+        value = host.processors(key)
         if value is None:
             raise HostError(f"this machine does not report its {key}")
         return value
@@ -40,7 +38,7 @@ DETECTOR = DeviceDetector(
             Amount("number"), _measure("threads"), "logical processors, several for each core with Hyper-Threading"
         ),
         "sockets": Key(
-            Amount("number"), _measure("sockets"), "sockets with a processor; some ARM machines report none"
+            Amount("number"), _measure("sockets"), "sockets with a processor; unknown on some ARM and RISC-V machines"
         ),
         "max_frequency": Key(
             Amount("frequency"),

@@ -8,43 +8,121 @@ this module reads sockets, cores and the highest frequency from the kernel.
 
 from __future__ import annotations
 
+import errno
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import psutil
 
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, Memory, Processors, read_int
+from capacityd.model.host import Host, Memory, read_int
 
 _CPUS = "/sys/devices/system/cpu"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
 _CPU = re.compile("cpu[0-9]+")
 _ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
-
-
-def processors(host: Host) -> Processors:
-    """The online processors. Raises HostError."""
-    folders = _online(host)
-    cores = _groups(host, folders, ("core_cpus_list", "thread_siblings_list", "thread_siblings"))
-    try:
-        with _psutil_errors("the processors"):
-            threads = psutil.cpu_count(logical=True)
-            cores = cores or psutil.cpu_count(logical=False)
-    except HostError:  # of /proc/cpuinfo, for example
-        if not cores:
-            raise
-        threads = len(folders)
-    if cores and threads and cores > threads:
-        cores = None
-    return Processors(cores, threads, _sockets(host, folders), _max_frequency(host, folders))
+_CHANGED = "processors changed while they were read"
+_ACPI_TABLES = "/sys/firmware/acpi/tables"
+_DEVICE_TREES = ("aarch64", "arm", "riscv")
+"""Architectures whose kernels may read packages from a device tree, as uname -m begins with them: CONFIG_ARM,
+CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
 
 
 def memory() -> Memory:
     """The kernel's memory, and its swap. Raises HostError."""
     with _psutil_errors("the memory"):
         return Memory(psutil.virtual_memory().total, psutil.swap_memory().total)
+
+
+def _cores(host: Host) -> int | None:
+    cores = _groups(host, _online(host), ("core_cpus_list", "thread_siblings_list", "thread_siblings"))
+    if cores is None:
+        with _psutil_errors("the processors"):
+            cores = psutil.cpu_count(logical=False)
+    return cores if cores and cores <= (_threads(host) or cores) else None
+
+
+def _threads(host: Host) -> int | None:
+    try:
+        with _psutil_errors("the processors"):
+            threads: int | None = psutil.cpu_count(logical=True)
+            return threads
+    except HostError:  # of /proc/cpuinfo, for example
+        folders = _online(host)
+        if not folders:
+            raise
+        return len(folders)
+
+
+def _sockets(host: Host) -> int | None:
+    """The number of packages with online processors.
+
+    Packages have ids; on s390, each book has its own ids, and each drawer its own books. An id may be -1 (POWER,
+    SPARC): then each package has a different list of processors.
+    """
+    folders = _online(host)
+    ids = [host.text(f"{folder}/topology/physical_package_id") for folder in folders]
+    if not any(ids):
+        return None
+    if None in ids:
+        raise HostError(_CHANGED)
+    if host.arch().startswith(_DEVICE_TREES) and ("-1" in ids or not _has_package_ids(host)):
+        return None
+    if "-1" in ids:
+        return _groups(host, folders, ("package_cpus_list", "core_siblings_list", "core_siblings"))
+    holders = [tuple(host.text(f"{folder}/topology/{name}_id") for name in ("drawer", "book")) for folder in folders]
+    return len({*zip(holders, ids, strict=True)})
+
+
+def _has_package_ids(host: Host) -> bool:
+    """Whether ids of packages are not ids of clusters, on an architecture with device trees.
+
+    32-bit ARM takes them from the processor's register MPIDR, where they are clusters (arch/arm/kernel/topology.c).
+    Before Linux 6.0, the others take the clusters of a device tree ("arch_topology: Don't set cluster identifier as
+    physical package identifier"). ACPI's table PPTT has packages; only root can read it, but everybody can see it.
+    """
+    release = re.match("[0-9]+", host.text("/proc/sys/kernel/osrelease") or "")
+    if release and int(release[0]) >= 6 and not host.arch().startswith("arm"):
+        return True
+    return "PPTT" in host.listdir(_ACPI_TABLES)
+
+
+def _max_frequency(host: Host) -> int | None:
+    """The highest frequency of the fastest processor in Hz, without processors that are offline.
+
+    Older kernels have cpuN/cpufreq instead of cpufreq/policyN.
+    """
+    policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
+    frequencies = [_policy_frequency(host, p) for p in policies or [f"{folder}/cpufreq" for folder in _online(host)]]
+    return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
+
+
+def _policy_frequency(host: Host, policy: str) -> int | None:
+    """The highest frequency of a cpufreq policy in kHz; None if the policy has none, or is inactive.
+
+    The files of a policy stay while its processors are offline. Then they answer EBUSY (show() in
+    drivers/cpufreq/cpufreq.c), and affected_cpus is empty on kernels that still answer.
+    """
+    try:
+        if host.text(f"{policy}/affected_cpus") == "":
+            return None
+        return read_int(host, f"{policy}/cpuinfo_max_freq")
+    except HostError as e:
+        if e.errno != errno.EBUSY:
+            raise
+        return None
+
+
+PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
+    "cores": _cores,
+    "threads": _threads,
+    "sockets": _sockets,
+    "max_frequency": _max_frequency,
+}
+"""A measure of the online processors -> its reader, which returns None if the machine does not report the measure, and
+raises HostError."""
 
 
 @contextmanager
@@ -79,48 +157,32 @@ def _numbers(text: str) -> set[int]:
         ends = [part.split("-") for part in text.split(",") if part]
         return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
     except ValueError as e:
-        raise HostError(f'{_CPUS}/online holds "{text[:60]}", not a list of processors') from e
+        raise HostError(f'"{text[:60]}" is not a list of processors') from e
 
 
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
-    """The number of groups that the processors form, each with a list of its members; None if there are no such lists.
+    """The number of groups that the processors form; None if the kernel does not list the members of groups.
 
-    names: the possible names of the list's file, newest first (Documentation/admin-guide/cputopology.rst). A mask of
-    the members is accepted as well, because the oldest kernels provide only a mask.
+    names: the possible names of the file with a group's members, newest first
+    (Documentation/admin-guide/cputopology.rst). The oldest kernels have only files with a mask. While a processor goes
+    offline, some members of its group still list it: so the first online member names the group.
     """
-    member_lists = []
-    for folder in folders:
-        texts = (host.text(f"{folder}/topology/{name}") for name in names)
-        member_lists.append(next(filter(None, texts), None))
-    if not any(member_lists):
-        return None
-    if not all(member_lists):
-        raise HostError("processors changed while they were read")
-    return len(set(member_lists))
+    online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
+    for name in names:
+        texts = [host.text(f"{folder}/topology/{name}") for folder in folders]
+        if any(texts):
+            read = _numbers if name.endswith("_list") else _mask_numbers
+            groups = [read(text or "") & online for text in texts]
+            if not all(groups):
+                raise HostError(_CHANGED)
+            return len({min(group) for group in groups})
+    return None
 
 
-def _sockets(host: Host, folders: Sequence[str]) -> int | None:
-    """The number of packages with online processors; None if the kernel does not report it.
-
-    An id may be -1 (POWER, RISC-V, SPARC), or the same in each book (s390), but each package has a different list of
-    processors. Without ids, ARM's kernels list all processors as one package.
-    """
-    ids = {host.text(f"{folder}/topology/physical_package_id") for folder in folders} - {None}
-    if not ids:
-        return None
-    if ids == {"-1"} and host.arch().startswith(("aarch64", "arm")):
-        return None
-    packages = _groups(host, folders, ("package_cpus_list", "core_siblings_list", "core_siblings"))
-    if packages is None and "-1" not in ids:
-        return len(ids)
-    return packages
-
-
-def _max_frequency(host: Host, folders: Sequence[str]) -> int | None:
-    """The highest frequency of the fastest processor in Hz; None without a driver for it (most virtual machines).
-
-    Older kernels have cpuN/cpufreq instead of cpufreq/policyN.
-    """
-    policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
-    frequencies = [read_int(host, f"{p}/cpuinfo_max_freq") for p in policies or [f"{f}/cpufreq" for f in folders]]
-    return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
+def _mask_numbers(text: str) -> set[int]:
+    """The numbers of the bits in a mask such as 00000000,000000ff. Raises HostError."""
+    try:
+        mask = int(text.replace(",", "") or "0", 16)
+    except ValueError as e:
+        raise HostError(f'"{text[:60]}" is not a mask of processors') from e
+    return {number for number in range(mask.bit_length()) if mask >> number & 1}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyudev
 
-from capacityd.host.cpu_memory import memory, processors
+from capacityd.host.cpu_memory import PROCESSOR_MEASURES, memory
 from capacityd.host.ethtool import speeds_of, supported_modes
 from capacityd.host.filesystems import measure
 from capacityd.host.hwdb import look_up
@@ -19,7 +19,7 @@ from capacityd.host.network import addresses, default_interfaces, link_kind
 from capacityd.host.program import run
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.model.errors import HostError
-from capacityd.model.host import Content, Output, Processors
+from capacityd.model.host import Content, Output
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
@@ -112,8 +112,8 @@ class LiveHost:
     def link_speeds(self, interface: str) -> Sequence[int]:
         return speeds_of(supported_modes(interface))
 
-    def processors(self) -> Processors:
-        return processors(self)
+    def processors(self, measure: str) -> int | None:
+        return PROCESSOR_MEASURES[measure](self)
 
     def lines(self, path: str) -> Sequence[str]:
         raw = _read(path, _MAX_TABLE_BYTES) or b""

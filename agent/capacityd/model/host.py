@@ -45,20 +45,6 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Processors:
-    """The online processors. None: the machine does not report the number."""
-
-    cores: int | None
-    """Physical cores."""
-    threads: int | None
-    """Logical processors: several for each core if SMT (Hyper-Threading) is on."""
-    sockets: int | None
-    """Physical packages."""
-    max_frequency: int | None
-    """The highest frequency of the fastest processor, in Hz."""
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     """The machine's total memory and swap, in bytes."""
 
@@ -125,8 +111,11 @@ class Host(Protocol):
     def addresses(self) -> Sequence[Address]:
         """The addresses of all interfaces."""
 
-    def processors(self) -> Processors:
-        """The online processors."""
+    def processors(self, measure: str) -> int | None:
+        """A measure of the online processors: cores, threads, sockets, or max_frequency in Hz.
+
+        None: the machine does not report it.
+        """
 
     def memory(self) -> Memory:
         """The size of memory and swap."""

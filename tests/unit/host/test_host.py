@@ -143,13 +143,25 @@ def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -
         assert raised.value.errno == getattr(errno, error)
 
 
-@pytest.mark.parametrize("part", ["addresses", "default_interfaces", "memory", "processors"])
-def test_what_a_recording_lacks_is_unknown(part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "arguments"), [("addresses", []), ("default_interfaces", []), ("memory", []), ("processors", ["cores"])]
+)
+def test_what_a_recording_lacks_is_unknown(part: str, arguments: list[str]) -> None:
     with pytest.raises(HostError, match=f'^the recording lacks the part "{part}": record the machine again$'):
-        getattr(RecordedHost({}), part)()
+        getattr(RecordedHost({}), part)(*arguments)
     with pytest.raises(HostError, match="no answer") as raised:
-        getattr(RecordedHost({part: [], "unknown": {part: ["EIO", "no answer"]}}), part)()
+        getattr(RecordedHost({part: [], "unknown": {part: ["EIO", "no answer"]}}), part)(*arguments)
     assert raised.value.errno == errno.EIO
+
+
+def test_a_recording_may_have_some_measures_of_the_processors() -> None:
+    """Recordings of earlier versions have all four measures, or none and the reason."""
+    unknown = {"processors cores": ["EIO", "no answer"]}
+    host = RecordedHost({"processors": {"threads": 4, "sockets": None}, "unknown": unknown})
+    assert (host.processors("threads"), host.processors("sockets")) == (4, None)
+    for measure, reason in (("cores", "no answer"), ("max_frequency", "the processors' max_frequency")):
+        with pytest.raises(HostError, match=reason):
+            host.processors(measure)
 
 
 def test_without_sysfs_devices_are_unknown() -> None:

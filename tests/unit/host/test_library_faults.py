@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -128,7 +129,7 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         "link_kind": lambda: host.link_kind("va"),
         "default_interfaces": host.default_interfaces,
         "addresses": host.addresses,
-        "processors": host.processors,
+        **{f"processors {name}": partial(host.processors, name) for name in ("cores", "threads", "sockets")},
         "memory": host.memory,
         "filesystem_size": lambda: host.filesystem_size("/", ids),
         "filesystem_size, its thread": lambda: filesystems._measure("/", ids),
@@ -175,5 +176,6 @@ def test_every_fault_of_a_library_is_an_unknown(tmp_path: Path) -> None:
     document = json.loads(run_alone(MOUNTING, PROGRAM, str(tmp_path)))
     assert {name: wrong for name, (_, _, wrong) in document.items() if wrong} == {}
     assert {name for name, (outcome, _, _) in document.items() if outcome != "answer"} <= {"link_speeds"}
-    assert {name for name, (_, faults, _) in document.items() if not faults} == {"hostname", "arch"}
+    without = {"hostname", "arch", "processors sockets"}
+    assert {name for name, (_, faults, _) in document.items() if not faults} <= without
     assert document["properties"][1] > 100

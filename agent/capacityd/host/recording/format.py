@@ -11,11 +11,10 @@ import json
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from types import NoneType
 from typing import Any
 
 from capacityd.model.errors import UsageError
-from capacityd.model.host import Memory, Processors
+from capacityd.model.host import Memory
 
 Recording = dict[str, Any]
 
@@ -90,7 +89,7 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "link_kinds": _table(_is_text),  # interface -> kind
     "default_interfaces": _are_texts,
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
-    "processors": _has([field.name for field in fields(Processors)], int, NoneType),
+    "processors": _table(lambda value: value is None or type(value) is int),  # measure -> its value
     "memory": _has([field.name for field in fields(Memory)], int),
     "filesystem_sizes": _table(lambda value: type(value) is int),  # mount point -> bytes
     "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds

@@ -13,6 +13,7 @@ from dataclasses import asdict, astuple
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from capacityd.host.cpu_memory import PROCESSOR_MEASURES
 from capacityd.host.filesystems import filesystems
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options
@@ -100,7 +101,8 @@ class Recorder:
     def _answers(self) -> Recording:
         """The parts that the kernel and udev answer."""
         source = self._source
-        answers: Recording = {"properties": {}, "link_speeds": {}, "link_kinds": {}, "filesystem_sizes": {}}
+        parts = ("properties", "link_speeds", "link_kinds", "processors", "filesystem_sizes")
+        answers: Recording = {part: {} for part in parts}
         for path in sorted(self._walked):
             # Some devices have no link to their subsystem, so udev may not know them.
             unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
@@ -109,6 +111,9 @@ class Recorder:
         for name in sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/")):
             answers["link_speeds"] |= self._answer(f"link_speeds {name}", name, partial(source.link_speeds, name))
             answers["link_kinds"] |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
+        for measure in PROCESSOR_MEASURES:
+            question = f"processors {measure}"
+            answers["processors"] |= self._answer(question, measure, partial(source.processors, measure))
         for point, ids in self._local_filesystems():
             # A file system hidden by another mount has the same mount point, and can't be measured.
             question = f"filesystem_sizes {point} {min(ids)}"
@@ -116,7 +121,6 @@ class Recorder:
         return {
             **answers,
             **self._answer("addresses", "addresses", lambda: [list(astuple(a)) for a in source.addresses()]),
-            **self._answer("processors", "processors", lambda: asdict(source.processors())),
             **self._answer("memory", "memory", lambda: asdict(source.memory())),
             **self._answer("default_interfaces", "default_interfaces", source.default_interfaces),
         }

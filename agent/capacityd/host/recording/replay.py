@@ -11,7 +11,7 @@ from typing import Any
 from capacityd.host.recording.contents import TREES
 from capacityd.host.recording.format import read_recording
 from capacityd.model.errors import HostError, NotRecorded
-from capacityd.model.host import Address, Content, Memory, Output, Processors
+from capacityd.model.host import Address, Content, Memory, Output
 from capacityd.model.text import printable
 
 _MAX_ATTRIBUTE_BYTES = 65536
@@ -94,8 +94,12 @@ class RecordedHost:
     def addresses(self) -> Sequence[Address]:
         return [_address(fields) for fields in self._part("addresses")]
 
-    def processors(self) -> Processors:
-        return Processors(**self._part("processors"))
+    def processors(self, measure: str) -> int | None:
+        self._require(f"processors {measure}")
+        known: Mapping[str, int | None] = self._part("processors")
+        if measure not in known:
+            raise HostError(f"the recording does not contain the processors' {measure}", errno.ENODEV)
+        return known[measure]
 
     def memory(self) -> Memory:
         return Memory(**self._part("memory"))

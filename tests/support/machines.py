@@ -173,7 +173,7 @@ def nic(
     tree.link(f"/sys/class/net/{name}", path)
     recording = tree.recording({path: properties} if properties else {})
     if link_speeds is not None:
-        recording["link_speeds"] = {name: list(link_speeds)}
+        recording["link_modes"] = {name: [f"{speed // 10**6}baseT/Full" for speed in link_speeds]}
     if link_kind is not None:
         recording["link_kinds"] = {name: link_kind}
     return recording

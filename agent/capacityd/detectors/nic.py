@@ -9,6 +9,7 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
+from capacityd.host.ethtool import speeds_of
 from capacityd.host.system_devices import system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import AmbiguousValue, HostError
@@ -200,7 +201,7 @@ def _max_speed(host: Host, device: Device) -> Value:
 
 
 def _best_speed(host: Host, name: str) -> int:
-    speeds = host.link_speeds(name)
+    speeds = speeds_of(host.link_modes(name))
     if not speeds:
         raise HostError(f"the driver of {printable(name)} reports no link modes")
     return max(speeds)

@@ -1,84 +1,99 @@
-"""The speeds of the link modes that a network interface supports, from the ethtool ioctl.
+"""The link modes that a network interface supports, and their speeds, from the ethtool ioctl.
 
 The ioctl takes some microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
-partner.
-Bits: enum ethtool_link_mode_bit_indices of the kernel's include/uapi/linux/ethtool.h.
+partner. The kernel names its own link modes (ETH_SS_LINK_MODES, since Linux 5.6), and the names contain the speeds, so
+link modes that are newer than this program need no table here.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import socket
 import struct
 from array import array
+from collections.abc import Iterable
 
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
 _SIOCETHTOOL = 0x8946
-_GLINKSETTINGS = 0x4C
-_HEAD, _WORDS = 48, 15  # in struct ethtool_link_settings: bytes before its masks, and the offset of their length
+_GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # include/uapi/linux/ethtool.h
+_LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
+_NAME_BYTES = 32  # ETH_GSTRING_LEN
+_SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
+_MASKS = 3  # supported, advertised, and the link partner's
+_SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of string sets, and the set's length
+_STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and its length
 
-_MBITS: dict[int, str] = {
-    10: "0-1 92 99-102",
-    100: "2-3 67 90-91",
-    1_000: "4-5 17 41 68",
-    2_500: "15 47",
-    5_000: "48",
-    10_000: "12 18-20 42-46",
-    20_000: "21-22",
-    25_000: "31-33",
-    40_000: "23-26",
-    50_000: "34-35 40 52-56",
-    56_000: "27-30",
-    100_000: "36-39 57-61 75-79",
-    200_000: "62-66 80-84 103-108",
-    400_000: "69-73 85-89 109-114",
-    800_000: "93-98 115-120",
-    1_600_000: "121-124",
-}
-_NO_SPEED = "6-11 13-14 16 49-51 74"  # autonegotiation, ports, pause, forward error correction
+_SPEED = re.compile("([0-9]+)base")  # in Mbit/s: 1000baseT/Full
+_NO_SPEED = (  # __DEFINE_SPECIAL_MODE_NAME in the kernel's net/ethtool/common.c
+    *("Autoneg", "TP", "AUI", "MII", "FIBRE", "BNC", "Backplane"),  # autonegotiation, and ports
+    *("Pause", "Asym_Pause"),
+    *("None", "RS", "BASER", "LLRS"),  # forward error correction
+)
 
 
-def _bits(ranges: str) -> list[int]:
-    ends = [part.split("-") for part in ranges.split()]
-    return [bit for end in ends for bit in range(int(end[0]), int(end[-1]) + 1)]
+def speeds_of(modes: Iterable[str]) -> list[int]:
+    """The speeds of link modes, in bit/s, in ascending order. modes: their names.
 
-
-def speeds_of(mask: int) -> list[int]:
-    """The speeds in a mask of supported link modes, in bit/s, in ascending order.
-
-    Raises HostError for an unknown bit: it may represent the highest speed, so a guess could be too low.
+    Raises HostError for a name that is not known: it may be that of the highest speed, so a guess could be too low.
     """
-    by_bit = {bit: mbits * 10**6 for mbits, ranges in _MBITS.items() for bit in _bits(ranges)}
-    known = sum(1 << bit for bit in [*by_bit, *_bits(_NO_SPEED)])
-    if mask & ~known:
-        bit = (mask & ~known).bit_length() - 1
-        raise HostError(f"it supports a link mode that this version of capacityd does not know (bit {bit})")
-    return sorted({speed for bit, speed in by_bit.items() if mask >> bit & 1})
+    speeds = set()
+    for mode in modes:
+        if speed := _SPEED.match(mode):
+            speeds.add(int(speed[1]) * 10**6)
+        elif mode not in _NO_SPEED:
+            raise HostError(f'it supports the link mode "{printable(mode)}", whose speed is not known')
+    return sorted(speeds)
 
 
-def supported_modes(interface: str) -> int:
-    """The mask of an interface's supported link modes, 0 if its driver reports none. Raises HostError."""
+def supported_modes(interface: str) -> list[str]:
+    """The names of an interface's supported link modes; empty if its driver reports none. Raises HostError."""
     failed = f"the link modes of {printable(interface)} could not be read"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
-            # The first call returns the number of words in the masks, negated. The second call fills the masks.
-            words = -struct.unpack_from("b", _ask(s, interface, 0), _WORDS)[0]
-            return int.from_bytes(_ask(s, interface, words)[_HEAD : _HEAD + 4 * words], "little") if words > 0 else 0
+            mask = _supported_mask(s, interface)
+            if not mask:
+                return []
+            names = _mode_names(s, interface)
     except OSError as e:
         raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
         raise HostError(f"{failed}: {e}") from e
+    if not names:
+        raise HostError(f"{failed}: this kernel does not name them, as Linux 5.6 and newer do", errno.EOPNOTSUPP)
+    if mask.bit_length() > len(names):
+        raise HostError(f"{failed}: the kernel does not name number {mask.bit_length() - 1}")
+    return [name for bit, name in enumerate(names) if mask >> bit & 1]
 
 
-def _ask(s: socket.socket, interface: str, words: int) -> bytes:
-    buffer = bytearray(_HEAD + 3 * 4 * 127)
-    struct.pack_into("I", buffer, 0, _GLINKSETTINGS)
-    struct.pack_into("b", buffer, _WORDS, words)
+def _supported_mask(s: socket.socket, interface: str) -> int:
+    # The first call returns the number of words in the masks, negated. The second call fills the masks.
+    _, words = _SETTINGS.unpack_from(_ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, 0)))
+    if words >= 0:
+        return 0
+    size = 4 * -words
+    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, -words) + bytes(_MASKS * size))
+    return int.from_bytes(answer[_SETTINGS.size : _SETTINGS.size + size], "little")
+
+
+def _mode_names(s: socket.socket, interface: str) -> list[str]:
+    """The names of all link modes of this kernel, by number; empty before Linux 5.6."""
+    _, known, count = _SET_INFO.unpack(_ask(s, interface, _SET_INFO.pack(_GSSET_INFO, 1 << _LINK_MODES, 0)))
+    if not known:
+        return []
+    answer = _ask(s, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
+    names = struct.iter_unpack(f"{_NAME_BYTES}s", answer[_STRINGS.size :])
+    return [name.partition(b"\0")[0].decode("ascii", "replace") for (name,) in names]
+
+
+def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
+    """The answer of the kernel, which it writes over the question."""
     # The request contains a buffer's address. Only an array has one.
-    data = array("B", buffer)
+    data = array("B", question)
     address, _ = data.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)
     fcntl.ioctl(s.fileno(), _SIOCETHTOOL, request)

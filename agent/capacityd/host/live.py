@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyudev
 
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES, memory
-from capacityd.host.ethtool import speeds_of, supported_modes
+from capacityd.host.ethtool import supported_modes
 from capacityd.host.filesystems import measure
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, default_interfaces, link_kind
@@ -104,13 +104,11 @@ class LiveHost:
 
     hardware_names = staticmethod(look_up)
     link_kind = staticmethod(link_kind)
+    link_modes = staticmethod(supported_modes)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
     memory = staticmethod(memory)
     filesystem_size = staticmethod(measure)
-
-    def link_speeds(self, interface: str) -> Sequence[int]:
-        return speeds_of(supported_modes(interface))
 
     def processors(self, measure: str) -> int | None:
         return PROCESSOR_MEASURES[measure](self)

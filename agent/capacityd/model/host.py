@@ -99,8 +99,9 @@ class Host(Protocol):
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
         """The properties in udev's hardware database for this modalias, such as ID_VENDOR_FROM_DATABASE."""
 
-    def link_speeds(self, interface: str) -> Sequence[int]:
-        """The speeds in bit/s of the link modes that an interface supports; empty if its driver reports none."""
+    def link_modes(self, interface: str) -> Sequence[str]:
+        """The kernel's names of the link modes that an interface supports, such as 1000baseT/Full; empty if its driver
+        reports none."""
 
     def link_kind(self, interface: str) -> str:
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""

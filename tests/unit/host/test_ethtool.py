@@ -1,4 +1,4 @@
-"""Link modes: the table of the kernel's bits, and the ioctl on real interfaces."""
+"""Link modes: their names, their speeds, and the ioctl on real interfaces."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import fcntl
 import json
 import os
 import re
+import socket
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from capacityd.host.ethtool import speeds_of, supported_modes
+from capacityd.host.ethtool import _mode_names, speeds_of, supported_modes
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 
@@ -21,34 +25,42 @@ MBIT = 10**6
 
 
 @pytest.mark.parametrize(
-    ("bits", "mbits"),
+    ("modes", "mbits"),
     [
-        ([], []),
-        ([0, 1, 2, 3, 5, 6, 7, 13], [10, 100, 1000]),  # a copper port with autonegotiation, TP and pause
-        ([99, 102, 84, 103, 108, 89, 109, 114], [10, 200_000, 400_000]),  # newer than Debian's header
-        ([93, 98, 120, 121, 124], [800_000, 1_600_000]),
+        ("", []),
+        ("10baseT/Half 10baseT/Full 100baseT/Full 1000baseT/Full Autoneg TP Pause", [10, 100, 1000]),
+        ("100baseT1/Full 10baseT1S_P2MP/Half 2500baseX/Full 56000baseKR4/Full", [10, 100, 2500, 56_000]),
+        ("10000baseR_FEC LLRS", [10_000]),
+        ("1600000baseDR8_2/Full 3200000baseNEW/Full", [1_600_000, 3_200_000]),
+        ("FIBRE Backplane Asym_Pause None RS BASER", []),
     ],
 )
-def test_speeds_of_masks(bits: list[int], mbits: list[int]) -> None:
-    assert speeds_of(sum(1 << bit for bit in bits)) == [n * MBIT for n in mbits]
+def test_a_speed_stands_in_the_name_of_a_link_mode(modes: str, mbits: list[int]) -> None:
+    assert speeds_of(modes.split()) == [n * MBIT for n in mbits]
 
 
-@pytest.mark.parametrize("bit", [125, 200, 1000])
-def test_a_mode_that_is_not_known_may_be_the_best(bit: int) -> None:
-    with pytest.raises(HostError, match=f"bit {bit}"):
-        speeds_of(1 << 5 | 1 << bit)
+@pytest.mark.parametrize("name", ["3.2Tbase/Full", "base/Full", "NewFEC", "", "x1000baseT", "\x1b[2J"])
+def test_a_name_that_is_not_known_may_be_that_of_the_best_mode(name: str) -> None:
+    with pytest.raises(HostError, match="whose speed is not known") as raised:
+        speeds_of(["1000baseT/Full", name])
+    assert str(raised.value).isprintable()
 
 
 HEADER = Path("/usr/include/linux/ethtool.h")
 
 
 @pytest.mark.skipif(not HEADER.exists(), reason="needs the kernel's header")
-def test_the_table_matches_the_kernels_header() -> None:
+def test_each_name_of_the_running_kernel_has_the_speed_of_the_kernels_header() -> None:
     modes = re.findall(r"ETHTOOL_LINK_MODE_(\w+)_BIT\s*=\s*(\d+)", HEADER.read_text())
-    assert len(modes) > 90
-    for name, bit in modes:
-        speed = re.match(r"(\d+)base", name)
-        assert speeds_of(1 << int(bit)) == ([int(speed[1]) * MBIT] if speed else []), name
+    header = {int(bit): name for name, bit in modes}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        names = _mode_names(s, "lo")
+    assert min(len(header), len(names)) > 90
+    for bit, name in enumerate(names):
+        speeds = speeds_of([name])
+        if bit in header:
+            speed = re.match(r"(\d+)base", header[bit])
+            assert speeds == ([int(speed[1]) * MBIT] if speed else []), name
 
 
 @pytest.mark.parametrize(("name", "shown"), [("x" * 40, "x" * 40), ("caf\udce9", "caf\\xe9")])
@@ -59,30 +71,86 @@ def test_no_such_interface(name: str, shown: str) -> None:
     assert raised.value.errno == errno.ENODEV
 
 
-@pytest.mark.parametrize("words", [1, 3, 4])
-def test_the_ioctl_asks_for_the_length_of_the_masks_and_then_for_the_masks(
-    words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The ioctl is a double with the layout of struct ethtool_link_settings."""
-    supported = 1 << 5 | 1 << (32 * words - 1)
+@dataclass(frozen=True)
+class Kernel:
+    """A double of the ioctl, with the layouts of the kernel's structs. words: the length of a mask."""
 
-    def ioctl(fd: int, number: int, request: bytes) -> None:
+    names: Sequence[bytes]
+    supported: int
+    words: int = 4
+
+    def ioctl(self, _: int, number: int, request: bytes) -> None:
         (address,) = struct.unpack_from("P", request, 16)
-        settings = (ctypes.c_char * 1024).from_address(address)
-        assert (number, *struct.unpack_from("I", settings)) == (0x8946, 0x4C)
+        (command,) = struct.unpack("I", ctypes.string_at(address, 4))
+        assert number == 0x8946
         assert bytes(request[:16]).rstrip(b"\0") == b"enp129s0f0np123"
-        if struct.unpack_from("b", settings, 15) == (words,):
-            advertised = b"\xff" * 4 * words
-            struct.pack_into(f"{8 * words}s", settings, 48, supported.to_bytes(4 * words, "little") + advertised)
-        else:
-            struct.pack_into("b", settings, 15, -words)
+        answer = {0x4C: self.settings, 0x37: self.set_info, 0x1B: self.strings}[command](address)
+        ctypes.memmove(address + 4, answer, len(answer))
 
-    monkeypatch.setattr(fcntl, "ioctl", ioctl)
-    assert supported_modes("enp129s0f0np123") == supported
+    def settings(self, address: int) -> bytes:
+        (words,) = struct.unpack_from("b", ctypes.string_at(address, 48), 15)
+        if words != self.words:
+            return bytes(11) + struct.pack("b", -self.words)
+        mask = 4 * self.words
+        return bytes(11) + struct.pack("b32x", words) + self.supported.to_bytes(mask, "little") + b"\xff" * mask
+
+    def set_info(self, address: int) -> bytes:
+        (wanted,) = struct.unpack("Q", ctypes.string_at(address + 8, 8))
+        assert wanted == 1 << 9
+        return struct.pack("=IQI", 0, wanted, len(self.names)) if self.names else struct.pack("=IQ", 0, 0)
+
+    def strings(self, address: int) -> bytes:
+        which, count = struct.unpack("II", ctypes.string_at(address + 4, 8))
+        assert (which, count) == (9, len(self.names))
+        return struct.pack("II", which, count) + b"".join(name.ljust(32, b"\0") for name in self.names)
+
+
+NAMES = [b"10baseT/Full", b"TP", b"", *(b"%dbaseX" % n for n in range(3, 96))]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "modes"),
+    [
+        (Kernel(NAMES, 0b11, words=1), ["10baseT/Full", "TP"]),
+        (Kernel(NAMES, 1 << 95 | 1, words=3), ["10baseT/Full", "95baseX"]),
+        (Kernel(NAMES, 0), []),
+        (Kernel([], 0), []),
+        (Kernel(NAMES, 0, words=0), []),
+    ],
+)
+def test_the_kernel_says_which_modes_are_supported_and_how_they_are_called(
+    kernel: Kernel, modes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
+    assert supported_modes("enp129s0f0np123") == modes
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (Kernel([], 1), "this kernel does not name them, as Linux 5.6 and newer do"),
+        (Kernel(NAMES, 1 << 96), "the kernel does not name number 96"),
+    ],
+)
+def test_a_mode_without_a_name_is_unknown(kernel: Kernel, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
+    with pytest.raises(HostError, match=f"^the link modes of enp129s0f0np123 could not be read: {reason}$"):
+        supported_modes("enp129s0f0np123")
+
+
+def test_a_recording_without_names_of_link_modes_has_their_speeds() -> None:
+    """In recordings of earlier versions."""
+    unknown = {"link_speeds eth1": ["EIO", "no answer"]}
+    host = RecordedHost({"link_speeds": {"eth0": [10**9, 10**10]}, "unknown": unknown})
+    assert speeds_of(host.link_modes("eth0")) == [10**9, 10**10]
+    with pytest.raises(HostError, match="no answer"):
+        host.link_modes("eth1")
+    named = RecordedHost({"link_modes": {"eth0": ["TP"]}, "link_speeds": {"eth0": [10**9]}})
+    assert named.link_modes("eth0") == ["TP"]
 
 
 TAP = """
-import fcntl, json, os, struct, subprocess
+import array, fcntl, json, os, socket, struct, subprocess
 from capacityd.model.errors import HostError
 from capacityd.detectors import load
 from capacityd.host.live import LiveHost
@@ -91,6 +159,13 @@ from capacityd.discovery.reader import value_of
 tap = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tapx", 0x1002))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
 host, detector, readings = LiveHost(), load("nic"), []
+
+def support(mask):
+    # Sets the link modes that the interface supports. tun stores what it gets.
+    with socket.socket() as s:
+        head = struct.pack("IIBBBBBBBb", 0x4D, 25000, 1, 0, 0, 0, 0, 0, 0, 4) + bytes(32)  # ETHTOOL_SLINKSETTINGS
+        data = array.array("B", head + mask.to_bytes(16, "little") + bytes(32))
+        fcntl.ioctl(s, 0x8946, struct.pack("16sP16x", b"tapx", data.buffer_info()[0]))
 
 def read(command):
     subprocess.run(command, shell=True, check=True)
@@ -108,6 +183,8 @@ read("true")
 fcntl.ioctl(tap, 0x400454E2, struct.pack("i", 1))
 read("ip address add 192.0.2.7/24 dev tapx && ip route add default via 192.0.2.1")
 read("ip link set tapx down")
+support(1 << 5 | 1 << 7 | 1 << 33 | 1 << 20)  # 1000baseT/Full, TP, 25000baseSR/Full, 10000baseR_FEC
+read("true")
 print(json.dumps(readings))
 """
 
@@ -115,10 +192,11 @@ print(json.dumps(readings))
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs TAP devices")
 def test_a_real_interface_with_a_real_speed() -> None:
     """The real /sys and the real ioctl give the speed while the link is up. It is unknown while the link is down."""
-    up, without_carrier, routed, down = json.loads(run_alone("mount -t sysfs none /sys", TAP))
+    up, without_carrier, routed, down, modes = json.loads(run_alone("mount -t sysfs none /sys", TAP))
     assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)
     assert "reports no link modes" in str(up["max_speed"]) or "could not be read" in str(up["max_speed"])
     assert "no default route" in up["system"]
     for state in (without_carrier, down):
         assert (state["link"], "link is down" in state["speed"]) == ("down", True)
+    assert modes["max_speed"] == 25_000 * MBIT
     assert (routed["link"], routed["speed"], routed["system"]) == ("up", 25_000 * MBIT, True)

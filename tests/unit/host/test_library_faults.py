@@ -125,7 +125,7 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         "exists": lambda: host.exists(device),
         "properties": lambda: LiveHost().properties(device),
         "property": lambda: LiveHost().property(device, "ID_NONE", "ID_TEST"),
-        "link_speeds": lambda: host.link_speeds("va"),
+        "link_modes": lambda: host.link_modes("va"),
         "link_kind": lambda: host.link_kind("va"),
         "default_interfaces": host.default_interfaces,
         "addresses": host.addresses,
@@ -175,7 +175,7 @@ def test_every_fault_of_a_library_is_an_unknown(tmp_path: Path) -> None:
     write_tree(merge(bare(), usb_device("1-1", properties={"ID_TEST": "x"})), str(tmp_path))
     document = json.loads(run_alone(MOUNTING, PROGRAM, str(tmp_path)))
     assert {name: wrong for name, (_, _, wrong) in document.items() if wrong} == {}
-    assert {name for name, (outcome, _, _) in document.items() if outcome != "answer"} <= {"link_speeds"}
+    assert {name for name, (outcome, _, _) in document.items() if outcome != "answer"} <= {"link_modes"}
     without = {"hostname", "arch", "processors sockets"}
     assert {name for name, (_, faults, _) in document.items() if not faults} <= without
     assert document["properties"][1] > 100

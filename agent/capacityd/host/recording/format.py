@@ -85,7 +85,8 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "folders": _are_texts,  # existing paths without recorded contents
     "properties": _table(_table(_is_text)),  # path of a device -> name -> value
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
-    "link_speeds": _table(_are_numbers),  # interface -> bit/s
+    "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
+    "link_speeds": _table(_are_numbers),  # interface -> their speeds in bit/s, if the recording has no link_modes
     "link_kinds": _table(_is_text),  # interface -> kind
     "default_interfaces": _are_texts,
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
@@ -98,7 +99,7 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     ),
     "arch": _is_text,
     "hostname": _is_text,
-    # Questions without an answer: "properties /sys/…", "link_speeds eth0", "filesystem_sizes /mnt 29" (a mount's id)
+    # Questions without an answer: "properties /sys/…", "link_modes eth0", "filesystem_sizes /mnt 29" (a mount's id)
     # -> name of the errno or null, message
     "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
     "redacted": lambda value: isinstance(value, bool),  # whether identifiers are replaced by hashes

@@ -101,7 +101,7 @@ class Recorder:
     def _answers(self) -> Recording:
         """The parts that the kernel and udev answer."""
         source = self._source
-        parts = ("properties", "link_speeds", "link_kinds", "processors", "filesystem_sizes")
+        parts = ("properties", "link_modes", "link_kinds", "processors", "filesystem_sizes")
         answers: Recording = {part: {} for part in parts}
         for path in sorted(self._walked):
             # Some devices have no link to their subsystem, so udev may not know them.
@@ -109,7 +109,7 @@ class Recorder:
             if f"{path}/subsystem" in self._links or path in self._listed or unreadable:
                 answers["properties"] |= self._answer(f"properties {path}", path, partial(source.properties, path))
         for name in sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/")):
-            answers["link_speeds"] |= self._answer(f"link_speeds {name}", name, partial(source.link_speeds, name))
+            answers["link_modes"] |= self._answer(f"link_modes {name}", name, partial(source.link_modes, name))
             answers["link_kinds"] |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
         for measure in PROCESSOR_MEASURES:
             question = f"processors {measure}"

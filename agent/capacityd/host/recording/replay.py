@@ -82,8 +82,12 @@ class RecordedHost:
         names = self._recording.get("hardware_names", {}).get(modalias, {})
         return {printable(k): printable(v) for k, v in names.items()}
 
-    def link_speeds(self, interface: str) -> Sequence[int]:
-        return list(self._answer("link_speeds", interface, f"the link modes of {interface}"))
+    def link_modes(self, interface: str) -> Sequence[str]:
+        subject = f"the link modes of {printable(interface)}"
+        if "link_modes" in self._recording:
+            return list(self._answer("link_modes", interface, subject))
+        speeds = self._answer("link_speeds", interface, subject)
+        return [f"{speed // 10**6}base" for speed in speeds]
 
     def link_kind(self, interface: str) -> str:
         return str(self._answer("link_kinds", interface, f"the kind of {interface}"))

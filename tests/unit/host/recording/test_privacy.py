@@ -109,7 +109,7 @@ WORLD_OF_SECRETS = merge(
         "default_interfaces": [NET],
         "links": {f"/sys/devices/virtual/net/br-{HOST}/brif/{NET}": f"../../../../pci0000:00/net/{NET}/brport"},
         "properties": {AT: {"DM_UUID": f"mpath-{MPATH}", "PARTUUID": "b2d4f6a8-01", "NVME_TRADDR": IP6}},
-        "link_speeds": {NET: [10**9]},
+        "link_modes": {NET: ["1000baseT/Full"]},
         "errors": {f"/sys/class/net/{NET}/duplex": "EINVAL"},
     },
 )
@@ -148,7 +148,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
     assert re.fullmatch("02(:[0-9a-f]{2}){5}", mac)
     assert name == f"enx{mac.replace(':', '')}"
     assert host.text(f"/sys/class/net/{name}/phys_switch_id") == mac.replace(":", "")
-    assert host.link_speeds(name) == [10**9]
+    assert host.link_modes(name) == ["1000baseT/Full"]
     assert host.properties(f"/sys/class/net/{name}")["ID_NET_NAME_MAC"] == name
     (bridge,) = [n for n in host.listdir("/sys/class/net") if n.startswith("br-")]
     assert bridge == f"br-{host.hostname()}"

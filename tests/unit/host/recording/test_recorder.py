@@ -304,6 +304,7 @@ def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture
                 "errors": {"/a": "ENONSENSE"},
                 "left_out": {"/a": "b"},
                 "properties": {"/a": "x"},
+                "link_modes": {"eth0": [1]},
                 "link_speeds": {"eth0": ["1"]},
                 "default_interfaces": "eth0",
                 "addresses": [["eth0", "ipv4", "192.0.2.7", "24", "global", False]],

@@ -30,10 +30,18 @@ WARNING = (
         ("gpu.intel.com/i915", "intel.com"),
         ("rdma/hca_shared_devices_a", "rdma"),
         ("devices.kubevirt.io/kvm", "devices.kubevirt.io"),
+        ("squat.ai/serial", "squat.ai"),
+        ("devic.es/serial", "devic.es"),
+        ("volcano.sh/gpu-memory", "volcano.sh"),
+        ("xilinx.com/fpga-u250-0", "xilinx.com"),
+        ("nextflow.io/fuse", "nextflow.io"),
+        ("github.com/fuse", "github.com"),
+        ("metax-tech.com/gpu", "metax-tech.com"),
         ("example.com/gpu", None),
         ("notnvidia.com/gpu", None),
         ("kubevirt.io/kvm", None),
         ("com/gpu", None),
+        ("devic.es.example.com/serial", None),
     ],
 )
 def test_the_domain_of_a_name_or_one_above(name: str, domain: str | None) -> None:

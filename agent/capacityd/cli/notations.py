@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from capacityd.model.text import plural
+
 
 @dataclass(frozen=True, slots=True)
 class Notation:
@@ -32,17 +34,20 @@ class Notation:
 
 NOTATIONS: Mapping[str, Notation] = {
     # extractAllocatableResourcesFromAsg in cluster-autoscaler/cloudprovider/aws/aws_manager.go. A tag's key may have
-    # 128 characters: Amazon EC2 User Guide, "Tag your Amazon EC2 resources".
+    # 128 characters, and a resource 50 tags: Amazon EC2 User Guide, "Tag your Amazon EC2 resources".
     "aws": Notation(
         "tags of the Auto Scaling group or EKS node group",
         'k8s.io/cluster-autoscaler/node-template/resources/{name}: "{quantity}"\n',
         longest_name=128 - len("k8s.io/cluster-autoscaler/node-template/resources/"),
+        most=50,
     ),
-    # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go
+    # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go. A resource may
+    # have 50 tags: Azure Resource Manager documentation, "Use tags to organize your Azure resources".
     "azure": Notation(
         "tags of the virtual machine scale set",
         'k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
         forbidden="_",
+        most=50,
     ),
     # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). The
     # prefix with a dash, in the description of kubernetes/autoscaler#7604, was changed before the merge.
@@ -91,7 +96,7 @@ def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
             yield f"{name} is {len(name)} characters long; the limit is {notation.longest_name}"
         yield from (f'{name} contains "{c}"; the autoscaler would change it' for c in notation.forbidden if c in name)
     if notation.most is not None and len(names) > notation.most:
-        yield f"it supports {notation.most} extended resource, not {len(names)}: choose one with --resource"
+        yield f"it supports at most {plural(notation.most, 'extended resource')}, not {len(names)}: choose with --resource"
 
 
 def document(notation: Notation, quantities: Mapping[str, int], overlay: str, instance_types: Sequence[str]) -> str:

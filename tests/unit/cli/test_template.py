@@ -94,7 +94,12 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
         ("azure", ["example.com/nic_mbps"], 'example.com/nic_mbps contains "_"'),
         ("azure", [f"{LONG}/{'x' * 63}"], ""),
         ("gke", ["example.com/nic_mbps"], ""),
-        ("cluster-api", [DONGLE, SEATS], "it supports 1 extended resource, not 2: choose one with --resource"),
+        ("aws", [f"example.com/r{n}" for n in range(50)], ""),
+        ("aws", [f"example.com/r{n}" for n in range(51)], "it supports at most 50 extended resources, not 51: choose with"),
+        ("azure", [f"example.com/r{n}" for n in range(50)], ""),
+        ("azure", [f"example.com/r{n}" for n in range(60)], "it supports at most 50 extended resources, not 60"),
+        ("gke", [f"example.com/r{n}" for n in range(60)], ""),
+        ("cluster-api", [DONGLE, SEATS], "it supports at most 1 extended resource, not 2: choose with --resource"),
         ("gardener", [DONGLE, SEATS], ""),
     ],
 )
@@ -108,7 +113,7 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster-api"], "cluster-api: it supports 1 extended resource, not 2"),
+        (["cluster-api"], "cluster-api: it supports at most 1 extended resource, not 2"),
         (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
         (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
         (["aws", "--node-file", "n.json"], "template is about a new Node: leave out --node-file"),

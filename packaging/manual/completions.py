@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import shtab
 
-from capacityd.cli.completion import FILES, values
+from capacityd.cli.completion import CONTEXT, FILES, values
 from capacityd.cli.parser import command_parser
 
 # With shtab 1.5.5 (Debian 12), bash offers only the first of several words. shtab 1.7.1 has no such bug.
@@ -23,7 +23,7 @@ def completion(shell: str) -> str:
     for action in _actions(parser):
         if action.metavar in FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.metavar == "NODE":
+        elif action.metavar in ("NODE", CONTEXT):
             # Without an action, zsh shows the argument's description instead of completing an option.
             action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
         elif action.metavar == "DETECTOR":

@@ -18,6 +18,7 @@ import pytest
 from capacityd.cli.commands.fleet import INSTANCE_TYPE
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list
+from capacityd.node.operator_kubeconfig import load_operators
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
@@ -250,7 +251,7 @@ def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.Mo
     monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
     monkeypatch.setattr(node_list, "_POD_PAGE", 2)
     with cluster.audit.requests(SAM) as requests:
-        read = node_list.read_fleet(str(sam), INSTANCE_TYPE, nodes.selector, (), lambda *_: None)
+        read = node_list.read_fleet(load_operators(str(sam)), INSTANCE_TYPE, nodes.selector, (), lambda *_: None)
     listed = Counter(r.resource for r in requests.all())
     assert (listed["nodes"], listed["pods"] >= 4) == (3, True)
     assert [node.name for node in read.nodes] == [*expected]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
-from capacityd.model.errors import CapacitydError
+from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.modules import NOT_INSTALLED, ModuleMissing, missing_module, require_service_modules
 from capacityd.model.text import printable
 
@@ -21,6 +21,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
         options = command_parser().parse_args(arguments)
+        if options.context is not None and options.command != "fleet":
+            raise UsageError(
+                f"--context selects a cluster for fleet; {options.command} uses the current context of its kubeconfig"
+            )
         if options.command == "run":
             require_service_modules()
         module = import_module(f"capacityd.{(COMMANDS | INTERNAL)[options.command][0]}")

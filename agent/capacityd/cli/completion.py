@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
+from capacityd.model.errors import NodeError
+from capacityd.node.operator_kubeconfig import context_names
 
+CONTEXT = "CONTEXT"
+"""The metavar of a context of the user's kubeconfig."""
 FILES = ("FILE", "PATH")
 """The metavars of arguments that are paths of files."""
 
@@ -34,9 +38,11 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     program = parser = command_parser()
     (commands,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
     pending: argparse.Action | None = None  # the option whose value comes next
+    kubeconfig: str | None = None
     arguments = 0
     for word in before:
         if pending:
+            kubeconfig = word if pending.dest == "kubeconfig" else kubeconfig
             pending = None
         elif word.startswith("-"):
             option = parser._option_string_actions.get(word)
@@ -53,7 +59,8 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
         action = pending or _argument(parser, arguments)
         if action and action.metavar in FILES:
             return [], _COMPLETE_FILES
-        offered = values(action) if action else []
+        is_context = action is not None and action.metavar == CONTEXT
+        offered = _contexts(kubeconfig) if is_context else values(action) if action else []
     return [word for word in offered if word.startswith(last)], _NO_FILES
 
 
@@ -62,6 +69,14 @@ def values(action: argparse.Action) -> list[str]:
     if action.metavar == "DETECTOR":
         return [name for name in names() if isinstance(load(name), DeviceDetector)]
     return [str(choice) for choice in action.choices or ()]
+
+
+def _contexts(kubeconfig: str | None) -> list[str]:
+    """Returns the contexts of the user's kubeconfig; empty if it can't be read."""
+    try:
+        return context_names(kubeconfig)
+    except NodeError:
+        return []
 
 
 def _argument(parser: argparse.ArgumentParser, number: int) -> argparse.Action | None:

@@ -44,6 +44,8 @@ def command_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_common(parser)  # instead of parents=[common]: set_defaults would also change the subparsers' defaults
+    # kubectl's users may type it before the command: kubectl capacityd --context NAME fleet.
+    _add_context(parser, default=None)
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
     parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
     commands = parser.add_subparsers(
@@ -86,6 +88,7 @@ def command_parser() -> argparse.ArgumentParser:
     record.add_argument(
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
+    _add_context(fleet, default=argparse.SUPPRESS)
     fleet.add_argument(
         "node", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
@@ -166,6 +169,15 @@ class _Parser(argparse.ArgumentParser):
             hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(COMMANDS)}"
             raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
         super()._check_value(action, value)
+
+
+def _add_context(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument(
+        "--context",
+        metavar="CONTEXT",
+        default=default,
+        help="for fleet: use this context of your kubeconfig instead of the current one",
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

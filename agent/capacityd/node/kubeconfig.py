@@ -78,14 +78,16 @@ class _Kubeconfig:
 
     def contexts(self) -> tuple[str | None, frozenset[str]]:
         """Returns the current context and the names of all contexts."""
-        document = self._mapping(self._yaml(), "the file")
+        document = self._document()
         entries = document.get("contexts")
         names = (entry.get("name") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
         return self._text(document, "current-context"), frozenset(name for name in names if isinstance(name, str))
 
     def access(self, plugin_timeout: float, context_name: str | None = None) -> ClusterAccess:
         """Parses the current context, or the given one, and reads the files that it names."""
-        document = self._mapping(self._yaml(), "the file")
+        document = self._document()
+        if not document:
+            raise self._error("is empty")
         current = context_name or self._text(document, "current-context")
         if not current:
             raise self._error("contains no current-context")
@@ -119,6 +121,11 @@ class _Kubeconfig:
             user=repr((user_name, sorted(map(repr, user.items())))),
             files=self._files.paths(),
         )
+
+    def _document(self) -> Mapping[str, object]:
+        """Returns the content of the kubeconfig. As in kubectl, an empty file is one without entries."""
+        content = self._yaml()
+        return {} if content is None else self._mapping(content, "the file")
 
     def _yaml(self) -> object:
         text = self._files.read(self._path, "the kubeconfig")

@@ -10,10 +10,10 @@ from typing import TypeVar
 from capacityd.model.errors import NodeForbidden, NodeUnreachable
 from capacityd.model.fleet import Fleet, Requests
 from capacityd.node.client import Client
+from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.lists import Page
 from capacityd.node.documents.node_summary import summarize
 from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
-from capacityd.node.operator_kubeconfig import load_operators
 
 T = TypeVar("T")
 
@@ -34,16 +34,15 @@ _MAX_WAIT = 10.0
 
 
 def read_fleet(
-    kubeconfig: str | None, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
+    access: ClusterAccess, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
 ) -> Fleet:
     """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
-    kubeconfig: None for $KUBECONFIG or ~/.kube/config. label: the label that groups Nodes.
-    selector: a label selector; "" for all Nodes.
+    label: the label that groups Nodes. selector: a label selector; "" for all Nodes.
     names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
-    client = Client(load_operators(kubeconfig), _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
+    client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=partial(summarize, label=label))
     nodes = tuple(_items([list_nodes], partial(progress, "Nodes")))
     return Fleet(nodes, client.list_device_classes(), _requests(client, names, partial(progress, "pods")))

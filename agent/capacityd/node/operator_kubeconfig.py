@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
-from capacityd.model.errors import CredentialsMissing
+from capacityd.model.errors import CredentialsMissing, UsageError
+from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.kubeconfig import contexts, load
 
@@ -12,25 +14,42 @@ _PLUGIN_TIMEOUT = 120.0
 """Seconds for an exec plugin, which may wait until the user has logged in with a browser."""
 
 
-def load_operators(kubeconfig: str | None) -> ClusterAccess:
-    """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config. Raises NodeError.
+def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
+    """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config.
+
+    context: replaces the current context, unless it is empty. Raises UsageError if no file contains it, and NodeError.
 
     Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
     and the first file that contains this context must also contain its cluster and user.
     """
-    if kubeconfig is not None:
-        return load(kubeconfig, _PLUGIN_TIMEOUT, of_kubelet=False)
-    paths = _paths()
-    if len(paths) == 1:
+    paths = _paths(kubeconfig)
+    if len(paths) == 1 and not context:
         return load(paths[0], _PLUGIN_TIMEOUT, of_kubelet=False)
     contexts_of = {path: contexts(path) for path in paths}
-    current = next((current for current, _ in contexts_of.values() if current), None)
+    if context:
+        _require(context, contexts_of)
+    current = context or next((current for current, _ in contexts_of.values() if current), None)
     path = next((path for path, (_, names) in contexts_of.items() if current in names), paths[0])
     return load(path, _PLUGIN_TIMEOUT, of_kubelet=False, context=current)
 
 
-def _paths() -> list[str]:
+def context_names(kubeconfig: str | None) -> list[str]:
+    """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
+    return sorted({name for path in _paths(kubeconfig) for name in contexts(path)[1]})
+
+
+def _require(context: str, contexts_of: Mapping[str, tuple[str | None, frozenset[str]]]) -> None:
+    names = sorted({name for _, names in contexts_of.values() for name in names})
+    if context not in names:
+        among = f"must be one of {', '.join(names)}" if names else "there is none"
+        files = " and ".join(contexts_of)
+        raise UsageError(printable(f'no context "{context}" (--context) in {files}; {among}'))
+
+
+def _paths(kubeconfig: str | None) -> Sequence[str]:
     """The existing files. A file of $KUBECONFIG need not exist, but one of them must."""
+    if kubeconfig is not None:
+        return [kubeconfig]
     variable = os.environ.get("KUBECONFIG") or ""
     listed = [path for path in variable.split(os.pathsep) if path] or [os.path.expanduser("~/.kube/config")]
     if existing := [path for path in listed if os.path.exists(path)]:

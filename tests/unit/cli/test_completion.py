@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from capacityd.cli.completion import complete, main
@@ -36,6 +38,17 @@ def words(typed: str) -> list[str]:
 )
 def test_words(typed: str, offered: list[str]) -> None:
     assert words(typed) == offered
+
+
+def test_the_contexts_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prod").write_text("contexts: [{name: prod-eu}, {name: prod-us}, {name: test}]")
+    (tmp_path / "lab").write_text("contexts: [{name: lab}]")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/prod:{tmp_path}/lab")
+    assert words("fleet --context ") == ["lab", "prod-eu", "prod-us", "test"]
+    assert words("--context prod") == ["prod-eu", "prod-us"]
+    assert words(f"--kubeconfig {tmp_path}/lab fleet --context ") == ["lab"]
+    assert words("fleet --context prod-eu --all") == ["--all"]
+    assert words(f"fleet --kubeconfig {tmp_path}/missing --context ") == []
 
 
 @pytest.mark.parametrize("typed", ["--kubeconfig ", "fleet --textfile a", "record ", "--node-file=x --config "])

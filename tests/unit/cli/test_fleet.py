@@ -33,6 +33,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     def reads(*results: Fleet | Exception) -> MagicMock:
         double = MagicMock(side_effect=results)
         monkeypatch.setattr(command, "read_fleet", double)
+        monkeypatch.setattr(command, "load_operators", lambda *chosen: chosen)
         return double
 
     return reads
@@ -54,7 +55,7 @@ AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(fleet(NodeSummary("bare", ready=True)))
     assert run(["fleet", "--nodes"]) == 0
-    assert double.call_args.args[:4] == (None, INSTANCE_TYPE, "", ())
+    assert double.call_args.args[:4] == ((None, None), INSTANCE_TYPE, "", ())
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = captured.out.splitlines()
@@ -89,7 +90,7 @@ def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)})] * 2)
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert double.call_args.args[:4] == ("file", "pool", "pool=a", ())
+    assert double.call_args.args[:4] == (("file", None), "pool", "pool=a", ())
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         f"10 Nodes, 2 need attention {AS_OF}",
@@ -179,7 +180,8 @@ def test_metrics_for_the_textfile_collector(reads: Reads, tmp_path: Path) -> Non
         (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
         (["--textfile", "/nonexistent/x"], fleet(), 1, "/nonexistent/x: could not be written: No such file"),
         (["--node-file", "x", "-l", "pool=x"], None, 2, "-l needs a cluster"),
-        (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig"),
+        (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig and --context"),
+        (["--node-file", "x", "--context", "y"], None, 2, "leave out --kubeconfig and --context"),
         (["--node-file", "/nonexistent"], None, 2, "/nonexistent cannot be read"),
         ([], NodeDenied("who?\x1b"), 3, r"who?\x1b"),
         ([], NodeUnreachable("away"), 3, "away"),
@@ -199,6 +201,21 @@ def test_errors(
     assert captured.out == ""
     assert message in captured.err
     assert double.call_count == (answered is not None)
+
+
+@pytest.mark.parametrize(
+    "typed", [["fleet", "--context", "prod"], ["--context=prod", "fleet"], ["fleet", "--context=prod"]]
+)
+def test_the_context_of_the_kubeconfig(reads: Reads, typed: list[str]) -> None:
+    """kubectl's users type it before and after the command."""
+    double = reads(fleet())
+    assert run(typed) == 0
+    assert double.call_args.args[0] == (None, "prod")
+
+
+def test_no_other_command_has_a_context(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--context", "prod", "plan"]) == 2
+    assert "--context selects a cluster for fleet; plan uses the current context of its kube" in capsys.readouterr().err
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

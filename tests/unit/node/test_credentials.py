@@ -125,10 +125,11 @@ def test_yaml_and_no_user_at_all(tmp_path: Path) -> None:
 
 
 WRONG: list[Any] = [
-    ("", "is invalid: the file is not a mapping"),
+    *[(text, "is empty") for text in ("", "\n", "# only a comment\n", "---\n", "null", "{}")],
+    *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0", "''")],
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
     *[(text, "is not valid YAML") for text in ("[" * 600, "a: 2026-99-99", f"current-context: !!bool {SECRET}")],
-    ({}, "contains no current-context"),
+    ({"kind": "Config"}, "contains no current-context"),
     (config() | {"current-context": 3}, "current-context is not text"),
     (config(contexts=[]), 'has no context named "c"'),
     (config(contexts="c"), "is invalid: contexts is not a list"),

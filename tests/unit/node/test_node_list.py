@@ -16,6 +16,7 @@ from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import client, node_list
 from capacityd.node.documents.node_summary import summarize
 from capacityd.node.node_list import read_fleet
+from capacityd.node.operator_kubeconfig import load_operators
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 
@@ -86,7 +87,7 @@ def read(
     with serve(script) as server:
         path = folder / "config"
         configure(path, server.url, "secret-token")
-        return read_fleet(str(path), LABEL, "pool in (a,b)", names, progress), server.received
+        return read_fleet(load_operators(str(path)), LABEL, "pool in (a,b)", names, progress), server.received
 
 
 def names(fleet: Fleet) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.model.errors import CredentialsMissing, NodeDenied, UsageError
 from capacityd.node.kubeconfig import load
-from capacityd.node.operator_kubeconfig import load_operators
+from capacityd.node.operator_kubeconfig import context_names, load_operators
 from tests.unit.node.test_credentials import config, written
 
 
@@ -66,6 +66,45 @@ def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((second, written(tmp_path, "{", "broken"))))
     with pytest.raises(NodeDenied, match="broken is not valid YAML"):
         load_operators(None)
+
+
+@pytest.mark.parametrize("content", ["", "\n", "# nothing yet\n", "---\n", "null\n", "{}"])
+def test_an_empty_file_in_a_list_is_one_without_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    empty, used = written(tmp_path, content, "empty"), with_token(tmp_path, "1", "used")
+    for files in ((empty, used), (used, empty), (empty, empty, used)):
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
+        assert load_operators(None).token == "1"
+    for variable in (empty, f"{empty}{os.pathsep}{empty}"):
+        monkeypatch.setenv("KUBECONFIG", variable)
+        with pytest.raises(NodeDenied, match=r"empty is empty$"):
+            load_operators(None)
+
+
+def test_the_context_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts = [{"name": name, "context": {"cluster": "k", "user": name}} for name in ("test", "prod")]
+    users = [{"name": name, "user": {"token": f"of {name}"}} for name in ("test", "prod")]
+    both = written(tmp_path, config() | {"contexts": contexts, "users": users, "current-context": "test"}, "both")
+    other = with_token(tmp_path, "other", "other")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((both, other)))
+    for given, context, token in (
+        (None, None, "of test"),
+        (None, "prod", "of prod"),
+        (None, "c", "other"),
+        (None, "", "of test"),
+        (both, "prod", "of prod"),
+    ):
+        assert load_operators(given, context).token == token, (given, context)
+    assert context_names(None) == ["c", "other", "prod", "test"]
+    assert context_names(other) == ["c", "other"]
+    with pytest.raises(UsageError) as raised:
+        load_operators(None, "prd")
+    assert (
+        str(raised.value) == f'no context "prd" (--context) in {both} and {other}; must be one of c, other, prod, test'
+    )
+    with pytest.raises(UsageError, match=r'no context "c" .* there is none'):
+        load_operators(written(tmp_path, "", "empty"), "c")
 
 
 def test_advice_is_for_a_person_not_for_a_node(tmp_path: Path) -> None:

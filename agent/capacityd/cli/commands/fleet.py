@@ -22,6 +22,7 @@ from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
 from capacityd.node.fleet_file import read_fleet_file
 from capacityd.node.node_list import read_fleet
+from capacityd.node.operator_kubeconfig import load_operators
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
@@ -65,16 +66,17 @@ def _read(options: argparse.Namespace) -> Fleet:
         return _read_cluster(options, label)
     if options.selector:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
-    if options.kubeconfig is not None:
-        raise UsageError("--node-file replaces the API server: leave out --kubeconfig")
+    if options.kubeconfig is not None or options.context is not None:
+        raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --context")
     return read_fleet_file(options.node_file, label)
 
 
 def _read_cluster(options: argparse.Namespace, label: str) -> Fleet:
+    access = load_operators(options.kubeconfig, options.context)
     on_terminal = sys.stderr.isatty()
     progress = _progress if on_terminal else lambda *_: None
     try:
-        return read_fleet(options.kubeconfig, label, options.selector, tuple(options.node), progress)
+        return read_fleet(access, label, options.selector, tuple(options.node), progress)
     finally:
         if on_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,8 +20,14 @@ _GRACE = 3.0  # seconds
 class ApiServer:
     """The API server, not started yet."""
 
-    def __init__(self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api) -> None:
-        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready."""
+    def __init__(
+        self, program: Path, folder: Path, authority: Authority, etcd: int, admin: Api, options: Sequence[str] = ()
+    ) -> None:
+        """etcd: the port of etcd. folder: for the log and the audit log. admin: to ask whether the server is ready.
+
+        options: further options of the program.
+        """
+        self.etcd = etcd
         (folder / "tokens.csv").write_text(token_file())
         (folder / "policy.json").write_text(json.dumps(POLICY))
         certificate, key = authority.server()
@@ -52,6 +59,7 @@ class ApiServer:
             f"--audit-log-path={folder}/audit.log",
             # Never rotate the log: positions in it must stay valid.
             "--audit-log-maxsize=100000",
+            *options,
         ]
 
     @property

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 import pytest
 
 from capacityd.cli.commands.fleet import INSTANCE_TYPE
+from capacityd.model.errors import ListExpired
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list
 from capacityd.node.operator_kubeconfig import load_operators
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, capacityd
-from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
+from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster, control_plane
+from tests.cluster.credentials import ADMIN
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import CLASS_NAMES
 from tests.support.pages import blocks, commands
@@ -258,6 +261,43 @@ def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.Mo
     assert read.requests is not None
     by_node = {name: quantities[DONGLE] for name, quantities in read.requests.by_node.items() if name in expected}
     assert by_node == expected
+
+
+def etcd(cluster: Cluster, path: str, request: Mapping[str, object]) -> Any:
+    """Sends a request to etcd's gateway for JSON."""
+    url = f"http://127.0.0.1:{cluster.api_server.etcd}/v3/kv/{path}"
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(request).encode())) as response:
+        return json.load(response)
+
+
+def test_a_list_that_expires(binaries: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """etcd forgets old revisions every five minutes. API servers before 1.34 have no snapshot of them either."""
+    monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
+    with control_plane(binaries, ["--feature-gates=ListFromCacheSnapshot=false"]) as cluster:
+        names = [cluster.create_node(f"expiring-{number}") for number in range(7)]
+        access = load_operators(str(cluster.kubeconfig(ADMIN)))
+        seen: list[int] = []
+        changes = itertools.count()
+
+        def read(expires: int) -> tuple[str, ...]:
+            """Reads the fleet. The first page expires this many times."""
+
+            def progress(kind: str, count: int) -> None:
+                if kind == "Nodes" and count == 3 and seen.count(3) < expires:
+                    change = {"metadata": {"labels": {"change": str(next(changes))}}}
+                    cluster.admin.patch(f"/api/v1/nodes/{names[0]}", change)
+                    revision = etcd(cluster, "range", {"key": "YQ=="})["header"]["revision"]
+                    etcd(cluster, "compaction", {"revision": revision, "physical": True})
+                if kind == "Nodes":
+                    seen.append(count)
+
+            seen.clear()
+            return tuple(node.name for node in node_list.read_fleet(access, INSTANCE_TYPE, "", (), progress).nodes)
+
+        assert read(expires=1) == tuple(names)
+        assert seen == [3, 3, 6, 7]
+        with pytest.raises(ListExpired, match="no longer has the rest of the list of nodes"):
+            read(expires=2)
 
 
 @pytest.mark.protocol

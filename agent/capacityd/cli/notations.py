@@ -41,8 +41,8 @@ NOTATIONS: Mapping[str, Notation] = {
         longest_name=128 - len("k8s.io/cluster-autoscaler/node-template/resources/"),
         most=50,
     ),
-    # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go. A resource may
-    # have 50 tags: Azure Resource Manager documentation, "Use tags to organize your Azure resources".
+    # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go. A resource
+    # may have 50 tags: Azure Resource Manager documentation, "Use tags to organize your Azure resources".
     "azure": Notation(
         "tags of the virtual machine scale set",
         'k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
@@ -96,7 +96,8 @@ def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
             yield f"{name} is {len(name)} characters long; the limit is {notation.longest_name}"
         yield from (f'{name} contains "{c}"; the autoscaler would change it' for c in notation.forbidden if c in name)
     if notation.most is not None and len(names) > notation.most:
-        yield f"it supports at most {plural(notation.most, 'extended resource')}, not {len(names)}: choose with --resource"
+        most = plural(notation.most, "extended resource")
+        yield f"it supports at most {most}, not {len(names)}: choose with --resource"
 
 
 def document(notation: Notation, quantities: Mapping[str, int], overlay: str, instance_types: Sequence[str]) -> str:

@@ -116,6 +116,10 @@ class NodeUnreachable(NodeError):
         self.retry_after = retry_after
 
 
+class ListExpired(NodeUnreachable):
+    """The API server no longer has the rest of a list, because reading it took too long (HTTP 410)."""
+
+
 class NodeDenied(NodeError):
     """The API server denies access: credentials are missing or expired or lack a right, or a certificate is not
     trusted.

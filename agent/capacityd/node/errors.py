@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from capacityd.model.errors import (
     CapacitydError,
+    ListExpired,
     NodeConflict,
     NodeDenied,
     NodeError,
@@ -106,7 +107,11 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         message = f'Node "{call.node}" has changed since it was read (HTTP {status})'
         return NodeConflict(message, f"HTTP {status}{reason}")
     starting = status == 403 and details.message.endswith(_NOT_READY)
-    # 410: reading a list took too long.
+    if status == 410 and call.verb == "list":
+        return ListExpired(
+            f"API server {server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps for "
+            "at least five minutes. Select fewer Nodes (-l), or use a faster network"
+        )
     if status in (410, 429) or status >= 500 or starting:
         # The causes of a server error are not validation errors: the user can't correct them.
         return _unavailable(call, error, details.message)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from capacityd.model.errors import NodeForbidden, NodeUnreachable
+from capacityd.model.errors import ListExpired, NodeForbidden, NodeUnreachable
 from capacityd.model.fleet import Fleet, Requests
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -27,8 +27,8 @@ _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_SELECTED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 
-_TRIES = 5
-"""Attempts to request a page while the API server asks to wait."""
+_PAUSES = (1.0, 2.0, 4.0, 8.0)
+"""Seconds before each further attempt to request a page, unless the API server asks for another pause."""
 _MAX_WAIT = 10.0
 """Maximum pause in seconds before the next attempt, even if the API server asks for more."""
 
@@ -44,8 +44,18 @@ def read_fleet(
     """
     client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
     list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=partial(summarize, label=label))
-    nodes = tuple(_items([list_nodes], partial(progress, "Nodes")))
-    return Fleet(nodes, client.list_device_classes(), _requests(client, names, partial(progress, "pods")))
+    nodes = _anew_once(lambda: tuple(_items([list_nodes], partial(progress, "Nodes"))))
+    # The API server has responded, so a later error may be a short one.
+    device_classes = _send_retrying(client.list_device_classes, responded=True)
+    return Fleet(nodes, device_classes, _anew_once(lambda: _requests(client, names, partial(progress, "pods"))))
+
+
+def _anew_once(read: Callable[[], T]) -> T:
+    """Reads a list, and once more from its start if the API server no longer has the rest of the list."""
+    try:
+        return read()
+    except ListExpired:
+        return read()
 
 
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
@@ -55,18 +65,24 @@ def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], 
         selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": unbound pods
     lists = [partial(client.list_pods, _POD_PAGE, selector, parse=node_and_requests) for selector in selectors]
     try:
-        return sum_requests(_items(lists, progress))
+        return sum_requests(_items(lists, progress, responded=True))
     except NodeForbidden:
         return None
 
 
-def _items(lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], None]) -> Iterator[T]:
-    """Yields the items of these lists. Each function takes a token and requests the page after it."""
+def _items(
+    lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], None], *, responded: bool = False
+) -> Iterator[T]:
+    """Yields the items of these lists. Each function takes a token and requests the page after it.
+
+    responded: whether the API server has responded to an earlier request.
+    """
     count = 0
     for request in lists:
         token = ""
         while True:
-            page = _send_retrying(partial(request, token=token))
+            page = _send_retrying(partial(request, token=token), responded=responded)
+            responded = True
             yield from page.items
             count += len(page.items)
             progress(count)
@@ -77,13 +93,15 @@ def _items(lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], No
             token = page.next_token
 
 
-def _send_retrying(send: Callable[[], T]) -> T:
-    """Waits and tries again if the API server asks for it."""
-    for _ in range(_TRIES - 1):
+def _send_retrying(send: Callable[[], T], *, responded: bool) -> T:
+    """Waits and tries again if the API server asks for it, or if the server has responded to an earlier request."""
+    for pause in _PAUSES:
         try:
             return send()
+        except ListExpired:
+            raise
         except NodeUnreachable as e:
-            if e.retry_after is None:
-                raise
-            time.sleep(min(e.retry_after, _MAX_WAIT))
+            if e.retry_after is None and not responded:
+                raise  # the address may be wrong
+            time.sleep(min(pause if e.retry_after is None else e.retry_after, _MAX_WAIT))
     return send()

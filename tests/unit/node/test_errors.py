@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import (
+    ListExpired,
     NodeConflict,
     NodeDenied,
     NodeError,
@@ -71,7 +72,14 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (404, status("", {"kind": "namespaces"}), call("events"), NodeRejected, "(HTTP 404)"),
         (404, b"404 page not found", CALL, NodeUnreachable, "https://192.0.2.1:6443 is not an API server"),
         (302, status("elsewhere"), CALL, NodeUnreachable, "not an API server"),
-        (410, status("too old"), call("pods", "bob", "list"), NodeUnreachable, "is unavailable (HTTP 410): too old"),
+        (
+            410,
+            status("too old"),
+            call("pods", "bob", "list"),
+            ListExpired,
+            "the rest of the list of pods",
+        ),
+        (410, status("too old"), call("nodes", "bob", "get"), NodeUnreachable, "is unavailable (HTTP 410): too old"),
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
         (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
         (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from capacityd.model.errors import NodeError, NodeForbidden, NodeUnreachable
+from capacityd.model.errors import ListExpired, NodeError, NodeForbidden, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client, node_list
@@ -148,9 +148,15 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     assert {request.headers["authorization"] for request in received} == {"Bearer secret-token"}
 
 
-def test_the_api_server_may_ask_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts, which take no time."""
     pauses: list[float] = []
     monkeypatch.setattr("capacityd.node.node_list.time.sleep", pauses.append)
+    return pauses
+
+
+def test_the_api_server_may_ask_to_wait(tmp_path: Path, pauses: list[float]) -> None:
     busy = [failure(429, headers="Retry-After: 1\r\n"), failure(503, headers="Retry-After: 600\r\n")]
     fleet, _ = read(tmp_path, serving(lambda _: busy.pop(0) if busy else page(NODE)))
     assert names(fleet) == ["n1"]
@@ -159,6 +165,88 @@ def test_the_api_server_may_ask_to_wait(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(NodeUnreachable, match="429"):
         read(tmp_path, serving(lambda _: failure(429, headers="Retry-After: 1\r\n")))
     assert len(pauses) == 4
+
+
+BRIEF = {
+    "500": failure(500, "etcdserver: leader changed"),
+    "504": failure(504, "request timed out"),
+    "a load balancer's 502": answer(502, b"<html>Bad Gateway</html>"),
+    "a reset": None,
+    "half a page": page(NODE, token="2")[:-9],
+}
+
+
+@pytest.mark.parametrize("kind", ["nodes", "pods", "classes"])
+@pytest.mark.parametrize("error", BRIEF)
+def test_a_brief_error_in_the_middle_is_retried(tmp_path: Path, pauses: list[float], error: str, kind: str) -> None:
+    scripts = {
+        "nodes": lambda request: page(*named("b")) if "continue" in query(request) else page(*named("a"), token="2"),
+        "pods": lambda _: pod_page(pod("a")),
+        "classes": lambda _: failure(404),
+    }
+    errors = [BRIEF[error]] * 3
+    whole = scripts[kind]
+
+    def failing(request: Request) -> bytes | None:
+        in_the_middle = kind != "nodes" or "continue" in query(request)
+        return errors.pop() if in_the_middle and errors else whole(request)
+
+    fleet, _ = read(tmp_path, serving(**(scripts | {kind: failing})))
+    assert names(fleet) == ["a", "b"]
+    assert fleet.requests == Requests({"a": {DONGLE: 2}}, {})
+    assert pauses == [1.0, 2.0, 4.0]
+
+
+def test_an_error_that_stays_ends_the_report(tmp_path: Path, pauses: list[float]) -> None:
+    def script(request: Request) -> bytes:
+        return failure(504) if "continue" in query(request) else page(*named("a"), token="2")
+
+    with pytest.raises(NodeUnreachable, match="504"):
+        read(tmp_path, serving(script))
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize("sent", [failure(500), answer(502, b"<html>"), None])
+def test_a_server_that_never_responded_is_not_asked_again(
+    tmp_path: Path, pauses: list[float], sent: bytes | None
+) -> None:
+    """The address in the kubeconfig may be wrong."""
+    with pytest.raises(NodeUnreachable):
+        read(tmp_path, serving(lambda _: sent))
+    assert pauses == []
+
+
+EXPIRED = failure(410, "The provided continue parameter is too old")
+
+
+@pytest.mark.parametrize("kind", ["nodes", "pods"])
+def test_a_list_that_expires_is_read_anew_once(tmp_path: Path, pauses: list[float], kind: str) -> None:
+    """The first pages count once. A Node that was deleted in between does not count."""
+    first = [named("a", "gone"), named("a")]
+    expired = [EXPIRED]
+
+    def nodes(request: Request) -> bytes:
+        if "continue" not in query(request):
+            return page(*first.pop(0), token="2") if kind == "nodes" else page(*named("a", "b"))
+        return expired.pop() if expired else page(*named("b"))
+
+    def pods(request: Request) -> bytes:
+        if kind == "nodes" or "continue" not in query(request):
+            return pod_page(pod("a"), token="2" if kind == "pods" else "")
+        return expired.pop() if expired else pod_page(pod("b"))
+
+    fleet, _ = read(tmp_path, serving(nodes, pods))
+    assert names(fleet) == ["a", "b"]
+    assert fleet.requests == Requests({"a": {DONGLE: 2}} | ({"b": {DONGLE: 2}} if kind == "pods" else {}), {})
+    assert pauses == []
+
+
+def test_a_list_that_expires_twice_is_an_error(tmp_path: Path) -> None:
+    def script(request: Request) -> bytes:
+        return EXPIRED if "continue" in query(request) else page(*named("a"), token="2")
+
+    with pytest.raises(ListExpired, match=r"the rest of the list of nodes \(HTTP 410\), .* fewer Nodes \(-l\)"):
+        read(tmp_path, serving(script))
 
 
 FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
@@ -176,6 +264,7 @@ FORBIDDEN = 'nodes is forbidden: User "jane" cannot list resource "nodes"'
         (page({"metadata": {"name": "secret-token", "labels": 7}}), NodeUnreachable, r'Node "\(redacted\)": metadata'),
     ],
 )
+@pytest.mark.usefixtures("pauses")
 def test_an_error_has_its_remedy(tmp_path: Path, sent: bytes | None, error: type[NodeError], message: str) -> None:
     with pytest.raises(error, match=message):
         read(tmp_path, serving(lambda _: sent))
@@ -211,11 +300,12 @@ def test_device_classes(tmp_path: Path) -> None:
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
 
 
-def test_device_classes_and_pods_are_optional(tmp_path: Path) -> None:
+def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float]) -> None:
     fleet, _ = read(tmp_path, serving(classes=lambda _: failure(403), pods=lambda _: failure(403)))
     assert (fleet.device_classes, fleet.requests) == ({}, None)
     with pytest.raises(NodeUnreachable, match="500"):
         read(tmp_path, serving(pods=lambda _: failure(500, "broken")))
+    assert len(pauses) == 4
 
 
 def test_requests_of_pods(tmp_path: Path) -> None:

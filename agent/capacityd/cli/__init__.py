@@ -34,6 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     except CapacitydError as e:
         for line in str(e).split("\n"):
             print("capacityd:", printable(line), file=sys.stderr)
+        if e.detail and not _is_logged():
+            print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
     except ImportError as e:
         print("capacityd:", printable(str(missing_module(e))), file=sys.stderr)
@@ -42,6 +44,12 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except OSError as e:
         return _output_error_status(e)
+
+
+def _is_logged() -> bool:
+    """Whether systemd writes standard error to the journal, which others may read (systemd.exec(5), JOURNAL_STREAM)."""
+    status = os.fstat(2)
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _open_standard_streams() -> None:

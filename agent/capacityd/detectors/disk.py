@@ -13,6 +13,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
+from capacityd.model.private import extent, quoted
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
@@ -87,7 +88,9 @@ def _type(host: Host, device: Device) -> Value:
     path = f"{device.path}/queue/rotational"
     rotational = host.text(path)
     if rotational not in _TYPES:
-        raise HostError(f"{path} does not exist" if rotational is None else f'{path} contains "{rotational[:60]}"')
+        if rotational is None:
+            raise HostError(f"{path} does not exist")
+        raise HostError(f"{path} is neither 0 nor 1 ({extent(rotational)})", detail=f"it contains {quoted(rotational)}")
     return _TYPES[rotational]
 
 

@@ -8,13 +8,11 @@ from typing import cast
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import HostError, ProgramFailed
 from capacityd.model.host import Host
+from capacityd.model.private import Private, extent, quoted, shortened
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Command, Duration, Setting
 from capacityd.model.text import printable
-
-_MAX_NOTE = 500
-"""Characters of standard error to keep."""
 
 _SANDBOXED = "NoNewPrivs: 1"
 """The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
@@ -33,26 +31,30 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     except HostError as e:
         if _SANDBOXED not in host.lines("/proc/self/status"):
             raise
-        raise HostError(f"{e}{_SANDBOX_HINT}", e.errno, e.cause) from e
+        raise HostError(f"{e}{_SANDBOX_HINT}", e.errno, e.cause, detail=e.detail.text) from e
 
 
 def _read(host: Host, settings: Mapping[str, object]) -> Contribution:
     command = cast(tuple[str, ...], settings["command"])
     output = host.run(command, cast(float, settings["timeout"]))
-    name, stderr = command[0], output.err[:_MAX_NOTE]
+    name = command[0]
+    error = f"standard error: {quoted(output.err)}" if output.err else ""
+    length = f"; standard error: {extent(output.err)}" if output.err else ""
     if output.status:
         end = f"exited with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
         end += " (out of memory?)" if output.status == -9 else ""
-        raise ProgramFailed(f"{name} {end}; " + (f'standard error: "{stderr}"' if stderr else "no standard error"))
+        raise ProgramFailed(f"{name} {end}{length or '; no standard error'}", detail=error)
     try:
-        return Contribution(printable(" ".join(command)), whole_number(output.out), stderr)
+        number, said = whole_number(output.out), Private(shortened(output.err))
     except ValueError as e:
-        raise ProgramFailed(f"{name} printed: {e}" + (f'; standard error: "{stderr}"' if stderr else "")) from e
+        detail = "; ".join(filter(None, (f"it printed {quoted(output.out)}", error)))
+        raise ProgramFailed(f"{name} printed: {e}{length}", detail=detail) from e
+    return Contribution(printable(" ".join(command)), number, detail=said)
 
 
 DETECTOR = ValueDetector(
     name="exec",
-    about="the whole number that a program prints; probe shows its standard error as a note",
+    about="the whole number that a program prints; probe --explain shows its standard error",
     settings={
         "command": Setting(Command(), "the program and its arguments, no shell", required=True),
         "timeout": Setting(Duration(0.1, 300), "how long it may run", default="10s"),

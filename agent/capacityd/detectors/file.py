@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
+from capacityd.model.private import quoted
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Duration, FilePath, Setting
@@ -30,7 +31,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     try:
         return Contribution(path, whole_number(content.text))
     except ValueError as e:
-        raise HostError(f"{path}: {e}") from e
+        raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
 
 
 DETECTOR = ValueDetector(

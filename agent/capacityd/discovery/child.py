@@ -20,7 +20,8 @@ from capacityd.model.codec import Malformed, decode_variant, encode_variant, par
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
-from capacityd.model.reading import Reading, Unknown
+from capacityd.model.private import Private, how_to_see
+from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
 
 DEADLINE = 10.0
@@ -140,7 +141,8 @@ def start_child(
         return Unknown(why, Cause.DETECTOR_FAILED)
     if pid == 0:
         os.close(ours)
-        _be_child(partial(read_resource, resource, host, node_name, explain=explain), resource, theirs)
+        read = partial(read_resource, resource, host, node_name, explain=explain)
+        _be_child(read, resource, theirs, private=explain)
     os.close(theirs)
     os.set_blocking(ours, False)
     started, allowed = time.monotonic(), allowed_seconds(resource)
@@ -149,8 +151,11 @@ def start_child(
     return Child(resource, pid, ours, started, allowed, deadline, latest)
 
 
-def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int) -> None:
-    """Reads the resource and writes the reading to the pipe. Does not return."""
+def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int, *, private: bool) -> None:
+    """Reads the resource and writes the reading to the pipe. Does not return.
+
+    private: whether the reading may contain private text.
+    """
     try:
         os.setpgid(0, 0)
         # A child that can't be killed must not keep the worker's output open: the service waits for its end.
@@ -170,9 +175,10 @@ def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int) -> Non
             why = f"the detector {resource.detector} needed more than {MAX_MEMORY >> 20} MiB of memory"
             reading = Unknown(why, Cause.KILLED)
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
-            why = f"the detector {resource.detector} failed: {type(e).__name__}: {printable(str(e))}"
-            reading = Unknown(why, Cause.DETECTOR_FAILED)
-        data = json.dumps(encode_variant(reading)).encode()
+            why, detail = f"the detector {resource.detector} failed: {type(e).__name__}", Private(printable(str(e)))
+            where = "" if private else how_to_see(detail)
+            reading = Unknown(why + where, Cause.DETECTOR_FAILED, explanation=Explanation(detail) if private else None)
+        data = json.dumps(encode_variant(reading, private=private)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     finally:

@@ -50,7 +50,7 @@ def explain_devices(
             rejections.append(Rejection(device.name, reason, mismatches))
         elif result.error is not None:
             advice = _advice(resource, result.unreadable_key, result.error)
-            undetermined.append(Undetermined(device.name, result.reason, advice))
+            undetermined.append(Undetermined(device.name, result.reason, advice, result.detail))
     hints = _hints(resource, devices, counted)
     explanation = Explanation(hints=hints) if hints else None
     if isinstance(reading, Unknown):
@@ -65,7 +65,7 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
         try:
             compared.append(_compare(None, test, read(test.key)))
         except HostError as e:
-            compared.append(Compared(test.key, str(e), test.text, None))
+            compared.append(Compared(test.key, "; ".join(filter(None, (str(e), e.detail.text))), test.text, None))
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_RETRIES}'
@@ -75,7 +75,8 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
     """The reading of a resource whose whole detector failed."""
-    return Unknown(str(error), error.cause, explanation=Explanation(advice=_advice(resource, "", error)))
+    explanation = Explanation(error.detail, advice=_advice(resource, "", error))
+    return Unknown(str(error), error.cause, explanation=explanation)
 
 
 def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from capacityd.model.config import Table
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
 from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.private import NOTHING, Private
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,18 @@ class MatchResult:
 
     @property
     def reason(self) -> str:
-        """The rule that excluded the device, or the error; "" if the device matches."""
+        """The rule that excluded the device, or the error; "" if the device matches. Contains no values: anybody may
+        read it."""
         if self.error is not None:
             return f"{self.unreadable_key}: {self.error}" if self.unreadable_key else str(self.error)
         if self.excepted is not None:
             return "except: " + " and ".join(f"{test.key} is {test.text}" for test in self.excepted)
-        return "; ".join(
-            f"{test.key} is {describe_value(value)}, wanted {test.text}" for test, value in self.mismatches
-        )
+        return "; ".join(dict.fromkeys(f"{test.key} does not match" for test, _ in self.mismatches))
+
+    @property
+    def detail(self) -> Private:
+        """The text that could not be used."""
+        return self.error.detail if self.error is not None else NOTHING
 
     @property
     def cause(self) -> Cause:

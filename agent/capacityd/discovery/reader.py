@@ -16,6 +16,7 @@ from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
+from capacityd.model.private import Private, extent, how_to_see, quoted
 from capacityd.model.quantity import LARGEST, number_in, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
@@ -41,7 +42,7 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
             return _quantity(resource, [(c, int(c.amount)) for c in contributions])
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
-        return explain_error(resource, e) if explain else Unknown(str(e), e.cause)
+        return explain_error(resource, e) if explain else Unknown(str(e) + how_to_see(e.detail), e.cause)
 
 
 def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
@@ -54,7 +55,7 @@ def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain:
     if result.matches:
         return None
     reading = (
-        Unknown(f"when: {result.reason}", result.cause)
+        Unknown(f"when: {result.reason}{'' if explain else how_to_see(result.detail)}", result.cause)
         if result.matches is None
         else Absent(f"does not apply to this machine: {result.reason}", applies=False)
     )
@@ -116,8 +117,9 @@ def _dmi_value(host: Host, path: str) -> str | None:
     text = strip_control(text or "")
     if has_escapes(text):
         raise HostError(
-            f'{path} contains unprintable characters ("{text}"); test another key: '
-            '"capacityd probe --explain" shows the values of all keys of "when"'
+            f"{path} contains unprintable characters ({extent(text)}); test another key: "
+            '"capacityd probe --explain" shows the values of all keys of "when"',
+            detail=f"it contains {quoted(text)}",
         )
     return text or None
 
@@ -162,7 +164,8 @@ def _read_devices_once(
         if result.matches is None:
             if disappeared_error is _DisappearedError and host.resolve(device.path) is None:
                 raise _DisappearedError
-            unknown.append(Unknown(f"{device.name}: {result.reason}", result.cause))
+            where = "" if explain else how_to_see(result.detail)
+            unknown.append(Unknown(f"{device.name}: {result.reason}{where}", result.cause))
         if explain:
             devices.append((device, result))
     scope = resource.literals(detector.scope.key) if detector.scope else ()
@@ -204,26 +207,28 @@ class _NoMeasureError(HostError):
 
 def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str], Value]) -> tuple[Contribution, int]:
     """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
-    note, value = "", 1
+    note, value, detail = "", 1, ""
     if resource.measure is not None:
         try:
             measured = read(resource.measure)
             reason = f"has no {resource.measure}"
             if isinstance(measured, str):  # an attribute or a property
-                reason = f'{resource.measure} is "{measured[:60]}", not a whole number' if measured else reason
+                if measured:
+                    reason = f"{resource.measure} is not a whole number ({extent(measured)})"
+                    detail = f"it is {quoted(measured)}"
                 measured = number_in(measured)
         except HostError as e:
-            measured, reason = None, str(e)
+            measured, reason, detail = None, str(e), e.detail.text
         if not isinstance(measured, int):
             if resource.fallback is None or host.resolve(device.path) is None:
                 why = f"{reason}; fallback sets a value for such devices"
-                raise _NoMeasureError(why, cause=Cause.NO_MEASURE)
+                raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail)
             measured, note = resource.fallback, f"fallback: {reason}"
         value = measured
     factor = resource.unit.factor if resource.unit else 1
     share = value * resource.slots
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
-    return Contribution(device.name, amount, note), share
+    return Contribution(device.name, amount, note, Private(detail if note else "")), share
 
 
 def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:

@@ -18,6 +18,8 @@ import psutil
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, Memory, read_int
+from capacityd.model.private import extent, quoted
+from capacityd.model.text import printable
 
 _CPUS = "/sys/devices/system/cpu"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
@@ -133,7 +135,8 @@ def _psutil_errors(subject: str) -> Iterator[None]:
             warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are not used here
             yield
     except _ERRORS as e:
-        raise HostError(f"{subject} could not be read: {type(e).__name__}: {e}", getattr(e, "errno", None)) from e
+        why, code = type(e).__name__, getattr(e, "errno", None)
+        raise HostError(f"{subject} could not be read: {why}", code, detail=quoted(printable(str(e)))) from e
 
 
 def _online(host: Host) -> list[str]:
@@ -157,7 +160,8 @@ def _numbers(text: str) -> set[int]:
         ends = [part.split("-") for part in text.split(",") if part]
         return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
     except ValueError as e:
-        raise HostError(f'"{text[:60]}" is not a list of processors') from e
+        why = f"{_CPUS} contains a text that is not a list of processors ({extent(text)})"
+        raise HostError(why, detail=f"it is {quoted(text)}") from e
 
 
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
@@ -184,5 +188,6 @@ def _mask_numbers(text: str) -> set[int]:
     try:
         mask = int(text.replace(",", "") or "0", 16)
     except ValueError as e:
-        raise HostError(f'"{text[:60]}" is not a mask of processors') from e
+        why = f"{_CPUS} contains a text that is not a mask of processors ({extent(text)})"
+        raise HostError(why, detail=f"it is {quoted(text)}") from e
     return {number for number in range(mask.bit_length()) if mask >> number & 1}

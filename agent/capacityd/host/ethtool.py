@@ -62,7 +62,7 @@ def supported_modes(interface: str) -> list[str]:
     except OSError as e:
         raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
-        raise HostError(f"{failed}: {e}") from e
+        raise HostError(f"{failed}: the kernel sent an unexpected answer") from e
     if not names:
         raise HostError(f"{failed}: this kernel does not name them, as Linux 5.6 and newer do", errno.EOPNOTSUPP)
     if mask.bit_length() > len(names):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
+from capacityd.model.private import extent, quoted
 
 _STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs forever if a server does not respond
 
@@ -41,7 +42,7 @@ def filesystems(host: Host) -> list[Filesystem]:
     for line in host.lines(MOUNT_TABLE):
         mount = mount_of(line)
         if mount is None:
-            raise HostError(f'{MOUNT_TABLE} contains the malformed line "{line[:60]}"')
+            raise HostError(f"{MOUNT_TABLE} contains a malformed line ({extent(line)})", detail=quoted(line))
         mounts.setdefault(mount.number, []).append(mount)
     if not mounts:
         raise HostError(f"{MOUNT_TABLE} is empty")

@@ -20,6 +20,7 @@ from capacityd.host.program import run
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Output
+from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
@@ -85,7 +86,8 @@ class LiveHost:
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
-            raise HostError(f"udev's properties of {device} could not be read: {printable(str(e))}") from e
+            why = f"udev's properties of {device} could not be read: {type(e).__name__}"
+            raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_entry(self, device: str, udev_device: Any) -> None:
         """Raises HostError unless udev's database has no entry for this device because no rule applies to it.

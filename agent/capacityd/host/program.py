@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.model.errors import Cause, HostError, ProgramFailed
+from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
 _MAX_OUTPUT_BYTES = 65536
@@ -34,26 +35,29 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
         message = f"{program} wrote more than {_MAX_OUTPUT_BYTES} bytes; one whole number is expected"
         raise ProgramFailed(message) from None
     except OSError as e:
-        why = _interpreter_problem(program) if e.errno == errno.ENOENT else ""
-        raise ProgramFailed(f"{program} could not be started: {why or os.strerror(e.errno or 0)}", e.errno) from e
+        why, line = _interpreter_problem(program) if e.errno == errno.ENOENT else ("", "")
+        message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
+        raise ProgramFailed(message, e.errno, detail=f"it begins with {quoted(line)}" if line else "") from e
     except subprocess.SubprocessError as e:
-        raise ProgramFailed(f"{program} could not be started: {e}") from e
+        raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
         kill_children(time.monotonic() + 1)
 
 
-def _interpreter_problem(program: str) -> str:
-    """Why an existing script can't be started because of its interpreter; "" for any other reason."""
+def _interpreter_problem(program: str) -> tuple[str, str]:
+    """Why an existing script can't be started because of its interpreter, and its first line; "" for any other
+    reason."""
     try:
         with open(program, "rb") as file:
             first = file.readline(256)
     except OSError:
-        return ""
+        return "", ""
     if not first.startswith(b"#!"):
-        return ""
+        return "", ""
+    line = printable(first.strip())
     if first.endswith(b"\r\n"):
-        return f"its first line ends with a carriage return (sed -i 's/\\r$//' {program})"
-    return f"its interpreter {printable(first[2:].strip())} does not exist"
+        return f"its first line ends with a carriage return (sed -i 's/\\r$//' {program})", line
+    return "the interpreter in its first line does not exist", line
 
 
 def _check(program: str) -> None:

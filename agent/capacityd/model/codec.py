@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from binascii import crc32
 from collections.abc import Mapping, Set
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
 
@@ -31,20 +33,26 @@ class _Field(NamedTuple):
     required: bool
 
 
-def encode(value: object) -> Any:
-    """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set."""
+def encode(value: object, *, private: bool = False) -> Any:
+    """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
+
+    private: whether to keep private text. By default it is dropped, because others may read the file or message.
+    """
+    convert = partial(encode, private=private)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Private) and not private:
+        return asdict(NOTHING)
     if is_dataclass(value):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: convert(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: encode(item) for name, item in zip(value._fields, value, strict=True)}
+        return {name: convert(item) for name, item in zip(value._fields, value, strict=True)}
     if isinstance(value, Mapping):
-        return {key: encode(item) for key, item in value.items()}
+        return {key: convert(item) for key, item in value.items()}
     if isinstance(value, Set):
-        return sorted(map(encode, value))
+        return sorted(map(convert, value))
     if isinstance(value, list | tuple):
-        return [*map(encode, value)]
+        return [*map(convert, value)]
     return value
 
 
@@ -57,9 +65,9 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
     return decoded
 
 
-def encode_variant(value: object) -> Any:
+def encode_variant(value: object, *, private: bool = False) -> Any:
     """As encode(), for a value of one of several classes: adds the name of the class."""
-    return [type(value).__name__, encode(value)]
+    return [type(value).__name__, encode(value, private=private)]
 
 
 def decode_variant(union: Any, data: object) -> Any:

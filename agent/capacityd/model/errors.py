@@ -1,6 +1,7 @@
 """The exceptions of capacityd: a small tree. Each class defines a command's exit status.
 
-Every message is for the agent's user: it says what is wrong, where, and how to fix it.
+Every message is for the agent's user: it says what is wrong, where, and how to fix it. Anybody may read a message, so
+it never contains what a file, a program or a server says: that is the error's detail.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from capacityd.model.private import NOTHING, Private
 from capacityd.model.reasons import RetryCause
 
 
@@ -26,9 +28,13 @@ class Cause(Enum):
 
 
 class CapacitydError(Exception):
-    """An error for the user; str() returns the whole message."""
+    """An error for the user; str() returns the whole message, which anybody may read.
+
+    detail: the text that is wrong, as the end of a sentence or a sentence. Only commands print it.
+    """
 
     exit_status = 1
+    detail = NOTHING
 
 
 class UsageError(CapacitydError):
@@ -56,10 +62,13 @@ class HostError(CapacitydError):
     cause: the cause of the unknown reading that results from this error.
     """
 
-    def __init__(self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE) -> None:
+    def __init__(
+        self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE, *, detail: str = ""
+    ) -> None:
         super().__init__(message)
         self.errno = errno
         self.cause = cause
+        self.detail = Private(detail)
 
 
 class AmbiguousValue(HostError):
@@ -69,7 +78,7 @@ class AmbiguousValue(HostError):
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
-        super().__init__(str(error), error.errno, error.cause)
+        super().__init__(str(error), error.errno, error.cause, detail=error.detail.text)
         self.possible = possible
 
 
@@ -80,8 +89,8 @@ class NotRecorded(HostError):
 class ProgramFailed(HostError):
     """A program could not be run, or did not produce its result."""
 
-    def __init__(self, message: str, errno: int | None = None) -> None:
-        super().__init__(message, errno, Cause.PROGRAM_FAILED)
+    def __init__(self, message: str, errno: int | None = None, *, detail: str = "") -> None:
+        super().__init__(message, errno, Cause.PROGRAM_FAILED, detail=detail)
 
 
 class StateError(CapacitydError):
@@ -97,9 +106,10 @@ class NodeError(CapacitydError):
     cause = RetryCause.OTHER
     """The cause decides how soon the service retries."""
 
-    def __init__(self, message: str, reason: str = "") -> None:
+    def __init__(self, message: str, reason: str = "", *, detail: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
+        self.detail = Private(detail)
 
 
 class NodeUnreachable(NodeError):
@@ -111,8 +121,8 @@ class NodeUnreachable(NodeError):
     exit_status = 3
     cause = RetryCause.UNREACHABLE
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, retry_after: float | None = None, *, detail: str = "") -> None:
+        super().__init__(message, detail=detail)
         self.retry_after = retry_after
 
 
@@ -140,8 +150,8 @@ class CredentialsMissing(NodeDenied):
 
     cause = RetryCause.CREDENTIALS
 
-    def __init__(self, message: str, files: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, files: Sequence[str], *, detail: str = "") -> None:
+        super().__init__(message, detail=detail)
         self.files = tuple(files)
 
 
@@ -179,6 +189,6 @@ class NodeWriteFailed(NodeUnreachable):
     rejection: the error to raise in the second case.
     """
 
-    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected) -> None:
-        super().__init__(message, retry_after)
+    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected, *, detail: str = "") -> None:
+        super().__init__(message, retry_after, detail=detail)
         self.rejection = rejection

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from capacityd.model.private import extent
+
 LARGEST = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 
@@ -59,13 +61,14 @@ def plain(text: str | None) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A whole number from 0 to LARGEST in plain digits. Raises ValueError with a message that quotes the text."""
+    """A whole number from 0 to LARGEST in plain digits. Raises ValueError with a message that does not contain the
+    text."""
     if not text:
         raise ValueError("empty; a whole number was expected")
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f'"{text if len(text) <= 60 else text[:57] + "..."}" is not a whole number from 0 up')
+        raise ValueError(f"not a whole number from 0 up ({extent(text)})")
     if len(text) > 30 or int(text) > LARGEST:
-        raise ValueError(f"{text[:30]} is more than Kubernetes can count ({LARGEST})")
+        raise ValueError(f"more than Kubernetes can count, which is {LARGEST} ({extent(text)})")
     return int(text)
 
 

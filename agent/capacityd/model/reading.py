@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
 from capacityd.model.errors import Cause
+from capacityd.model.private import NOTHING, Private
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Contribution:
     amount: int | float
     """The device's share of the quantity, in the resource's unit, before reduce and reserve."""
     note: str = ""
+    detail: Private = NOTHING
+    """What the device or program says beside the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,16 @@ class Undetermined:
     reason: str
     advice: str
     """How to resolve this."""
+    detail: Private = NOTHING
+    """The text that could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The details that `probe --explain` adds to a reading."""
+    """The details that `probe --explain` adds to a reading. They may quote any file that this user may read."""
 
+    detail: Private = NOTHING
+    """The text that could not be used, if the problem does not depend on a device."""
     when: tuple[Compared, ...] = ()
     """The tests of `when`, if at least one failed."""
     undetermined: tuple[Undetermined, ...] = ()
@@ -137,7 +144,7 @@ def reading_text(reading: Reading | None) -> str:
 
 
 def without_details(reading: Reading) -> Reading:
-    """The reading without its devices and its explanation."""
+    """The reading without its devices and its explanation: anybody may read what remains."""
     if isinstance(reading, Quantity):
         return replace(reading, contributions=(), rejections=(), explanation=None)
     return replace(reading, rejections=(), explanation=None)
@@ -164,12 +171,24 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
         "contributions": [],
     }
     if isinstance(reading, Quantity):
-        contributions = [asdict(c) for c in reading.contributions]
+        contributions = [
+            {"device": c.device, "amount": c.amount, "note": "; ".join(filter(None, (c.note, c.detail.text)))}
+            for c in reading.contributions
+        ]
         document |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
     else:
         document["reason"] = reading.reason
     if reading.rejections:
         document["rejected"] = [asdict(r) for r in reading.rejections]
     if reading.explanation is not None:
-        document["explanation"] = asdict(reading.explanation)
+        document["explanation"] = _shown(reading.explanation)
     return document
+
+
+def _shown(value: object) -> object:
+    """As asdict(), with private text as text."""
+    if isinstance(value, Private):
+        return value.text
+    if is_dataclass(value):
+        return {field.name: _shown(getattr(value, field.name)) for field in fields(value)}
+    return [*map(_shown, value)] if isinstance(value, tuple) else value

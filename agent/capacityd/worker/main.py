@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import traceback
 
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, Failure, PassResult
@@ -19,6 +21,10 @@ def worker(options: argparse.Namespace) -> int:
         error: CapacitydError = missing_module(e)
     except CapacitydError as e:
         error = e
+    except Exception as e:  # noqa: BLE001  # a defect
+        # Not the exception's message, because it may quote a file or a server, and others may read the journal.
+        print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
+        return 1
     send_message(CheckResult(error=str(error)) if options.job == Job.CHECK else PassResult(Failure(str(error))))
     return error.exit_status
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from capacityd.config import load
-from capacityd.discovery.runner import discover, probe
+from capacityd.discovery.runner import discover
 from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
@@ -148,7 +148,8 @@ def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
 def _start_later(inputs: _Inputs) -> None:
     """Probes, so that the service becomes ready, but reads the Node later: machines that boot together cause no
     peak."""
-    readings = probe(inputs.config, inputs.host, node_name_of(inputs.options, inputs.config, inputs.host))
+    node_name = node_name_of(inputs.options, inputs.config, inputs.host)
+    readings = discover(inputs.config, inputs.host, node_name).readings
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)

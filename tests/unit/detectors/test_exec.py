@@ -10,6 +10,7 @@ import pytest
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import Cause, HostError
+from capacityd.model.private import Private
 from capacityd.model.reading import Contribution
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.readings import value_detector
@@ -32,7 +33,7 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
         try:
             children: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
         except HostError as e:
-            children = HostError(str(e), e.errno, e.cause)
+            children = HostError(str(e), e.errno, e.cause, detail=e.detail.text)
         assert not has_children()
         assert open_files() == before
         return children
@@ -44,14 +45,19 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
 
 
 def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> str:
+    return failure(*command, timeout=timeout, cause=cause)[0]
+
+
+def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAILED) -> tuple[str, str]:
+    """The message of the error, and the text that only its reader may see."""
     with pytest.raises(HostError) as raised:
         read(*command, timeout=timeout)
     assert raised.value.cause is cause
-    return str(raised.value)
+    return str(raised.value), raised.value.detail.text
 
 
 @pytest.mark.parametrize(
-    ("text", "argument", "amount", "note"),
+    ("text", "argument", "amount", "detail"),
     [
         ('echo "  $1"; echo "2 of 3 licences are valid" >&2', "7", 7, "2 of 3 licences are valid"),
         ("[ \"$1\" = '; echo 9 $(id)' ] && echo 4", "; echo 9 $(id)", 4, ""),  # no shell interprets the arguments
@@ -59,30 +65,35 @@ def error(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_FAI
     ],
 )
 def test_the_number_that_it_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, argument: str, amount: int, note: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, argument: str, amount: int, detail: str
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
     program = script(tmp_path, text)
-    assert read(program, argument) == Contribution(f"{program} {argument}", amount, note)
+    assert read(program, argument) == Contribution(f"{program} {argument}", amount, detail=Private(detail))
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "reason", "detail"),
     [
-        ("", "empty; a whole number was expected"),
-        ("echo many", '"many" is not a whole number'),
-        ("echo 1; echo 2", r"1\n2"),
-        ("printf '\\303\\050\\033[2J'", r"\xc3(\x1b[2J"),
-        ("echo 5; exit 3", "exited with status 3; no standard error"),
-        ("echo 5; echo 'no such licence' >&2; exit 3", 'exited with status 3; standard error: "no such licence"'),
-        ("kill -KILL $$", "was killed by signal 9 (out of memory?)"),
-        ("kill -SEGV $$", "was killed by signal 11"),
-        ("exec head -c 1073741824 /dev/zero", "wrote more than 65536 bytes"),
-        ("exec head -c 1073741824 /dev/zero >&2", "wrote more than 65536 bytes"),
+        ("", "empty; a whole number was expected", 'it printed ""'),
+        ("echo many", "not a whole number from 0 up (4 characters)", 'it printed "many"'),
+        ("echo 1; echo 2", "not a whole number from 0 up (4 characters)", r'it printed "1\n2"'),
+        ("printf '\\303\\050\\033[2J'", "(12 characters)", r'it printed "\xc3(\x1b[2J"'),
+        ("echo x; echo y >&2", "(1 character); standard error: 1 character", 'it printed "x"; standard error: "y"'),
+        ("echo 5; exit 3", "exited with status 3; no standard error", ""),
+        ("echo 'no seat' >&2; exit 3", "status 3; standard error: 7 characters", 'standard error: "no seat"'),
+        ("kill -KILL $$", "was killed by signal 9 (out of memory?)", ""),
+        ("kill -SEGV $$", "was killed by signal 11", ""),
+        ("exec head -c 1073741824 /dev/zero", "wrote more than 65536 bytes", ""),
+        ("exec head -c 1073741824 /dev/zero >&2", "wrote more than 65536 bytes", ""),
     ],
 )
-def test_a_program_that_fails_or_prints_no_number_is_unknown(tmp_path: Path, text: str, reason: str) -> None:
-    assert reason in error(script(tmp_path, text))
+def test_a_program_that_fails_or_prints_no_number_is_unknown(
+    tmp_path: Path, text: str, reason: str, detail: str
+) -> None:
+    message, private = failure(script(tmp_path, text))
+    assert reason in message
+    assert private == detail
 
 
 def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
@@ -93,7 +104,9 @@ def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
     crlf.chmod(0o755)
     assert f"its first line ends with a carriage return (sed -i 's/\\r$//' {crlf})" in error(str(crlf))
     crlf.write_bytes(b"#!/nonexistent/sh -e\necho 1\n")
-    assert "its interpreter /nonexistent/sh -e does not exist" in error(str(crlf))
+    message, private = failure(str(crlf))
+    assert message.endswith("could not be started: the interpreter in its first line does not exist")
+    assert private == 'it begins with "#!/nonexistent/sh -e"'
     crlf.write_bytes(b"\x7fELFnonsense")
     assert "could not be started: Exec format error" in error(str(crlf))
 
@@ -129,7 +142,7 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
     """Some children hold the program's pipe open. Daemons leave its session and its process group."""
     sleep, marker = sleeper(tmp_path)
     output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
-    assert (output.amount, len(output.note)) == (12, 500)
+    assert (output.amount, output.detail.text) == (12, "x" * 500 + "…")
     assert still_alive(marker) == []
 
 

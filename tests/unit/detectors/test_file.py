@@ -38,8 +38,9 @@ def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     ("raw", "reason"),
     [
         (b"", "empty; a whole number was expected"),
-        (b"-4", '"-4" is not a whole number'),
-        (b"\x1b[2J4", r"\x1b[2J4"),
+        (b"-4", "not a whole number from 0 up (2 characters)"),
+        (b"\x1b[2J4", "not a whole number from 0 up (8 characters)"),
+        (b"1" * 40, "more than Kubernetes can count, which is 9223372036854775807 (40 characters)"),
         (b"9" * 5000, "is longer than 4096 bytes"),
     ],
 )

@@ -104,7 +104,7 @@ def fill_memory() -> int:
         (lambda: die_of(signal.SIGKILL), "was killed by signal 9 (SIGKILL, out of memory?)", Cause.KILLED),
         (lambda: die_of(signal.SIGABRT), "was killed by signal 6 (SIGABRT)", Cause.KILLED),
         (lambda: sys.exit(0), "ended without a reading", Cause.DETECTOR_FAILED),
-        (lambda: needs("x"), r"failed: ImportError: No module named x\x1b[2J", Cause.DETECTOR_FAILED),
+        (lambda: needs("x"), 'failed: ImportError; "sudo capacityd probe', Cause.DETECTOR_FAILED),
         (fill_memory, "needed more than 512 MiB of memory", Cause.KILLED),
     ],
 )

@@ -55,7 +55,6 @@ class Worker:
         patches.setattr(f"{_JOB}host_of", lambda _: None)
         patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
         patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
-        patches.setattr(f"{_JOB}probe", lambda *_: dict(self.readings))
         patches.setattr(f"{_JOB}kubelet_started_at", lambda _: self.kubelet_started_at)
         patches.setattr(f"{_JOB}device_plugin_names", lambda _: frozenset())
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)

@@ -32,7 +32,10 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
     counted = explanation.counted if explanation else ()
     if isinstance(reading, Quantity):
         counted = reading.contributions
-    undetermined = [(u.device, u.reason, u.reason) for u in explanation.undetermined] if explanation else []
+    undetermined = [
+        (u.device, "; ".join(filter(None, (u.reason, u.detail.text))), u.reason)
+        for u in (explanation.undetermined if explanation else ())
+    ]
     rows = [*_counted(counted, unit), *_grouped("?", undetermined), *_rejected(reading.rejections)]
     print_table(rows, indent=2, signs=True)
 
@@ -47,6 +50,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
             program = resource.detector == "exec"
             yield "advice", "run the program by hand; raise timeout if it is slow" if program else _HANGING_ADVICE
         return
+    yield from [("detail", explanation.detail.text)] if explanation.detail else []
     yield from (("when", str(compared)) for compared in explanation.when)
     advice = dict.fromkeys([explanation.advice, *(u.advice for u in explanation.undetermined)])
     yield from (("advice", text) for text in advice if text)
@@ -54,9 +58,9 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
-    rows = [(e.device, f"{e.amount}{unit}" + (f"  {e.note}" if e.note else ""), "") for e in contributions]
-    equal = len({text for _, text, _ in rows}) == 1 and len(rows) > _MAX_ROWS
-    yield from _grouped("+", [(d, f"{text} each" if equal else text, text) for d, text, _ in rows])
+    rows = [(c.device, "  ".join(filter(None, (f"{c.amount}{unit}", c.note, c.detail.text)))) for c in contributions]
+    equal = len({text for _, text in rows}) == 1 and len(rows) > _MAX_ROWS
+    yield from _grouped("+", [(d, f"{text} each" if equal else text, text) for d, text in rows])
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:

@@ -7,6 +7,7 @@ lacks.
 from __future__ import annotations
 
 import json
+import ssl
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +26,7 @@ from capacityd.node.documents.lists import Page, device_classes_by_resource, lis
 from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
-from capacityd.node.tls import tls_context
+from capacityd.node.tls import ServerTrust
 from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")
@@ -37,7 +38,6 @@ REQUEST_TIMEOUT = 30.0
 _IDLE_TIMEOUT = (5.0, 12.0)
 _MAX_RESPONSE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _FIELD_MANAGER = "capacityd"
-
 
 # Go's encoding/json escapes these characters. Stored strings contain no lone surrogates: the server replaces them.
 _ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"} | {c: f"\\u{c:04x}" for c in range(0xD800, 0xE000)}
@@ -190,15 +190,11 @@ class _Pool:
     """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Unless
-        # ca_certs is reset, urllib3 also trusts certifi's authorities. Up to version 22, the library has no setting for
-        # tls-server-name.
-        # Without TLS, no context is created, because loading the system's authorities takes 42 ms.
+        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Without
+        # TLS, no context is created, because loading the system's authorities takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
-        context = tls_context(access) if "https" in schemes else None
-        pool.connection_pool_kw.update(ssl_context=context, ca_certs=None)
-        if access.server_name:
-            pool.connection_pool_kw["server_hostname"] = access.server_name
+        self._trust = ServerTrust(access) if "https" in schemes else None
+        pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities
         self.max_response_bytes = max_response_bytes
         self._pool = pool
         self._verify = access.verify
@@ -214,7 +210,8 @@ class _Pool:
             if not self._verify:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
-            response = self._pool.request(method, url, **options)
+            send = partial(self._send, method, url, options)
+            response = self._trust.connect(send) if self._trust else send(None)
         try:
             # The library itself would read a response of any size.
             data = response.read(self.max_response_bytes + 1, decode_content=False)
@@ -231,6 +228,11 @@ class _Pool:
             # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
             raise HttpError(response.status, dict(response.headers), data)
         return _Response(response.status, response.reason, response.headers, data)
+
+    def _send(self, method: str, url: str, options: Mapping[str, Any], context: ssl.SSLContext | None) -> Any:
+        # urllib3 keeps the connections of each context apart.
+        self._pool.connection_pool_kw["ssl_context"] = context
+        return self._pool.request(method, url, **options)
 
     def clear(self) -> None:
         """Closes all connections, as PoolManager.clear() does."""

@@ -1,44 +1,161 @@
-"""Sets up TLS from a kubeconfig. The `kubernetes` client accepts certificates only as files."""
+"""Sets up TLS from a kubeconfig: accepts the certificates of servers that client-go accepts, and refuses the others.
+
+The rules of client-go are those of Go's crypto/x509 (Certificate.Verify, VerifyHostname, CertPool.AppendCertsFromPEM).
+tests/cluster/test_client_go.py compares both.
+"""
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import ssl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from capacityd.model.errors import NodeDenied
+from capacityd.node.certificate_errors import another_authority_may_fit, says_more, verification_error
 from capacityd.node.cluster_access import ClusterAccess
 
+T = TypeVar("T")
 
-def tls_context(access: ClusterAccess) -> ssl.SSLContext:
-    """Returns the certificates that a connection trusts and presents. Raises NodeDenied if one cannot be used."""
-    # With an empty text, ssl would trust the system's authorities.
-    authority = None if access.authority is None else access.authority.encode("ascii", "replace").decode() + "\n"
-    try:
-        context = ssl.create_default_context(cadata=authority)
-    except (ssl.SSLError, ValueError) as e:
-        raise NodeDenied(f"the certificate authority in {access.kubeconfig} contains no usable certificate") from e
-    # Python 3.13 sets this flag, but the authorities of many clusters lack the key identifier that it requires.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # urllib3 checks the name. Up to 1.26, it can't leave this to ssl for a server with an IP address.
-    context.check_hostname = False
+# Go ignores blocks of other types (TRUSTED CERTIFICATE), and blocks with headers.
+_PEM_CERTIFICATE = re.compile(
+    r"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([\w+/=\s]*?)\n-----END CERTIFICATE-----[ \t\r]*$", re.ASCII | re.MULTILINE
+)
+
+
+class ServerTrust:
+    """Which certificates a connection trusts and presents.
+
+    Of several authorities with the same name, as in the bundle of a rotation, OpenSSL may try only one. Go tries all.
+    """
+
+    def __init__(self, access: ClusterAccess) -> None:
+        """Raises NodeDenied if a certificate or key cannot be used."""
+        self._access = access
+        self._authorities = None if access.authority is None else _certificates(access.authority)
+        if self._authorities == []:
+            raise NodeDenied(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
+        self._all = _context(access, self._authorities)
+        self._verified = self._all
+
+    def connect(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
+        """Makes the attempt with a context that trusts all authorities, then with each authority alone, until a context
+        verifies the server. The next call begins with this context.
+
+        attempt: opens a connection, or uses one that it has opened with this context, and sends no credentials before
+        the handshake. ssl's exception may be a cause or an argument of the exception that it raises.
+        """
+        errors = []
+        for context in self._contexts():
+            try:
+                result = attempt(context)
+            except Exception as e:
+                if verification_error(e) is None:
+                    raise
+                errors.append(e)
+                if context is self._all and not another_authority_may_fit(e):
+                    break
+            else:
+                self._verified = context
+                return result
+        raise max(errors, key=says_more)  # the first of those that say most
+
+    def _contexts(self) -> Iterator[ssl.SSLContext]:
+        if self._verified is not self._all:
+            yield self._verified
+        yield self._all
+        if self._authorities and len(self._authorities) > 1:
+            for authority in self._authorities:
+                yield _context(self._access, [authority])
+
+
+class _Context(ssl.SSLContext):
+    """A context for one server. It checks the server's name in the handshake.
+
+    The caller's server_hostname is not used: urllib3 passes none for an IP address, and does not know tls-server-name.
+    """
+
+    server_name: str
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        return super().wrap_socket(*args, **{**options, "server_hostname": self.server_name})
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        return super().wrap_bio(*args, **{**options, "server_hostname": self.server_name})
+
+
+def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.SSLContext:
+    """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeDenied."""
+    # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
+    # key identifier that it requires.
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.server_name = access.server_name or _host(access)
+    # A trusted certificate need not be a root: it may be an intermediate, or the server's own.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Names are only in subjectAltName.
+    context.hostname_checks_common_name = False
+    # Go accepts RSA keys from 1024 bits, and no SHA-1. This is OpenSSL 3's level 1.
+    context.set_ciphers("DEFAULT:@SECLEVEL=1")
     if not access.verify:
+        context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    elif authorities is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=b"".join(authorities))
     if access.certificate and access.key:
-        _load_certificate(context, access)
+        _load_certificate(context, access.certificate, access.key, access)
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, access: ClusterAccess) -> None:
-    # OpenSSL requires a file. This file exists only in memory, until it is closed.
-    fd = os.memfd_create("client-certificate")
+def _host(access: ClusterAccess) -> str:
+    """Returns the host of the server, or of the proxy if only the proxy uses TLS."""
+    urls = [urlsplit(url) for url in (access.server, access.proxy) if url]
+    return next(url.hostname or "" for url in urls if url.scheme == "https").rstrip(".")
+
+
+def _certificates(pem: str) -> list[bytes]:
+    """Returns the certificates in a PEM text (DER). Ignores text between them, and damaged certificates."""
+    return [der for block in _PEM_CERTIFICATE.findall(pem) if _is_certificate(der := _base64(block))]
+
+
+def _is_certificate(der: bytes) -> bool:
     try:
-        with open(fd, "wb", closefd=False) as f:
-            f.write(f"{access.certificate}\n{access.key}\n".encode("latin-1", "replace"))
-        context.load_cert_chain(f"/proc/self/fd/{fd}", password=lambda: "")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+    except (ssl.SSLError, ValueError):
+        return False
+    return True
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        return b""
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, access: ClusterAccess) -> None:
+    try:
+        with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
+            context.load_cert_chain(certificate_file, key_file, password=lambda: "")
     except (ssl.SSLError, ValueError) as e:
         raise NodeDenied(
             f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
             "they do not belong together"
         ) from e
+
+
+@contextmanager
+def _memory_file(text: str) -> Iterator[str]:
+    """The path of a file that exists only in memory, until the context ends: OpenSSL requires files."""
+    fd = os.memfd_create("client-certificate")
+    try:
+        with open(fd, "wb", closefd=False) as f:
+            f.write(text.encode("latin-1", "replace"))
+        yield f"/proc/self/fd/{fd}"
     finally:
         os.close(fd)

@@ -8,54 +8,34 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Iterator
 
 from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
 from capacityd.node.errors import CREDENTIALS_ADVICE, reason_of
-
-# X509_V_ERR_* of OpenSSL's x509_vfy.h; Python's ssl module has no names for them.
-_NOT_YET_VALID, _EXPIRED = 9, 10
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     if isinstance(error, DeadlineExceeded):
         return NodeUnreachable(f"API server {access.server} did not complete its response within {error.seconds:g} s")
-    causes = list(_causes(error))
-    for e in causes:
+    chain = list(causes(error))
+    for e in chain:
         if why := _why_not_trusted(e, access):
             return NodeDenied(f"API server {access.server} {why}")
         if why := _why_no_response(e, access):
             return NodeUnreachable(why)
-    known = next((os.strerror(e.errno) for e in causes if isinstance(e, OSError) and e.errno), None)
+    known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
-    last = next((e for e in reversed(causes) if not isinstance(e, TypeError)), error)
+    last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reason = known or reason_of(last, access.secrets())
     return NodeUnreachable(f"API server {access.server} cannot be reached, or its response is incomplete: {reason}")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception and all its causes. Versions keep these as cause, context, reason or argument."""
-    waiting, seen = [error], set()
-    while waiting:
-        e = waiting.pop(0)
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        yield e
-        inner = [e.__cause__, e.__context__, getattr(e, "reason", None), *e.args]
-        waiting += [x for x in inner if isinstance(x, BaseException)]
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
         return _not_trusted(e, access)
-    # urllib3's exception for a wrong name. Its module depends on the version.
-    if type(e).__name__ == "CertificateError":
-        names = access.quote(str(e))
-        return f"presented a certificate for other names ({names}). Is the address in {access.kubeconfig} right?"
     # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
@@ -65,7 +45,11 @@ def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
 
 def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     reason = access.quote(e.verify_message)
-    if e.verify_code in (_NOT_YET_VALID, _EXPIRED):
+    if is_about_the_name(e):
+        return f"presented a certificate for other names ({reason}). Is the address in {access.kubeconfig} right?"
+    if is_about_the_purpose(e):
+        return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"
+    if is_about_validity(e):
         return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
     return (
         f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign ({reason}). Is it "

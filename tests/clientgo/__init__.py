@@ -1,0 +1,33 @@
+"""client-go, Kubernetes' own client, for comparison: what it reads from a kubeconfig, and which servers it accepts."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.binaries import Programs, Source, cache_folder
+
+_FOLDER = Path(__file__).resolve().parent
+
+
+def client_go(kubeconfigs: Sequence[Path]) -> list[dict[str, Any]]:
+    """Returns the outcome for each kubeconfig, as program/main.go describes it. Builds the program if it is missing."""
+    process = subprocess.run(
+        [_program()], input="".join(f"{path}\n" for path in kubeconfigs), capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def _program() -> Path:
+    source = Source(_FOLDER, _version(), packages={"program": "./program"})
+    return Programs(cache_folder(_FOLDER, "clientgo"), lambda: source, ["program"])["program"]
+
+
+def _version() -> str:
+    match = re.search(r"k8s\.io/client-go v(\S+)", (_FOLDER / "go.mod").read_text())
+    assert match
+    return match[1]

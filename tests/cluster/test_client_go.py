@@ -1,0 +1,29 @@
+"""What capacityd accepts is what client-go accepts: certificates and kubeconfigs.
+
+The unit tests compare capacityd with the same tables.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.clientgo import client_go
+from tests.clientgo.certificates import CASES, serve
+from tests.support.server import Request, answer
+
+
+def test_certificates(tmp_path: Path) -> None:
+    def version(_: Request) -> bytes:
+        return answer(200, {"major": "1"})
+
+    with ExitStack() as stack:
+        kubeconfigs = {}
+        for number, (name, case) in enumerate(CASES.items()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            _, kubeconfigs[name] = stack.enter_context(serve(case, folder, version))
+        outcomes = dict(zip(kubeconfigs, client_go(list(kubeconfigs.values())), strict=True))
+    assert {name: outcome.get("reached", False) for name, outcome in outcomes.items()} == {
+        name: case.accepted for name, case in CASES.items()
+    }, outcomes

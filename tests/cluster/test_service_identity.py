@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from capacityd.worker import runtime_files
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, groups_of, kubeconfig, node_user, token_of
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import Service, service
+from tests.cluster.service import PROMPT, Service, service
 from tests.cluster.test_requests import GET, WHO, counted
 from tests.cluster.versions import OWN_NODE_ONLY
 from tests.support.machines import usb_device
@@ -139,3 +140,22 @@ def test_a_user_that_may_do_nothing(cluster: Cluster, known: tuple[Service, Plug
     with cluster.audit.requests("nobody") as requests:
         run_passes(s, 5)
     assert counted(requests) == {WHO: 1, GET: 5}
+
+
+def test_a_renamed_machine(cluster: Cluster) -> None:
+    """The kubelet joins again under another name: the kubeconfig stays, the file of the certificate is replaced."""
+    with service(cluster, usb_device("1-1")) as s:
+        pem = s.folder / "kubelet-client-current.pem"
+        cluster.authority.client(node_user(s.node), groups_of(node_user(s.node)), pem)
+        s.kubeconfig.write_text(
+            kubeconfig(cluster.url, cluster.ca_file, {"client-certificate": str(pem), "client-key": str(pem)})
+        )
+        s.start()
+        s.wait_capacity("1")
+        other = cluster.create_node()
+        renewed = s.folder / "kubelet-client-new.pem"
+        cluster.authority.client(node_user(other), groups_of(node_user(other)), renewed)
+        with cluster.audit.requests(node_user(other)) as requests:
+            renewed.rename(pem)
+            s.wait(lambda: cluster.capacity(other).get(DONGLE) == "1", PROMPT, "the Node has the new name")
+        assert [r for r in requests.all() if r.code == 403] == []

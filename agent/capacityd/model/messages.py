@@ -68,6 +68,8 @@ class PassResult:
     start_in: float | None = None
     """Seconds by which the first pass that reads the Node is delayed (start_jitter); None: no delay."""
     node_read: bool = True
+    credential_files: tuple[str, ...] = ()
+    """The files with the credentials of the Node that the pass has read."""
     awaits_node: float = 0.0
     """Seconds for which the worker waits for the Node before it runs the pass again. The worker may be killed."""
     status: str = ""

@@ -20,14 +20,17 @@ class Review(NamedTuple):
     credentials: str
     """A hash of the user's credentials."""
     refused: float | None = None
-    """When the review was last repeated after HTTP 403 with the same result, as time.monotonic(); None: never."""
+    """When the review was last repeated after HTTP 403 or 404 with the same result, as time.monotonic(); None: never.
+    """
 
 
 @dataclass(slots=True)
 class ReviewCache:
-    """The last review. All Nodes that a pass opens share one cache."""
+    """The last review and its files. All Nodes that a pass opens share one cache."""
 
     review: Review | None = None
+    files: tuple[str, ...] = ()
+    """The files with the credentials that were last used."""
 
 
 def open_node(

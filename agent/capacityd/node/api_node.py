@@ -18,7 +18,7 @@ from capacityd.node.kubeconfig import load
 T = TypeVar("T")
 
 _REVIEW_INTERVAL = 300.0
-"""Minimum seconds between two SelfSubjectReviews after HTTP 403, which a changed identity may explain."""
+"""Minimum seconds between two SelfSubjectReviews after HTTP 403 or 404, which a changed identity may explain."""
 _MAX_EVENT_MESSAGE = 1024  # characters
 
 
@@ -106,11 +106,11 @@ class ApiNode:
             ) from e
 
     def _read_named(self) -> NodeState:
-        """Sends a GET of the Node. Repeats it after HTTP 403 if our identity differs from the cached one."""
+        """Sends a GET of the Node. Repeats it after HTTP 403 or 404 if our identity differs from the cached one."""
         name = self.name
         try:
             return self._call(lambda client: client.read_node(name))
-        except NodeForbidden:
+        except (NodeForbidden, NodeMissing):
             if not self._has_new_identity():
                 raise
         name = self.name
@@ -186,6 +186,7 @@ class ApiNode:
     def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:
         """Runs the action with these credentials. Adds their files to NodeDenied."""
         try:
+            self._cache.files = access.files
             if self._client is None or self._client.access != access:
                 self._client = Client(access)
                 self._client.identity = self._identity.user if self._identity else ""

@@ -22,7 +22,8 @@ class ClusterAccess:
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     user: str = field(default="", repr=False)
-    """Distinguishes the users of kubeconfigs. Stays the same if the file of a token or certificate is renewed."""
+    """Distinguishes the users of kubeconfigs. Differs after the file of a certificate or token has got that of another
+    user, or a renewed certificate. Stays the same whatever an exec plugin returns."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 from dataclasses import dataclass
 
 from capacityd.model.errors import NodeDenied
@@ -41,6 +43,15 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
     # The kubelet derives its name from the host name in the same way.
     name = reported or configured or hostname.strip().lower()
     return Identity(user, name, bool(reported) and user == _NODE_USER + reported, cached)
+
+
+def token_user(token: str) -> str:
+    """Returns what stays the same if this user's token is renewed: a JSON Web Token's user and Node, else the token."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return repr((claims["sub"], claims.get("kubernetes.io", {}).get("node")))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return token
 
 
 def credentials_hash(access: ClusterAccess) -> str:

@@ -21,6 +21,7 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
+from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import first_path
 
 _PLUGIN_TIMEOUT = 30.0
@@ -100,6 +101,7 @@ class _Kubeconfig:
                 raise self._error(f"uses {key}: {advice}")
         token = self._token(user)
         certificate = self._pem(user, "client-certificate")
+        named_by_files = (token_user(token or ""), certificate)
         private_key = self._pem(user, "client-key")
         if "exec" in user and not token and not certificate:
             credential = self._plugin(self._mapping(user["exec"], "exec"), cluster).run(plugin_timeout)
@@ -118,7 +120,7 @@ class _Kubeconfig:
             token=token,
             certificate=certificate,
             key=private_key,
-            user=repr((user_name, sorted(map(repr, user.items())))),
+            user=repr((user_name, sorted(map(repr, user.items())), named_by_files)),
             files=self._files.paths(),
         )
 

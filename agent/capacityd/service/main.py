@@ -180,17 +180,20 @@ class Service:
             self._schedule.succeeded(now, result.requeue_after, node_read=result.node_read)
             if result.start_in is not None:
                 self._schedule.start_in(result.start_in, now)
-        files = set(failure.files) if failure else set()
-        if files or not failure:  # an error without files keeps the files of an earlier error
-            self._await_files(files, now)
+        files = set(failure.files if failure else result.credential_files)
+        if files or (result.node_read and not failure):  # an error without files keeps the files of an earlier one
+            self._await_files(files, {PassReason.CREDENTIALS if failure else PassReason.HARDWARE}, now)
 
-    def _await_files(self, files: set[str], now: float) -> None:
-        """Watches the files whose change may end an error. Runs a pass, because a file may already have changed."""
+    def _await_files(self, files: set[str], reasons: set[PassReason], now: float) -> None:
+        """Watches the files with the credentials, or whose change may end an error.
+
+        reasons: those of the next pass, because an event may have been lost while the sources were opened again.
+        """
         files -= self._watch.files.keys() if self._watch else set()
         if files != self._awaited_files:
             self._awaited_files = files
             self._open_sources()
-            self._schedule.notify({PassReason.CREDENTIALS if files else PassReason.HARDWARE}, now)
+            self._schedule.notify(reasons, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Applies the check's watches. If the check sends none, the previous configuration stays active."""

@@ -102,6 +102,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
         failure,
         requeue_after=result.requeue_after,
         node_read=result.outcome is not None,
+        credential_files=reconciled.cache.files,
         status=status_line(readings, result, failure),
     )
     node_missing = failure is not None and failure.cause is RetryCause.MISSING

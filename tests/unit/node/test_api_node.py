@@ -242,21 +242,46 @@ def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> No
 
 
 def test_renewed_credentials_are_of_the_same_user(tmp_path: Path) -> None:
-    """Each time, the file or the plugin has another token or another certificate."""
+    """Each time, the file or the plugin has another token, or the plugin another certificate."""
     printed = credential(token="secret-$$").replace('"', r"\"")
     by = {"apiVersion": V1, "command": program(tmp_path, f'echo "{printed}"')}
-    users: list[dict[str, Any]] = [
-        {"exec": by},
-        {"tokenFile": "new"},
-        {"client-certificate": "new", "client-key": "new"},
-    ]
-    for user in users:
+    certificates = credential(clientCertificateData="$$", clientKeyData="k").replace('"', r"\"")
+    other = {"apiVersion": V1, "command": program(tmp_path, f'echo "{certificates}"', "other")}
+    for user in ({"exec": by}, {"exec": other}, {"tokenFile": "new"}):
         path, api_node = written(tmp_path, config(user=user)), []
         for number in range(2):
-            written(tmp_path, f"secret-{number}", "new")
+            written(tmp_path, web_token("n1", number), "new")
             api_node.append(load(path))
         assert api_node[0] != api_node[1]
         assert credentials_hash(api_node[0]) == credentials_hash(api_node[1])
+
+
+def web_token(node: str, expires: int, user: str = "system:serviceaccount:a:b") -> str:
+    """A token that is bound to this Node, as Kubernetes makes it."""
+    claims = {"exp": expires, "sub": user, "kubernetes.io": {"node": {"name": node}, "warnafter": expires}}
+    return f"e30.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.x"
+
+
+@pytest.mark.parametrize(
+    ("user", "before", "after"),
+    [
+        ({"client-certificate": "new", "client-key": "new"}, "a certificate", "another"),
+        ({"tokenFile": "new"}, "secret-1", "secret-2"),
+        ({"tokenFile": "new"}, web_token("n1", 1), web_token("n2", 1)),
+        ({"tokenFile": "new"}, web_token("n1", 1), web_token("n1", 1, "system:serviceaccount:a:c")),
+        ({"tokenFile": "new"}, "a.b.c", "a.c.c"),
+        ({"tokenFile": "new"}, "e30.WzFd.c", "e30.WzJd.c"),
+    ],
+)
+def test_another_user_in_a_file_has_a_review_of_its_own(
+    tmp_path: Path, user: dict[str, Any], before: str, after: str
+) -> None:
+    """The kubeconfig is unchanged, as on a machine that was renamed."""
+    path, hashes = written(tmp_path, config(user=user)), []
+    for text in (before, after):
+        written(tmp_path, text, "new")
+        hashes.append(credentials_hash(load(path)))
+    assert len({*hashes}) == 2
 
 
 MISSING = failure(404, "none", {"kind": "nodes"})
@@ -315,6 +340,7 @@ class Cluster:
         self.user = "system:node:n1"
         self.machines = {"n1": "ours", "n2": "theirs"}
         self.forbidden = False
+        self.missing: set[str] = set()
         self.writable = {"n1", "n2", "n9"}
 
     def __call__(self, request: Request) -> bytes:
@@ -323,6 +349,8 @@ class Cluster:
         name = request.path.split("/")[4].partition("?")[0]
         if request.method == "PATCH" and name not in self.writable:
             return failure(403, f'nodes "{name}" is forbidden: User "{self.user}" cannot patch')
+        if name in self.missing:
+            return failure(404, "not found", {"kind": "nodes"})
         if self.forbidden or self.user not in ("admin", f"system:node:{name}"):
             return failure(403, "forbidden")
         document: dict[str, Any] = node()
@@ -393,6 +421,16 @@ def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Set
     assert asked(server) == ["GET n1", "PATCH n1", "review"]
     assert process().write(PATCH).name == "n9"
     assert asked(server) == ["GET n9", "PATCH n9"]
+
+
+def test_a_renamed_machine_whose_previous_node_is_gone(setup: Setup) -> None:
+    """An identity other than a kubelet's, and a kubelet's before Kubernetes 1.32, may read every Node."""
+    cluster, server, process = setup
+    process().read()
+    cluster.user, cluster.machines, cluster.missing = "admin", {"n9": "ours"}, {"n1"}
+    asked(server)
+    assert process().read().name == "n9"
+    assert asked(server) == ["GET n1", "review", "GET n9"]
 
 
 def test_a_denied_user_is_reviewed_now_and_then(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

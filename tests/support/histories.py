@@ -45,6 +45,7 @@ class History:
         self._denied: set[tuple[str, int | None]] = set()  # denied at earlier attempts: key, quantity
         self._forged: set[str] = set()  # keys that another writer has put into the annotation
         self._by_others: dict[str, str | None] = {}  # capacity key -> the value that another writer has set
+        self._came_with_node: dict[str, str] = {}  # capacity key -> value that another writer set on a new Node
 
     def take(self, step: Step) -> None:
         """Carries out the step, its pass and at least one more. Then checks all that must hold."""
@@ -60,6 +61,7 @@ class History:
         else:
             for denies in server.denies:
                 self._reasons.setdefault(denies.name, set()).add(denies.reason())
+        self._came_with_node = {}
         server.denies = server.denies if step.denies is None else step.denies
         server.alters = server.alters if step.alters is None else step.alters
         for alters in [alters for alters in server.alters if alters.key == "annotation"]:
@@ -78,6 +80,7 @@ class History:
         for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
             self._make_pass("resync")  # after a minute, a server error counts as a rejection
         self.check_truth()
+        self.check_others()
         if self._only_denials:
             self.check_isolation()
         for name in published_before if self._only_lost_annotations else ():
@@ -129,6 +132,12 @@ class History:
             denied = f"denied: {name}: " in condition.get("message", "")
             assert not denied or any(reason in condition["message"] for reason in reasons), condition
 
+    def check_others(self) -> None:
+        """What another writer set on a new Node stays, unless a webhook alters it."""
+        if not self.server.alters:
+            kept = {name: self.server.capacity.get(name) for name in self._came_with_node}
+            assert kept == self._came_with_node, self.server.annotation
+
     def check_isolation(self) -> None:
         """A denied key does not block the other quantities, and the condition reports the denial."""
         capacity, condition = self.server.capacity, self.server.condition
@@ -179,6 +188,8 @@ class History:
         server = self.server
         if step.node_anew:
             server.register_anew()
+            if step.annotates is None:  # without a record of this Node, capacityd owns what the annotation lists
+                self._came_with_node = {name: value for name, value in step.writes.items() if value is not None}
         if step.annotates is not None:
             server.annotate(step.annotates or None)
             self._forged |= self._annotated().keys()

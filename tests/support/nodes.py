@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from capacityd.model.node import ANNOTATION, CONDITION
+from capacityd.model.plan import MachineRecord
 from capacityd.node.documents.json_patch import patched
+
+UID = "11111111-2222-3333-4444-555555555555"
 
 
 def node(
@@ -22,7 +25,7 @@ def node(
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "n1", "uid": "11111111-2222-3333-4444-555555555555", "annotations": {"theirs": "x"}},
+        "metadata": {"name": "n1", "uid": UID, "annotations": {"theirs": "x"}},
         "status": {
             "capacity": dict(capacity or {}),
             "allocatable": dict(capacity or {}),
@@ -37,6 +40,16 @@ def node(
         ours = {"type": CONDITION, "status": condition, "reason": "Published", "message": "old"}
         document["status"]["conditions"].insert(0, ours)
     return document
+
+
+def recorded(
+    published: Mapping[str, int] | None = None,
+    intended: Mapping[str, int] | None = None,
+    *,
+    node_uid: str = UID,
+) -> MachineRecord:
+    """A machine record of the Node that node() returns."""
+    return MachineRecord(published or {}, intended or {}, node_uid=node_uid)
 
 
 apply_patch = patched

@@ -120,6 +120,9 @@ def _nodes_created_anew(name: str) -> Sequence[_Fields]:
         *({"record": fault} for fault in ("missing", "directory", "unwritable", "EIO")),
         {"denies": (Denies(name, 403),)},
         {"annotates": f'{{"{THEIRS}":8,"{A}":4}}'},
+        {"writes": {A: "4"}},  # the quantity that the machine has published to the old Node
+        {"writes": {A: "4"}, "between": True},
+        {"writes": {A: "0"}},
         {"lost_answer": True},
         *({"kill_at": point} for point in (at_the_patch, at_the_patch + 1)),
     )

@@ -104,7 +104,10 @@ class WriteChecks:
         limited = {name for name in NAMES if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
         check_true(before, after, {name: reading for name, reading in self._readings.items() if name not in limited})
         old, new = before["status"]["capacity"], after["status"]["capacity"]
-        record = self._kept(before) | _record(before) | self._agreed(old)
+        own = _about(self._own, before)
+        # The first attempt of a pass has recorded what it found: the annotation's content, or an intended quantity.
+        kept = kept_quantities(self._machine.own_record, before) | kept_quantities(own, before)
+        record = kept | _record(before) | agreed_quantities(own, before)
         record_after = _record(after)
         adopt = {resource.name for resource in config.resources if resource.adopt}
         allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
@@ -122,7 +125,7 @@ class WriteChecks:
                 new.get(name),
                 record.get(name),
                 self._readings.get(name),
-                self._own,
+                own,
                 plugins,
                 adopt,
             )
@@ -133,28 +136,6 @@ class WriteChecks:
                 assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
         self._names |= (changed | allocated) or {""}
 
-    def _agreed(self, capacity: Mapping[str, str]) -> dict[str, int]:
-        """The quantities on the Node that the machine record confirms, whatever the annotation lists."""
-        numbers = {name: whole_quantity(quantity) for name, quantity in capacity.items()}
-        own = self._own
-        return {n: q for n, q in numbers.items() if own and q is not None and own.confirms(n, q)}
-
-    def _kept(self, node: Mapping[str, Any]) -> dict[str, int]:
-        """The quantities that the machine record lists for this Node, except those that somebody else claims.
-
-        Others claim a key if the annotation is readable and omits it, and the key's value is not zero.
-        """
-        # Without a machine record, the first attempt of a pass has recorded the annotation's content.
-        own, capacity = self._own or self._machine.own_record, node["status"]["capacity"]
-        if own is None or own.node_uid != node["metadata"]["uid"]:
-            return {}
-        names = readable_names(_annotation(node))
-        return {
-            name: quantity
-            for name, quantity in own.published.items()
-            if names is None or name in names or whole_quantity(capacity.get(name, "0")) == 0
-        }
-
     def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
         if old is None or self._server.annotated_by_others:
             return
@@ -163,6 +144,34 @@ class WriteChecks:
             lower_for = self._machine.uptime - self._lower_since[name]
             assert lower_for >= self.lower_after - ROUNDING, f"{name} was lowered early"
             assert not self._machine.record_unreadable, f"{name} was lowered while the record could not be read"
+
+
+def agreed_quantities(own: MachineRecord | None, node: Mapping[str, Any]) -> dict[str, int]:
+    """The quantities on the Node that the machine record of this Node confirms, whatever the annotation lists."""
+    own = _about(own, node)
+    numbers = {name: whole_quantity(quantity) for name, quantity in node["status"].get("capacity", {}).items()}
+    return {n: q for n, q in numbers.items() if own and q is not None and own.confirms(n, q)}
+
+
+def kept_quantities(own: MachineRecord | None, node: Mapping[str, Any]) -> dict[str, int]:
+    """The quantities that the machine record lists for this Node, except those that somebody else claims.
+
+    Others claim a key if the annotation is readable and omits it, and the key's value is not zero.
+    """
+    own = _about(own, node)
+    if own is None:
+        return {}
+    names, capacity = readable_names(_annotation(node)), node["status"].get("capacity", {})
+    return {
+        name: quantity
+        for name, quantity in own.published.items()
+        if names is None or name in names or whole_quantity(capacity.get(name, "0")) == 0
+    }
+
+
+def _about(record: MachineRecord | None, node: Mapping[str, Any]) -> MachineRecord | None:
+    """The machine record, if it is about this Node. Whatever another record contains, nothing on this Node is ours."""
+    return record if record and record.node_uid == node["metadata"]["uid"] else None
 
 
 def readable_names(annotation: str | None) -> Collection[str] | None:

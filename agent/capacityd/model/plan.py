@@ -93,7 +93,16 @@ class MachineRecord:
     """Name -> quantity of a write that was about to be sent. Its response may have been lost."""
     reported: Reported = Reported()
     node_uid: str = ""
-    """The uid of the Node that these quantities were published to."""
+    """The uid of the Node that these quantities were published to; "" in a record of a version that did not store
+    it."""
+
+    def of_node(self, uid: str) -> MachineRecord | None:
+        """This record if it is about the Node with this uid; None if it says nothing about this Node.
+
+        The Node may have been deleted and created again since, or the record may have come with an image of another
+        machine. Then another writer's key can have the same name and quantity by chance.
+        """
+        return self if self.node_uid == uid else None
 
     def names(self, name: str) -> bool:
         """Whether this machine has published the name, with any quantity."""

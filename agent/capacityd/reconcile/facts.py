@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capacityd.model.config import Config
+from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
@@ -62,7 +63,8 @@ class PassContext:
     kubelet_started_at: float | None = None
     """When the kubelet created its socket, in seconds since the epoch; None if there is no socket."""
     machine_record: MachineRecord | None = None
-    """The quantities that this machine has published; None if the machine record is missing."""
+    """The quantities that this machine has published; None if the machine record is missing. A plan uses only a record
+    of its own Node: see Facts.about."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
@@ -85,8 +87,9 @@ class Facts:
     """The readings of the configured resources, by name."""
     policy: Policy = field(default_factory=Policy)
     context: PassContext = field(default_factory=PassContext)
-    """If this contains no machine record (a new image for an old Node), the annotation alone decides about configured
-    resources. If the record can't be read, the annotation alone decides about everything that has been published."""
+    """If this contains no machine record of the Node (a new image for an old Node), the annotation alone decides about
+    configured resources. If the record can't be read, the annotation alone decides about everything that has been
+    published."""
     memory: Memory = field(default_factory=Memory)
     """The previous pass's memory, updated with the readings of this pass."""
     device_plugins: Collection[str] | None = ()
@@ -94,6 +97,12 @@ class Facts:
     values."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this pass."""
+
+    def about(self, node_state: NodeState) -> Facts:
+        """These facts for a plan for this Node: a machine record of another Node counts as missing."""
+        record = self.context.machine_record
+        own = record.of_node(node_state.uid) if record else None
+        return replace(self, context=replace(self.context, machine_record=own))
 
     @property
     def about_the_node(self) -> bool:

@@ -29,11 +29,12 @@ from capacityd.reconcile.step import Step, change_of, is_less, make_step
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     """Decides what to set, remove, keep, hold, refuse and deny on this Node, each with a reason, and what to write
     now."""
+    facts = facts.about(node_state)
     memory, uptime = facts.memory, facts.context.uptime
     entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
     steps = [make_step(entry, facts) for entry in entries]
-    health, last = health_after(steps, facts), reported_before(node_state, facts)
+    health, last = health_after(steps, facts), reported_before(facts)
     write = _write(node_state, steps, health, last, facts)
     waits = [step.wait for step in steps if step.wait]
     limit, changes_quantities = memory.write_times.wait_for(""), any(step.decision.action.writes for step in steps)
@@ -134,11 +135,11 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     """Plans to remove everything that this machine has published, and the condition. Other writers' values stay.
 
-    Without a machine record, every key in the annotation counts as published by this machine. The annotation keeps a
-    key if its removal is denied. The annotation also keeps a key that is not in the machine record: this machine may
-    have published the key before the machine got a new image.
+    Without a machine record (a purged package), every key in the annotation counts as published by this machine. The
+    annotation keeps a key if its removal is denied. The annotation also keeps a key that is not in the machine record:
+    this machine may have published the key before the machine got a new image.
     """
-    machine_record = facts.context.machine_record
+    machine_record = _confirming(node_state, facts.context.machine_record)
     published = published_quantities(node_state, machine_record)
     decisions = [(entry, _withdraw(entry, facts)) for entry in capacity_entries(node_state, machine_record, published)]
     changes = tuple(change_of(entry, decision) for entry, decision in decisions)
@@ -162,8 +163,16 @@ def _withdraw(entry: CapacityEntry, facts: Facts) -> Decision:
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
     """The keys on the Node that the annotation lists but this machine's record does not confirm."""
+    machine_record = _confirming(node_state, machine_record)
     published, capacity = published_quantities(node_state, machine_record), node_state.capacity or {}
     return [name for name, n in published.items() if name in capacity and _is_unconfirmed(name, n, machine_record)]
+
+
+def _confirming(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:
+    """The record by which a withdrawal decides: a record of another Node confirms no key of this one. None: missing."""
+    if machine_record is None:
+        return None
+    return machine_record.of_node(node_state.uid) or MachineRecord(node_uid=node_state.uid)
 
 
 def _is_unconfirmed(name: str, quantity: int, machine_record: MachineRecord | None) -> bool:

@@ -157,11 +157,10 @@ def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) 
     return heartbeat is None or not 0 <= now - heartbeat < heartbeat_after
 
 
-def reported_before(node_state: NodeState, facts: Facts) -> Reported:
+def reported_before(facts: Facts) -> Reported:
     """What Events have already reported. A Node that was deleted and created again starts with nothing reported."""
     machine_record = facts.context.machine_record
-    created_anew = node_state.condition is None and facts.policy.condition
-    return Reported() if machine_record is None or created_anew else machine_record.reported
+    return Reported() if machine_record is None else machine_record.reported
 
 
 def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:

@@ -3,8 +3,9 @@
 The rules, in order of precedence:
 - Refuse a registered device plugin's name, whatever the annotation and the machine record contain.
 - While the device plugins are unknown, keep another writer's value of an owned key, and report it.
-- capacityd owns a key if both the annotation, which others may write, and the machine record list it. While the
-  annotation is lost, the machine record decides alone.
+- capacityd owns a key if both the annotation, which others may write, and the machine record of this Node list it.
+  While the annotation is lost, the machine record decides alone. Without a record of this Node, the annotation decides
+  alone about configured names.
 - Remove a key only if its value is the quantity in both records, or 0.
 - An unknown reading never lowers or removes a key. It restores a lost or zeroed key if both records agree.
 - Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
@@ -111,20 +112,17 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
         current = whole_quantity((node_state.capacity or {}).get(name, ""))
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
-        elif name in machine_record.published and not _may_be_claimed(name, node_state, machine_record):
+        elif name in machine_record.published and not _may_be_claimed(name, node_state):
             published.setdefault(name, machine_record.published[name])
     return published
 
 
-def _may_be_claimed(name: str, node_state: NodeState, machine_record: MachineRecord) -> bool:
+def _may_be_claimed(name: str, node_state: NodeState) -> bool:
     """Whether another writer may have taken over a key whose value is not the recorded one.
 
     A writer claims a key if it sets a different value and the annotation is valid but does not list the key. A lost
-    annotation, a missing key, or a 0 (which may be the kubelet's) is no claim. On a new Node, capacityd owns nothing
-    yet.
+    annotation, a missing key, or a 0 (which may be the kubelet's) is no claim.
     """
-    if machine_record.node_uid != node_state.uid:
-        return True
     if is_annotation_lost(node_state.annotation) or name in annotation_content(node_state.annotation):
         return False
     current = (node_state.capacity or {}).get(name)

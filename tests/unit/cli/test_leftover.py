@@ -13,7 +13,7 @@ from capacityd.reconcile import machine_record
 from capacityd.reconcile.memory import Memory
 from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.runtime_files import write_state
-from tests.support.nodes import node
+from tests.support.nodes import node, recorded
 
 A, B = "example.com/a", "example.com/b"
 
@@ -22,9 +22,9 @@ A, B = "example.com/a", "example.com/b"
     ("record", "expected"),
     [
         (None, ""),
-        (MachineRecord(), ""),
-        (MachineRecord({A: 4}), "Node n1 keeps 1 resource and the condition CapacityPublished; "),
-        (MachineRecord({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; "),
+        (recorded(), ""),
+        (recorded({A: 4}), "Node n1 keeps 1 resource and the condition CapacityPublished; "),
+        (recorded({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; "),
     ],
 )
 def test_one_line_if_the_record_names_any(

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from capacityd.cli.output.plan import print_plan
-from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
-from tests.support.nodes import apply_patch, node
+from tests.support.nodes import apply_patch, node, recorded
 
 A, B = "example.com/a", "example.com/b"
 PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
@@ -36,7 +35,7 @@ def test_summary(
     applied: bool,
     expected: str,
 ) -> None:
-    context = PassContext(machine_record=MachineRecord({A: 4}))
+    context = PassContext(machine_record=recorded({A: 4}))
     before = make_plan(node_state(node()), Facts(PUBLISHED, Policy(configuration="first"), context))
     document = apply_patch(node(), before.write.patch)
     plan = make_plan(node_state(document), Facts(readings, Policy(configuration=configuration), context))

@@ -9,14 +9,14 @@ import pytest
 
 from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.plan import print_plan
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.plan import Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.report import events
 from capacityd.worker.pass_state import PassStatus
-from tests.support.nodes import node
+from tests.support.nodes import node, recorded
 
 NAME, OTHER = "example.com/nic-mbps", "example.com/other"
 PLAIN, SPELLINGS = "1000", ("1k", "1e3", "1E3", "+1000", "1000.0", "1000000m", "0.001M")
@@ -26,12 +26,12 @@ CASES = [*itertools.product(READINGS, (None, 1000, 5), (False, True), ((), (NAME
 
 
 def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str, ...] | None]) -> Plan:
-    reading, recorded, adopt, plugins = case
-    record = {} if recorded is None else {NAME: recorded}
+    reading, annotated, adopt, plugins = case
+    record = {} if annotated is None else {NAME: annotated}
     document = node(capacity={NAME: stored}, annotated=record)
     document["status"]["allocatable"] = {NAME: stored}
     readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
-    policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=MachineRecord(record))
+    policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=recorded(record))
     return make_plan(node_state(document), Facts(readings, policy, context, device_plugins=plugins))
 
 

@@ -293,6 +293,7 @@ def test_beside_a_denial_an_unknown_resource_is_reported_to_a_new_node_after_a_m
     service.reconcile(1060.0, {"requeue"}, a=Quantity(4), b=busy)
     assert service.node.events[-1] == f"{B}: busy"
     service.node, service.memory = Admission([A]), Memory()
+    service.node.document["metadata"]["uid"] = "another"
     service.reconcile(10.0, a=Quantity(4), b=busy, c=Quantity(1))
     assert f"{B}: busy" not in service.node.events
     service.reconcile(70.0, {"requeue"}, a=Quantity(4), b=busy, c=Quantity(1))

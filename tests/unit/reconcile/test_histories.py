@@ -190,6 +190,8 @@ class LongHistory:
             and not self._is_disturbed()
             and not self._is_rate_limited(name)
             and (name, Quantity(number)) not in self._denied
+            # Otherwise only the Node has changed, by a command by hand, and the resync notices it.
+            and self.machine.readings.get(name) != Quantity(number)
         )
         self._set_reading(name, Quantity(number))
         self._notify(PassReason.HARDWARE)
@@ -245,6 +247,12 @@ class LongHistory:
             self._notify(PassReason.RESUME)
             self.loop.run(PER_WRITE + RETRY)
         assert not settled or self.server.capacity.get(name) == published, f"{name} was given up"
+
+    def another_registers_the_node(self, name: str) -> None:
+        """The new Node has another writer's key with the quantity of the old Node, which remains that writer's."""
+        value = self.server.capacity.get(name)
+        self.world.register_anew()
+        self.server.write(name, value)
 
     def _set_reading(self, name: str, reading: Reading) -> None:
         self.machine.readings[name] = reading
@@ -413,6 +421,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
         st.sampled_from(["", "", "unreachable", "busy", "rejected"]),
         st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.KUBELET]),
     ),
+    "another_registers_the_node": (names,),
     "another_writes_a_value_and_loses_the_record": (
         ours,
         st.sampled_from([None, "0", "1", "3", "1500m", "1k"]),

@@ -21,8 +21,8 @@ from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, Kubelet, WriteTimes
-from tests.support.nodes import apply_patch, node
-from tests.support.write_checks import check_change, check_guards
+from tests.support.nodes import UID, apply_patch, node, recorded
+from tests.support.write_checks import agreed_quantities, check_change, check_guards, kept_quantities
 
 NAME = "example.com/dongle"
 OTHER = "example.com/other"  # always configured as well, so that the configuration is never empty
@@ -146,7 +146,7 @@ CASES = [
         (FOUR, None, None, "hold", None),  # without a record, the key would not be recognized as capacityd's later
     ),
     *under(
-        {"unwritable": FULL, "machine_record": MachineRecord({NAME: 4})}, (FOUR, None, None, "set", 4)
+        {"unwritable": FULL, "machine_record": recorded({NAME: 4}, node_uid="another")}, (FOUR, None, None, "set", 4)
     ),  # the Node was registered anew
     *under({"unwritable": FULL, "machine_record": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
     *under({"complete": False}, (None, "4", 4, "keep", 4)),
@@ -179,7 +179,7 @@ def with_other(reading: Reading | None) -> dict[str, Reading]:
 
 
 def witness(annotated: int | None) -> MachineRecord:
-    return MachineRecord({NAME: annotated} if annotated is not None else {})
+    return recorded({NAME: annotated} if annotated is not None else {})
 
 
 def change_of(plan: Plan) -> Change:
@@ -230,45 +230,69 @@ def test_every_case(
 
 
 MISSING = None
+OF_ANOTHER_NODE = (recorded({NAME: 4}, node_uid="another"), recorded({}, {NAME: 4}, node_uid=""))
+"""The Node was deleted and created again, or an image contains the record. Early versions stored no uid."""
+
 WITNESSES: list[tuple[Reading | None, str | None, int | None, MachineRecord | None, str, int | None, bool]] = [
     # reading, the Node's value, the annotation, the machine record -> action, the annotation, whether capacityd owns it
     # Another writer changed only the annotation: no foreign key is removed, overwritten or invented.
-    (None, "8", 8, MachineRecord(), "refuse", 8, False),
-    (None, "0", 8, MachineRecord(), "refuse", 8, False),
-    (ABSENT, "8", 8, MachineRecord(), "refuse", 8, False),
-    (FOUR, "77", 77, MachineRecord(), "refuse", 77, False),
-    (FOUR, "4", 4, MachineRecord(), "refuse", 4, False),
-    (UNKNOWN, None, 123456, MachineRecord(), "keep", 123456, False),
-    (UNKNOWN, "0", 123456, MachineRecord(), "keep", 123456, False),
+    (None, "8", 8, recorded(), "refuse", 8, False),
+    (None, "0", 8, recorded(), "refuse", 8, False),
+    (ABSENT, "8", 8, recorded(), "refuse", 8, False),
+    (FOUR, "77", 77, recorded(), "refuse", 77, False),
+    (FOUR, "4", 4, recorded(), "refuse", 4, False),
+    (UNKNOWN, None, 123456, recorded(), "keep", 123456, False),
+    (UNKNOWN, "0", 123456, recorded(), "keep", 123456, False),
     # The same holds if capacityd owns the key, but published another number than the annotation lists.
-    (None, "8", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
-    (ABSENT, "0", 8, MachineRecord({NAME: 4}), "refuse", 8, True),
-    (UNKNOWN, None, 123456, MachineRecord({NAME: 4}), "keep", 123456, True),
+    (None, "8", 8, recorded({NAME: 4}), "refuse", 8, True),
+    (ABSENT, "0", 8, recorded({NAME: 4}), "refuse", 8, True),
+    (UNKNOWN, None, 123456, recorded({NAME: 4}), "keep", 123456, True),
     # A key that capacityd published stays its own, even if another writer changes the number in the annotation.
-    (FOUR, "4", 77, MachineRecord({NAME: 4}), "keep", 4, True),
-    (FOUR, "77", 77, MachineRecord({NAME: 3}), "set", 4, True),
+    (FOUR, "4", 77, recorded({NAME: 4}), "keep", 4, True),
+    (FOUR, "77", 77, recorded({NAME: 3}), "set", 4, True),
     # A write whose response was lost may have been carried out.
-    (UNKNOWN, None, 5, MachineRecord({NAME: 4}, {NAME: 5}), "set", 5, True),
-    (UNKNOWN, None, 4, MachineRecord({NAME: 4}, {NAME: 5}), "set", 4, True),
-    (ABSENT, "5", 5, MachineRecord({NAME: 4}, {NAME: 5}), "remove", None, False),
-    (ABSENT, "5", 5, MachineRecord({}, {NAME: 5}), "remove", None, False),
-    (FOUR, "5", 5, MachineRecord({}, {NAME: 5}), "set", 4, True),
+    (UNKNOWN, None, 5, recorded({NAME: 4}, {NAME: 5}), "set", 5, True),
+    (UNKNOWN, None, 4, recorded({NAME: 4}, {NAME: 5}), "set", 4, True),
+    (ABSENT, "5", 5, recorded({NAME: 4}, {NAME: 5}), "remove", None, False),
+    (ABSENT, "5", 5, recorded({}, {NAME: 5}), "remove", None, False),
+    (FOUR, "5", 5, recorded({}, {NAME: 5}), "set", 4, True),
     # Another writer removed the key from the annotation: it is added again if the Node still has this machine's value.
-    (FOUR, "4", None, MachineRecord({NAME: 4}), "keep", 4, True),
-    (FOUR, "5", None, MachineRecord({NAME: 3}, {NAME: 5}), "set", 4, True),
-    (ABSENT, "4", None, MachineRecord({NAME: 4}), "remove", None, False),
-    (ABSENT, "4", 77, MachineRecord({NAME: 4}), "remove", None, False),
-    (None, "4", None, MachineRecord({NAME: 4}), "remove", None, False),
-    (FOUR, "5", None, MachineRecord({NAME: 4}), "refuse", None, False),
-    (FOUR, "0", None, MachineRecord({NAME: 4}), "refuse", None, False),
-    (ABSENT, "5", None, MachineRecord({NAME: 4}), "keep", None, False),
+    (FOUR, "4", None, recorded({NAME: 4}), "keep", 4, True),
+    (FOUR, "5", None, recorded({NAME: 3}, {NAME: 5}), "set", 4, True),
+    (ABSENT, "4", None, recorded({NAME: 4}), "remove", None, False),
+    (ABSENT, "4", 77, recorded({NAME: 4}), "remove", None, False),
+    (None, "4", None, recorded({NAME: 4}), "remove", None, False),
+    # A record of another Node confirms nothing: the value is another writer's, even if the quantity is the same.
+    *[
+        (reading, current, None, record, action, None, False)
+        for record in OF_ANOTHER_NODE
+        for reading, current, action in (
+            (FOUR, "4", "refuse"),
+            (FOUR, "5", "refuse"),
+            (FOUR, "0", "refuse"),
+            (Quantity(6), "4", "refuse"),
+            (ABSENT, "4", "keep"),
+            (ABSENT, "0", "keep"),
+            (ABSENT, "5", "keep"),
+            (UNKNOWN, "4", "keep"),
+            (UNKNOWN, "0", "keep"),
+            (UNKNOWN, None, "keep"),
+        )
+    ],
     # A new image for an old Node: configured resources are kept up to date, and nothing else is removed.
-    (FOUR, "5", 5, MISSING, "set", 4, True),
-    (FOUR, "4", 4, MISSING, "keep", 4, True),
-    (ABSENT, "5", 5, MISSING, "remove", None, False),
-    (UNKNOWN, "0", 5, MISSING, "set", 5, True),
-    (None, "5", 5, MISSING, "refuse", 5, False),
-    (None, None, 5, MISSING, "keep", None, False),
+    *[
+        (reading, current, annotated, record, action, after, ours)
+        for record in (MISSING, *OF_ANOTHER_NODE)
+        for reading, current, annotated, action, after, ours in (
+            (FOUR, "5", 5, "set", 4, True),
+            (FOUR, "4", 4, "keep", 4, True),
+            (ABSENT, "5", 5, "remove", None, False),
+            (UNKNOWN, "0", 5, "set", 5, True),
+            (None, "5", 5, "refuse", 5, False),
+            (None, "4", 4, "refuse", 4, False),
+            (None, None, 5, "keep", None, False),
+        )
+    ],
 ]
 
 
@@ -310,7 +334,7 @@ def test_an_annotation_without_the_key_claims_a_value_that_is_not_ours(
 def plan_with_annotation(annotation: str | None, reading: Reading, current: str | None, uid: str = "") -> Plan:
     """The plan after this machine has published 4. uid: of the Node that it published to; "": of this Node."""
     document = node({} if current is None else {NAME: current}, annotation)
-    record = MachineRecord({NAME: 4}, node_uid=uid or document["metadata"]["uid"])
+    record = recorded({NAME: 4}, node_uid=uid or document["metadata"]["uid"])
     return make_plan(node_state(document), inputs_of(reading, record))
 
 
@@ -327,7 +351,8 @@ def test_what_the_annotation_alone_can_do(
     plan, written = carried_out(inputs_of(reading, machine_record), current, annotated, action, after)
     assert plan.write.recorded is not None
     assert (NAME in plan.write.recorded) is ours
-    known = {machine_record.published.get(NAME), machine_record.intended.get(NAME)} if machine_record else {annotated}
+    own = machine_record if machine_record and machine_record.node_uid == UID else None
+    known = {own.published.get(NAME), own.intended.get(NAME)} if own else {annotated}
     assert plan.write.recorded.get(NAME) in {None, 4, *known}, "nobody else's number gets into the machine's record"
     if action == "refuse":
         condition = our_condition(written)
@@ -337,7 +362,7 @@ def test_what_the_annotation_alone_can_do(
         assert NAME in condition["message"]
         reason = "adopt = true takes it over" if isinstance(reading, Quantity) else "no record of publishing it"
         assert reason in change_of(plan).reason
-        record = MachineRecord(plan.write.recorded, reported=plan.write.reported)
+        record = replace(recorded(plan.write.recorded), reported=plan.write.reported)
         again = make_plan(node_state(written), inputs_of(reading, record))
         assert (again.write.patch, again.newly_refused) == ((), ())
 
@@ -346,7 +371,7 @@ def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unkno
     state = node_state(node(capacity={NAME: "4"}, annotated={NAME: 4}))
     inputs = Facts({OTHER: Quantity(1)}, Policy(complete=False))
     assert make_plan(state, inputs).write.recorded is None
-    inputs = replace(inputs, context=PassContext(machine_record=MachineRecord()))
+    inputs = replace(inputs, context=PassContext(machine_record=recorded()))
     assert make_plan(state, inputs).write.recorded == {OTHER: 1}
 
 
@@ -402,7 +427,7 @@ def test_the_condition_changes_with_its_reason_and_keeps_the_time_of_its_last_tr
         document = apply_patch(document, plan.write.patch)
         condition = our_condition(document)
         conditions.append((condition["status"], condition["reason"], condition["lastTransitionTime"]))
-        record = MachineRecord(plan.write.recorded or {}, reported=plan.write.reported)
+        record = replace(recorded(plan.write.recorded), reported=plan.write.reported)
         again = Facts(readings, Policy(adopt=adopt), PassContext(now=now + 1, machine_record=record))
         assert make_plan(node_state(document), again).write.patch == ()
         assert make_plan(node_state(document), again).newly_refused == ()
@@ -453,7 +478,7 @@ def test_what_the_rate_limit_delays_is_neither_recorded_nor_reported() -> None:
     inputs = Facts(
         {NAME: FOUR, OTHER: FOUR},
         Policy(adopt={NAME}),
-        PassContext(uptime=100, machine_record=MachineRecord()),
+        PassContext(uptime=100, machine_record=recorded()),
         Memory(write_times=WriteTimes(metadata=(70.0,) * BURST)),
     )
     plan = make_plan(state, inputs)
@@ -500,7 +525,10 @@ nodes = st.builds(
     condition=st.sampled_from([None, "True", "False"]),
 )
 machine_records = st.builds(
-    MachineRecord, st.dictionaries(good_names, quantities), st.dictionaries(good_names, quantities)
+    recorded,
+    st.dictionaries(good_names, quantities),
+    st.dictionaries(good_names, quantities),
+    node_uid=st.sampled_from([UID, UID, "another"]),
 )
 inputs = st.builds(
     Facts,
@@ -523,18 +551,25 @@ def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], i
     plan = make_plan(node_state(document), inputs)
     withdrawal = make_withdrawal(node_state(document), inputs)
     written = apply_patch(document, plan.write.patch)
-    apply_patch(document, withdrawal.write.patch)
+    withdrawn = apply_patch(document, withdrawal.write.patch)
     check_guards(plan.write.patch)
     check_guards(withdrawal.write.patch)
     before, after = _capacity(document), _capacity(written)
-    annotated = annotated_quantities(node_state(document).annotation)
     machine_record, plugins, adopt = inputs.context.machine_record, inputs.device_plugins, inputs.policy.adopt
+    annotated = (
+        kept_quantities(machine_record, document)
+        | annotated_quantities(node_state(document).annotation)
+        | agreed_quantities(machine_record, document)
+    )
+    if machine_record is not None and machine_record.node_uid != UID:
+        assert _capacity(withdrawn) == before, "the record confirms nothing on this Node"
+        machine_record = None
     for name in before.keys() | after.keys():
         old, new, reading = before.get(name), after.get(name), inputs.readings.get(name)
         if old != new:
             check_change(name, old, new, annotated.get(name), reading, machine_record, plugins, adopt)
     if plan.write.recorded is not None:
-        machine_record = MachineRecord(plan.write.recorded)
+        machine_record = recorded(plan.write.recorded)
     again = make_plan(
         node_state(written), replace(inputs, context=replace(inputs.context, machine_record=machine_record))
     )

@@ -423,6 +423,7 @@ def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots(
     written = [f"{A}: not published by capacityd; adopt = true takes it over"]
     assert service.node.events == written
     service.node.document = node({A: "9"})
+    service.node.document["metadata"]["uid"] = "another"
     service.reconcile(9000.0, {"boot"}, a=FOUR)
     assert service.node.events == 2 * written
 

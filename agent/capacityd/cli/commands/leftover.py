@@ -20,10 +20,12 @@ def leftover(options: argparse.Namespace) -> int:
     Sends no request: the package's removal must not wait for an API server. Raises StateError if a file can't be read.
     """
     record = machine_record.read(machine_record.state_directory())
+    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    if record and seen:
+        record = record.of_node(seen.uid)
     names = {*record.published, *record.intended} if record else set()
     if not names:
         return 0
-    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
     node = seen.name if seen else node_name_of(options, load(options.config).config, LiveHost())
     print_line(
         f"capacityd: Node {node} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "

@@ -121,7 +121,9 @@ def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
 
 def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
     """The machine record to use. A Node in a file has no other writers, so its annotation is trusted."""
-    return record if options.node_file is None else MachineRecord(annotated_quantities(state.annotation))
+    if options.node_file is None:
+        return record
+    return MachineRecord(annotated_quantities(state.annotation), node_uid=state.uid)
 
 
 def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Plan:

@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import switch_on
+from tests.package.service import enable, published, switch_on
 from tests.package.test_repository import SERVED, new_repository, serve
 from tests.support.pages import blocks
 
@@ -126,3 +126,30 @@ def test_the_exit_status_is_the_check(fresh: Machine, packages: Packages) -> Non
     fresh.write("/etc/number", "many\n")
     fresh.run("systemctl", "reload", "capacityd")
     wait_until(lambda: status() == 4, PATIENCE, "something is wrong")
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_snapshot_of_a_machine_that_has_run(fresh: Machine, packages: Packages, removed: bool) -> None:
+    """The key on the clone's Node is another writer's. removed: whether the record is removed before the snapshot."""
+    fresh.install(packages.current)
+    enable(fresh)
+    assert json.loads(fresh.out("cat", RECORD))["published"] == {"example.com/seats": 7}
+    if removed:
+        fresh.run("sh", "-e", text=commands("systemctl stop capacityd"))
+        assert not fresh.exists("/var/lib/capacityd")
+    assert fresh.enabled == "enabled"
+    fresh.run("systemctl", "stop", "capacityd")
+    node = json.loads(fresh.out("cat", "/etc/capacityd/node.json"))
+    node["metadata"]["uid"] = "u-2"
+    node["status"] |= {key: {"cpu": "4", "example.com/seats": "7"} for key in ("capacity", "allocatable")}
+    fresh.write("/etc/capacityd/node.json", json.dumps(node))
+    fresh.run("systemctl", "start", "capacityd")
+    fresh.wait_for_readings({"example.com/seats": 7})
+    assert "not published by capacityd; adopt = true takes it over" in fresh.run("capacityd", "status", status=4).stdout
+    assert json.loads(fresh.out("cat", RECORD))["node_uid"] == "u-2"
+    fresh.write("/srv/seats", "9\n")
+    fresh.wait_for_readings({"example.com/seats": 9})
+    assert published(fresh, "example.com/seats") == "7"
+
+
+RECORD = "/var/lib/capacityd/published.json"

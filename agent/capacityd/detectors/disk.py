@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from capacityd.host.disks import BLOCK, device_of, whole_disks, world_wide_id
+from capacityd.host.disks import BLOCK, device_of, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_devices import system_disks
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import HostError
@@ -58,15 +58,7 @@ def _wwn(host: Host, device: Device) -> Value:
 
 
 def _serial(host: Host, device: Device) -> Value:
-    """The serial number. For virtio it is at the disk, for NVMe and memory cards at the device, for SCSI and USB in
-    udev.
-
-    udev's properties are tried in lsblk's order: for a SCSI disk with a world-wide name, ID_SERIAL_SHORT is that name.
-    """
-    for folder in (device.path, device_of(host, device.path)):
-        if (serial := host.text(f"{folder}/serial")) is not None:
-            return serial
-    return host.property(device.path, "SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT")
+    return serial_number(host, device.path)
 
 
 def _model(host: Host, device: Device) -> Value:

@@ -1,22 +1,55 @@
-"""The whole disks in /sys. Each is listed once, even if several paths lead to it."""
+"""The whole disks in /sys. Each is listed once, even if several paths lead to it.
+
+Two paths lead to one disk if multipathd says so, or if they have the same world-wide id and the same serial number, and
+neither their sizes nor their models differ.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, read_optional_attr, resolve_link
+from capacityd.model.host import Host, read_int, read_optional_attr, resolve_link
 
 BLOCK = "/sys/block"
 
-_VIRTUAL = "/sys/devices/virtual/block/"  # where the kernel puts block devices without hardware
+_IN_DOUBT = "it is unknown whether it is another path to a disk"
+
+VIRTUAL = "/sys/devices/virtual/block/"
+"""Where the kernel puts block devices whose driver names no hardware."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Prefixes of names of drives and network disks whose paths look like those of disks."""
+_HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
+"""Hardware in VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
+drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
+
+
+_SINGLE_PATH = ("/usb", "/ata")
+"""Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
+SATA disks of one model often share one."""
+_GENERATED = "nvme."
+"""The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
+drivers/nvme/host/sysfs.c). Clouds give all controllers the same serial number, and thus all such ids are the same."""
+_MULTIPATH = "mpath-"
+"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). The only
+identity that decides alone: the system itself already uses these paths as one disk.
+
+No world-wide id decides alone, because each kind is known to be shared by different disks: naa. and eui. of SSDs and
+enclosures with a placeholder (naa.5000000000000001), t10. of software targets with the same name for the first disk of
+every server (tgt), eui. and uuid. of NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h). The kinds are those
+of scsi_vpd_lun_id in drivers/scsi/scsi_lib.c (naa., eui., t10., and SCSI name strings) and of wwid_show for NVMe.
+"""
+_PAGE_80 = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
+"""udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
+_SHORT_SERIAL = "ID_SERIAL_SHORT"
+"""udev's property with the serial number of other disks. For a SCSI disk with a world-wide id, it repeats the id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +82,34 @@ class _Paths:
 def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
-    If it is unknown whether a disk is another path to an earlier disk, the disk is in doubt. So are later disks that
-    may be other paths to it: they might be counted twice.
+    If it is unknown whether a disk is another path to an earlier disk, the disk is in doubt. If not even its ids are
+    known, later disks with ids are in doubt as well: they might be counted twice.
     """
     disks: list[_Paths] = []
-    by_identity: dict[str, _Paths] = {}
+    by_id: dict[str, list[_Paths]] = {}
     doubt = ""
+    facts = cache(partial(_facts, host))
     for name in host.listdir(BLOCK):
         if _is_excluded(name):
             continue
         try:
             real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has disappeared, and its values with it
-            if real is not None and (real.startswith(_VIRTUAL) or _is_hidden(host, name)):
+            if real is not None and (_is_virtual(name, real) or _is_hidden(host, name)):
                 continue
-            identities = _identities(host, name, real) if real else []
+            ids = _ids(host, name, real) if real else []
         except HostError as e:
-            reason = f"it is unknown whether it is another path to a disk: {e}"
+            reason = f"{_IN_DOUBT}: {e}"
             disks.append(_Paths([name], reason, may_have_others=True))
             doubt = doubt or reason
             continue
-        disk = next((by_identity[i] for i in identities if i in by_identity), None)
+        disk, own_doubt = _disk_with(name, ids, by_id, facts)
         if disk is None:
-            disk = _Paths([], doubt if identities else "", may_have_others=bool(identities))
+            disk = _Paths([], own_doubt or (doubt if ids else ""), may_have_others=bool(ids))
             disks.append(disk)
         disk.names.append(name)
-        by_identity.update({identity: disk for identity in identities if identity not in by_identity})
+        for id_ in ids:
+            if disk not in by_id.setdefault(id_, []):
+                by_id[id_].append(disk)
     return [Disk(tuple(disk.names), disk.doubt, doubt if disk.may_have_others else "") for disk in disks]
 
 
@@ -94,22 +130,92 @@ def _is_excluded(name: str) -> bool:
     return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or part_of_card or _NVME_PATH.fullmatch(name) is not None
 
 
+def _is_virtual(name: str, real: str) -> bool:
+    """Whether a block device is made by software. real: its path in /sys."""
+    return real.startswith(VIRTUAL) and not is_hardware_in_virtual(name)
+
+
+def is_hardware_in_virtual(name: str) -> bool:
+    """Whether this is a disk although the kernel lists it among the devices without hardware."""
+    return _HARDWARE_IN_VIRTUAL.fullmatch(name) is not None
+
+
 def _is_hidden(host: Host, name: str) -> bool:
     """Whether the kernel hides the disk, as it does with all but one of several paths."""
     return host.text(f"{BLOCK}/{name}/hidden") == "1"
 
 
-def _identities(host: Host, name: str, real: str) -> list[str]:
-    """Values that all paths to one disk share: its world-wide id, and the multipath device above it.
-
-    Cheap disks and USB enclosures of one model may share the same id, so ids identify a disk only on buses that support
-    several paths. For NVMe, the serial number must also be equal. For an NVMe disk without an id, the kernel generates
-    one that begins with "nvme.". This module ignores generated ids, because clouds give all controllers the same serial
-    number.
-    """
-    wwid = None if "/usb" in real or "/ata" in real else world_wide_id(host, f"{BLOCK}/{name}")
-    if wwid and name.startswith("nvme"):
-        wwid = None if wwid.startswith("nvme.") else f"{wwid} {host.text(f'{BLOCK}/{name}/device/serial')}"
+def _ids(host: Host, name: str, real: str) -> list[str]:
+    """The ids that all paths to one disk share: of the multipath device above it, and its world-wide id."""
     holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
     uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
-    return [*filter(None, [wwid]), *(uuid for uuid in uuids if uuid and uuid.startswith("mpath-"))]
+    ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH)]
+    wwid = None if any(part in real for part in _SINGLE_PATH) else world_wide_id(host, f"{BLOCK}/{name}")
+    return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED) else ids
+
+
+def _disk_with(
+    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_Paths]], facts: Callable[[str, str], _Facts]
+) -> tuple[_Paths | None, str]:
+    """The earlier disk that this path leads to; None if there is none, with the doubt if that is unknown."""
+    doubt = ""
+    for id_ in ids:
+        for disk in by_id.get(id_, ()):
+            if id_.startswith(_MULTIPATH):
+                return disk, ""
+            try:
+                same = all(facts(name, id_).may_be(facts(other, id_)) for other in disk.names)
+                if same and facts(name, id_).serial and facts(disk.names[0], id_).serial:
+                    return disk, ""
+                if same:
+                    doubt = doubt or (
+                        f"{_IN_DOUBT}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
+                        "numbers that tell them apart"
+                    )
+            except HostError as e:
+                doubt = doubt or f"{_IN_DOUBT}: {e}"
+    return None, doubt
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What all paths to one disk report alike. "" and 0: not reported; a path on standby (ALUA) has no size."""
+
+    serial: str
+    model: str
+    sectors: int
+
+    def may_be(self, other: _Facts) -> bool:
+        """Whether no fact shows that the other facts are those of another disk."""
+        pairs = ((self.serial, other.serial), (self.model, other.model), (self.sectors, other.sectors))
+        return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
+
+
+def _facts(host: Host, name: str, wwid: str) -> _Facts:
+    """The facts of a path with this world-wide id. A serial number that only repeats the id is none."""
+    path = f"{BLOCK}/{name}"
+    serial = _serial_file(host, path) or host.property(path, *_PAGE_80) or ""
+    short = "" if serial else host.property(path, _SHORT_SERIAL) or ""
+    if _letters(short) not in _letters(wwid):
+        serial = short
+    return _Facts(serial, host.text(f"{device_of(host, path)}/model") or "", read_int(host, f"{path}/size") or 0)
+
+
+def _letters(text: str) -> str:
+    """The letters and digits only: udev and the kernel write the same id with different separators."""
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def _serial_file(host: Host, path: str) -> str | None:
+    """The serial number in /sys: of virtio at the disk, of NVMe and memory cards at the device."""
+    own = host.text(f"{path}/serial")
+    return own if own is not None else host.text(f"{device_of(host, path)}/serial")
+
+
+def serial_number(host: Host, path: str) -> str | None:
+    """The serial number of a disk: from /sys, for SCSI and USB from udev. Raises HostError.
+
+    udev's properties are tried in lsblk's order.
+    """
+    serial = _serial_file(host, path)
+    return serial if serial is not None else host.property(path, *_PAGE_80, _SHORT_SERIAL)

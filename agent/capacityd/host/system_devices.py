@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from capacityd.host.disks import VIRTUAL, is_hardware_in_virtual
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
@@ -17,7 +18,6 @@ OS_MOUNT_POINTS = ("/", "/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _EXTENSIONS = ("confext", "sysext")  # mounted over /etc and /usr by systemd-sysext(8), from files on / and /var
 _ELSEWHERE = ("ram", "zram", "nbd", "rbd", "etherd")  # block devices in memory or across the network
-_VIRTUAL = "/sys/devices/virtual/block/"
 _NETS = "/sys/class/net"
 
 
@@ -128,7 +128,7 @@ def _disks_below(host: Host, block: str, above: Collection[str] = ()) -> Iterato
     name = path.rpartition("/")[2]
     if lower_names or name.partition("!")[0].rstrip("0123456789") in _ELSEWHERE:
         return
-    if path.startswith(_VIRTUAL):
+    if path.startswith(VIRTUAL) and not is_hardware_in_virtual(name):
         raise HostError(f"the devices below {name} are unknown")  # loop, drbd, zd: may be a file on any disk
     yield name
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from capacityd.model.reading import Unknown
@@ -15,6 +17,7 @@ VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 IN_DOUBT = "it is unknown whether it is another path to a disk: "
 PMEM = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/namespace0.0"
 WWID = {"wwid": "naa.600508b1001c4d2e"}
+ONE: dict[str, Any] = {"of_device": WWID, "properties": {"ID_SCSI_SERIAL": "Z1D0"}}
 
 
 def ata(name: str = "sda", place: int = 1, number: str = "8:0", **more: object) -> Recording:
@@ -96,8 +99,8 @@ GENERATED = "nvme.1ae0-6e766d655f63617264-6e766d655f63617264-00000001"
 @pytest.mark.parametrize(
     ("parts", "disks"),
     [
-        ([*sas(TB, TB, TB, of_device=WWID), ata("sde", 9, "8:64")], ["sda", "sde"]),
-        ([*sas(0, 0, of_device=WWID)], []),
+        ([*sas(TB, TB, TB, **ONE), ata("sde", 9, "8:64")], ["sda", "sde"]),
+        ([*sas(0, 0, **ONE)], []),
         (
             [*sas(TB, TB, holders=["dm-0"]), stacked("dm-0", ["sda", "sdb"], dm=("mpatha", "mpath-3600508b1001c4d2e"))],
             ["sda"],
@@ -124,9 +127,73 @@ def test_a_disk_with_several_paths_counts_once(parts: list[Recording], disks: li
     assert counted(machine(*parts), "disk") == disks
 
 
+PLACEHOLDER = "naa.5000000000000001"
+GIB = 2**30
+
+
+def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "ID_SCSI_SERIAL") -> list[Recording]:
+    """Returns SAS disks with one id. facts: serial number ("": none), model, GiB. serial: the property of udev."""
+    return [
+        disk(
+            f"sd{chr(97 + n)}",
+            SAS.format(n),
+            size * GIB,
+            number=f"8:{16 * n}",
+            of_device={"wwid": wwid, "model": model},
+            properties={serial: number} if number else {},
+        )
+        for n, (number, model, size) in enumerate(facts)
+    ]
+
+
+@pytest.mark.parametrize(
+    "wwid", ["naa.5000000000000001", "eui.0000000000000001", "t10.IET     00010001", "iqn.2026.x:1"]
+)
+@pytest.mark.parametrize("serial", ["ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT"])
+@pytest.mark.parametrize(
+    ("facts", "disks"),
+    [
+        ([("S1", "X", 931), ("S2", "X", 931), ("S3", "X", 1863)], "sda sdb sdc"),
+        ([("S1", "X", 931), ("S1", "X", 931), ("S2", "X", 931), ("S2", "X", 931)], "sda sdc"),
+        ([("S1", "X", 931), ("S1", "X", 1863)], "sda sdb"),
+        ([("", "X", 931), ("", "X", 1863)], "sda sdb"),
+        ([("", "X", 931), ("", "Y", 931)], "sda sdb"),
+    ],
+)
+def test_different_disks_with_one_world_wide_id_count_apart(
+    facts: list[tuple[str, str, int]], disks: str, wwid: str, serial: str
+) -> None:
+    assert counted(machine(*alike(*facts, wwid=wwid, serial=serial)), "disk") == disks.split()
+
+
+@pytest.mark.parametrize("number", ["", "5000000000000001"])
+def test_disks_that_nothing_tells_apart_are_in_doubt(number: str) -> None:
+    """udev's ID_SERIAL_SHORT of a SCSI disk may repeat the world-wide id, and is then no serial number."""
+    host = machine(*alike((number, "X", 931), (number, "X", 931), serial="ID_SERIAL_SHORT"))
+    reading = read(host, "disk")
+    assert isinstance(reading, Unknown)
+    assert "sdb and sda have the same id naa.5000000000000001" in reading.reason
+    assert counted(host, "disk", {"name": "sda"}) == ["sda"]
+
+
+def test_the_system_on_one_of_different_disks_with_one_world_wide_id_leaves_the_others_free() -> None:
+    system = mounts(("/", "8:0", "ext4", "/dev/sda"))
+    host = machine(*alike(("S1", "X", 931), ("S2", "X", 931), ("S3", "X", 1863)), system)
+    assert counted(host, "disk", {"system": False}) == ["sdb", "sdc"]
+
+
+@pytest.mark.parametrize(("name", "disks"), [("fioa", ["fioa"]), ("fiob", ["fiob"]), ("fio1", []), ("nullb0", [])])
+def test_a_disk_whose_driver_names_no_hardware_counts(name: str, disks: list[str]) -> None:
+    host = machine(
+        stacked(name, partitions=[f"{name}1"], number="252:0"), mounts(("/", "252:1", "xfs", f"/dev/{name}1"))
+    )
+    assert counted(host, "disk") == disks
+    assert counted(host, "disk", {"system": True, "type": "ssd"}) == disks
+
+
 def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
     """The first path is on standby (ALUA): READ CAPACITY fails on it, and the kernel reports a size of 0."""
-    paths = sas(0, TB, TB, of_device=WWID)
+    paths = sas(0, TB, TB, **ONE)
     assert values(machine(*paths), "disk", "size") == {"sda": TB}
     assert isinstance(read(machine(*paths, errors({f"{SAS.format(0)}/block/sda/size": "EIO"})), "disk"), Unknown)
 
@@ -248,7 +315,7 @@ def test_whether_the_system_is_on_a_disk_is_unknown_if_it_is_on_one_in_doubt() -
 
 def test_a_disk_without_a_size_may_have_one_by_a_path_in_doubt() -> None:
     """sda is on standby, and sdb may be its active path."""
-    host = machine(*sas(0, TB, of_device=WWID), errors({f"{SAS.format(1)}/wwid": "EIO"}))
+    host = machine(*sas(0, TB, **ONE), errors({f"{SAS.format(1)}/wwid": "EIO"}))
     assert isinstance(read(host, "disk", {"name": "sda"}), Unknown)
 
 

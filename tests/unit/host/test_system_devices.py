@@ -140,7 +140,13 @@ def test_an_incomplete_list_never_makes_a_disk_free() -> None:
 def test_a_disk_of_several_paths_is_the_systems_by_any_of_them() -> None:
     wwid = {"wwid": "naa.600508b1001c4d2e"}
     paths = [
-        disk(f"sd{x}", f"/sys/devices/pci0000:3b/host{n}/target{n}:0:0", number=f"8:{16 * n}", of_device=wwid)
+        disk(
+            f"sd{x}",
+            f"/sys/devices/pci0000:3b/host{n}/target{n}:0:0",
+            number=f"8:{16 * n}",
+            of_device=wwid,
+            properties={"ID_SCSI_SERIAL": "Z1D0"},
+        )
         for n, x in enumerate("ab")
     ]
     assert counted(machine(*paths, mounts(("/", "8:16", "ext4", "/dev/sdb"))), "disk", {"system": True}) == ["sda"]

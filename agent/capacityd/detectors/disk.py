@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from capacityd.host.disks import BLOCK, device_of, serial_number, whole_disks, world_wide_id
-from capacityd.host.system_devices import system_disks
+from capacityd.host.system_disks import system_disks
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
@@ -167,7 +167,11 @@ DETECTOR = DeviceDetector(
             "scsi (other controllers), …",
         ),
         "removable": Key(Flag(), _removable, "whether the medium is removable"),
-        "system": Key(Flag(), is_system, "whether the disk holds the machine's own file systems or swap"),
+        "system": Key(
+            Flag(),
+            is_system,
+            "whether the disk holds the machine's own file systems, data of the kubelet or of containers, or swap",
+        ),
         "size": Key(Amount("size"), _size, "the size"),
     },
     identity=("wwn", "serial", "name"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capacityd.host.filesystems import Filesystem, filesystems
-from capacityd.host.system_devices import OS_MOUNT_POINTS
+from capacityd.host.system_disks import is_of_system
 from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.device import Device, DeviceDetector, Key, cached
@@ -39,12 +39,13 @@ def find(host: Host) -> Iterator[Device]:
         if points:
             partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
             cached_values: dict[str, Value] = {
-                "mount": points[0] if len(points) == 1 else points,
-                "type": filesystem.type,
+                "mount": printable(points[0]) if len(points) == 1 else tuple(map(printable, points)),
+                "points": points,
+                "type": printable(filesystem.type),
                 "kind": _kind(filesystem),
-                "source": filesystem.source,
+                "source": printable(filesystem.source),
                 "read_only": filesystem.read_only,
-                "system": any(point in OS_MOUNT_POINTS for point in points),
+                "system": any(map(is_of_system, points)),
                 "ids": tuple(sorted(filesystem.ids)),
             }
             yield Device(partition or MOUNT_TABLE, printable(points[0]), cached_values=cached_values)
@@ -60,14 +61,21 @@ def _kind(filesystem: Filesystem) -> str:
 
 
 def _size(host: Host, device: Device) -> Value:
-    """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables."""
-    ids, points = device.cached_values["ids"], device.cached_values["mount"]
+    """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
+
+    None for a kernel interface. Raises HostError if another file system reports no size, as some FUSE programs do.
+    """
+    ids, points = device.cached_values["ids"], device.cached_values["points"]
     error: HostError | None = None
-    for point in points if isinstance(points, tuple) else (str(points),):
+    for point in points if isinstance(points, tuple) else ():
         try:
-            return host.filesystem_size(point, ids if isinstance(ids, tuple) else ())
+            size = host.filesystem_size(point, ids if isinstance(ids, tuple) else ())
         except HostError as e:
             error = error or e
+        else:
+            if size or device.cached_values["kind"] == "pseudo":
+                return size or None
+            error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 
 
@@ -91,7 +99,12 @@ DETECTOR = DeviceDetector(
         "read_only": Key(
             Flag(), cached("read_only"), "whether the file system itself is read-only, at every mount point"
         ),
-        "system": Key(Flag(), cached("system"), f"whether it is mounted at one of {', '.join(OS_MOUNT_POINTS)}"),
+        "system": Key(
+            Flag(),
+            cached("system"),
+            "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc or /usr), or stores data "
+            "of the kubelet or of containers",
+        ),
         "size": Key(
             Amount("size"),
             _size,

@@ -1,7 +1,7 @@
 """The mounted file systems, each listed once, and their sizes.
 
 The mount table lists a file system for each mount of it or of one of its folders, including bind mounts and the mounts
-of a service's sandbox. Only mounts of the whole file system count.
+of a service's sandbox. Only mounts of the whole file system count, and only if no other mount hides them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of
+from capacityd.host.mounts import mounts
+from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.private import extent, quoted
 
 _STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs forever if a server does not respond
 
@@ -37,20 +37,19 @@ class Filesystem:
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """All mounted file systems, in mount order. Raises HostError."""
-    mounts: dict[str, list[Mount]] = {}
-    for line in host.lines(MOUNT_TABLE):
-        mount = mount_of(line)
-        if mount is None:
-            raise HostError(f"{MOUNT_TABLE} contains a malformed line ({extent(line)})", detail=quoted(line))
-        mounts.setdefault(mount.number, []).append(mount)
-    if not mounts:
-        raise HostError(f"{MOUNT_TABLE} is empty")
-    return [_filesystem(mounts_of_one) for mounts_of_one in mounts.values()]
+    """All mounted file systems that a path leads to, in mount order. Raises HostError."""
+    by_number: dict[str, list[Mount]] = {}
+    table = mounts(host)
+    tree = MountTree(table)
+    for mount in filter(tree.is_visible, table):
+        by_number.setdefault(mount.number, []).append(mount)
+    return [_filesystem(mounts_of_one) for mounts_of_one in by_number.values()]
 
 
-def measure(point: str, mounts: Collection[str]) -> int:
-    """The size in bytes of the file system mounted at this point. mounts: its mount ids (mountinfo's first field).
+def measure(point: str, ids: Collection[str]) -> int:
+    """The size in bytes of the file system mounted at this point; 0 if it reports none.
+
+    ids: the ids of its mounts (mountinfo's first field).
 
     Raises HostError, also if another file system is mounted over it, or if it does not respond in time.
     """
@@ -58,7 +57,7 @@ def measure(point: str, mounts: Collection[str]) -> int:
 
     def run() -> None:
         try:
-            results.append(_measure(point, mounts))
+            results.append(_measure(point, ids))
         except HostError as e:
             results.append(e)
 

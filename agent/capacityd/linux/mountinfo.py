@@ -1,11 +1,18 @@
-"""The kernel's mount table, proc_pid_mountinfo(5): its lines and its escaping of paths."""
+"""The kernel's mount table, proc_pid_mountinfo(5): its lines, its escaping of paths, and which mount a path leads to.
+
+Paths have the bytes that the kernel has: a byte that is not UTF-8 is a surrogate. Only a message makes them printable.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 MOUNT_TABLE = "/proc/self/mountinfo"
+
+AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
+"""Options of autofs that say what it mounts: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -15,6 +22,7 @@ class Mount:
     """A line of the mount table."""
 
     id: str
+    parent: str  # the id of the mount below it
     number: str  # major:minor of the file system
     root: str  # the folder of the file system that is mounted
     point: str  # where it is mounted
@@ -27,6 +35,11 @@ class Mount:
         """Whether the file system is read-only through all its mounts."""
         return "ro" in self.options.split(",")
 
+    def values(self, names: Collection[str]) -> list[str]:
+        """The values of the options with these names, in their order."""
+        options = (option.partition("=") for option in self.options.split(","))
+        return [unescaped(value) for name, _, value in options if name in names]
+
 
 def mount_of(line: str) -> Mount | None:
     """The mount in a line; None if the line is malformed. A single hyphen ends the optional fields in the middle."""
@@ -36,7 +49,53 @@ def mount_of(line: str) -> Mount | None:
         return None
     root, point, source = (unescaped(text) for text in (mount_fields[3], mount_fields[4], fields[1]))
     options = fields[2] if len(fields) > 2 else ""
-    return Mount(mount_fields[0], mount_fields[2], root, point, fields[0], source, options)
+    return Mount(mount_fields[0], mount_fields[1], mount_fields[2], root, point, fields[0], source, options)
+
+
+class MountTree:
+    """The mounts of a table as they are stacked on each other."""
+
+    def __init__(self, mounts: Sequence[Mount]) -> None:
+        """mounts: in the order of the table, which decides if a parent is not in the table."""
+        self._roots: list[Mount] = []
+        self._upper: dict[tuple[int, str], Mount] = {}  # identity of the mount below, and mount point -> topmost mount
+        by_id = {mount.id: mount for mount in mounts}
+        for mount in mounts:
+            lower = by_id.get(mount.parent)
+            if lower is None or lower is mount or not is_inside(mount.point, lower.point):
+                lower = None if mount.point == "/" else self.at(mount.point)
+            if lower is None:
+                self._roots.append(mount)
+            else:
+                self._upper[id(lower), mount.point] = mount
+
+    def at(self, path: str) -> Mount | None:
+        """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
+        reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
+        return max(reached, key=lambda mount: len(mount.point), default=None)
+
+    def is_visible(self, mount: Mount) -> bool:
+        """Whether its mount point leads to this mount. Otherwise, another mount hides it."""
+        return any(self._up(root, mount.point) is mount for root in self._roots if is_inside(mount.point, root.point))
+
+    def _up(self, mount: Mount, path: str) -> Mount:
+        """The mount that the path leads to from a mount on the way."""
+        for folder in _folders(path):
+            while upper := self._upper.get((id(mount), folder)):
+                mount = upper
+        return mount
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether an absolute path is the folder or inside it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yields the folders on the way to an absolute path, and the path. Not /, because a path starts at a process's root
+    directory, even if another file system is mounted over it."""
+    for match in re.finditer("(?<=[^/])(?=/|$)", path):
+        yield path[: match.start()]
 
 
 def unescaped(text: str) -> str:

@@ -11,6 +11,7 @@ from enum import Enum
 
 from capacityd.model.private import NOTHING, Private
 from capacityd.model.reasons import RetryCause
+from capacityd.model.text import printable
 
 
 class Cause(Enum):
@@ -65,7 +66,7 @@ class HostError(CapacitydError):
     def __init__(
         self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE, *, detail: str = ""
     ) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))  # it may contain a path, and the kernel accepts any bytes in a path
         self.errno = errno
         self.cause = cause
         self.detail = Private(detail)

@@ -123,10 +123,16 @@ class Host(Protocol):
         """The size of memory and swap."""
 
     def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        """The size in bytes of the file system mounted at this point. mounts: its mount ids."""
+        """The size in bytes of the file system mounted at this point; 0 if it reports none. mounts: its mount ids."""
 
     def lines(self, path: str) -> Sequence[str]:
         """A text file's lines, or its NUL-separated parts, with tabs as spaces; empty if the file does not exist."""
+
+    def raw(self, path: str, limit: int) -> str:
+        """A file's content, unchanged. Bytes that are not UTF-8 become surrogates.
+
+        Raises HostError, also if the file is missing, and with EFBIG if it is longer than limit bytes.
+        """
 
     def read_file(self, path: str, most: int) -> Content:
         """A file of at most this many bytes. Raises HostError for a missing file as well."""

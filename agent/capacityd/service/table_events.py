@@ -70,9 +70,11 @@ def swap_events() -> TableEvents:
 
 
 def _relevant_mounts(table: str) -> frozenset[object]:
-    """The parts of each mount that detectors use: everything but its id. Pods' mounts are left out."""
+    """The parts of each mount that detectors use: everything but the ids. Pods' mounts are left out."""
     mounts = map(mount_of, table.split("\n"))
-    return frozenset(replace(mount, id="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type))
+    return frozenset(
+        replace(mount, id="", parent="") for mount in mounts if mount and not is_of_pods(mount.point, mount.type)
+    )
 
 
 def _relevant_swaps(table: str) -> frozenset[object]:

@@ -277,17 +277,14 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
     assert eth0.unique.toml == 'nic = { name = "eth0" }'
 
 
-def test_no_line_claims_one_of_two_file_systems_that_are_mounted_over_each_other() -> None:
+def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_line() -> None:
     """/dev/shm is mounted over itself, as by some container runtimes: both have the same mount point and source."""
     shm = ("/dev/shm", "tmpfs", "tmpfs")
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
-    device_entries = entries("filesystem", machine(mounted))
-    hidden = [entry.unique for entry in device_entries if entry.name == "/dev/shm"]
-    assert [(unique.toml, unique.reason) for unique in hidden] == [("", "2 devices have the same mount and source")] * 2
-    (root,) = (entry.unique for entry in device_entries if entry.name == "/")
-    assert root.count == 1
-    lines = device_table(device_detector("filesystem"), device_entries).selectors
-    assert ("", "/dev/shm cannot be matched: 2 devices have the same mount and source") in lines
+    host = machine(mounted)
+    (upper,) = (entry for entry in entries("filesystem", host) if entry.name == "/dev/shm")
+    assert upper.unique.toml == 'filesystem = { mount = "/dev/shm", kind = "memory" }'
+    assert counted(upper.unique.toml, host) == ["/dev/shm"]
 
 
 def test_a_line_says_if_it_may_match_other_devices() -> None:

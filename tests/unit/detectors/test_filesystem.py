@@ -114,7 +114,7 @@ LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
             {"/x": ("/x", "/y")},  # only parts of this file system are mounted
         ),
         ([r"1 8:1 / /mnt/a\040b ext4 /dev/x\134y rw"], {"/mnt/a b": "/mnt/a b"}),
-        ([r"2 8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": "/mnt/\x1b[2J\n"}),
+        ([r"2 8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
     ],
 )
 def test_mount_points(lines: list[str], mount: dict[str, object]) -> None:
@@ -199,23 +199,71 @@ SETUP = """
 top=$(mktemp -d); mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other
 mount -t tmpfs -o size=1024k real real; mkdir real/inside
 mount --bind real bind; mount --bind real/inside part
-mount -t tmpfs -o size=2048k hidden hidden; mount -t tmpfs -o size=512k real2 hidden
+mount -t tmpfs -o size=2048k hidden1 hidden; mount -t tmpfs -o size=512k real2 hidden
+mkdir other/sub; mount -t tmpfs -o size=2048k hidden2 other/sub; mount -t tmpfs real3 other -o size=256k
+mkdir "$(printf 'caf\\351')" "$(printf 'a\\302\\240b')" "$(printf 'c\\td')"
+mount -t tmpfs -o size=128k real4 "$(printf 'caf\\351')"; mount -t tmpfs -o size=128k real5 "$(printf 'a\\302\\240b')"
+mount -t tmpfs -o size=128k real6 "$(printf 'c\\td')"; mount -t tmpfs -o size=0 real7 over
+mount --bind over over
 echo $top >&2"""
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_real_mounts() -> None:
-    """Each file system is listed once, with all mount points that show it whole. A hidden one has an unknown size."""
+    """Each file system that a path leads to is listed once, with all mount points that show it whole."""
     document: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
     points = {
         name: [p.rpartition("/")[2] for p in ([m] if isinstance(m, str) else m)] for name, (m, _, _) in document.items()
     }
-    assert points == {"real": ["bind", "real"], "hidden": ["hidden"], "real2": ["hidden"]}
-    assert {name: size for name, (_, _, size) in document.items() if name != "hidden"} == {
+    assert points == {
+        "real": ["bind", "real"],
+        "real2": ["hidden"],
+        "real3": ["other"],
+        "real4": [r"caf\xe9"],
+        "real5": [r"a\xa0b"],
+        "real6": [r"c\td"],
+        "real7": ["over"],
+    }
+    sizes = {name: size for name, (_, _, size) in document.items()}
+    assert sizes.pop("real7").endswith("/over reports no size")
+    assert sizes == {
         "real": 1 << 20,
         "real2": 512 << 10,
+        "real3": 256 << 10,
+        **dict.fromkeys(("real4", "real5", "real6"), 128 << 10),
     }
-    assert document["hidden"][2].endswith("/hidden is hidden by another mount")
+
+
+@pytest.mark.parametrize(
+    ("lines", "visible"),
+    [
+        (["30 1 / 8:1", "31 30 /a 8:2", "32 31 /a 8:3"], "8:1 8:3"),
+        (["30 1 / 8:1", "32 31 /a 8:3", "31 30 /a 8:2"], "8:1 8:3"),  # the parents decide, not the order
+        (["30 1 / 8:1", "31 30 /a/sub 8:2", "32 30 /a 8:3"], "8:1 8:3"),
+        (["30 1 / 8:1", "32 30 /a 8:3", "31 32 /a/sub 8:2"], "8:1 8:3 8:2"),
+        (["30 1 / 8:1", "31 30 /a 8:2", "32 30 /a/sub 8:3", "33 31 /a/sub 8:4"], "8:1 8:2 8:4"),
+        (["30 1 / 8:1", "31 30 /a 8:2", "32 30 /ab 8:3"], "8:1 8:2 8:3"),  # only the names are alike
+        (["30 1 / 8:1", "31 30 / 8:2"], "8:1"),  # a path starts at the root directory, whatever covers it
+        (["31 9 /a 8:2", "32 9 /a 8:3", "30 1 / 8:1"], "8:3 8:1"),  # without parents, the order decides
+    ],
+)
+def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> None:
+    fields = [line.split() for line in lines]
+    text = "".join(f"{i} {up} {number} / {point} rw - xfs {number} rw\n" for i, up, point, number in fields)
+    host = machine({"files": {"/proc/self/mountinfo": text}})
+    assert [*values(host, "filesystem", "source").values()] == visible.split()
+
+
+@pytest.mark.parametrize(("kind", "type_"), [("local", "fuseblk"), ("network", "fuse.x"), ("memory", "tmpfs")])
+def test_a_file_system_that_reports_no_size_has_an_unknown_size(kind: str, type_: str) -> None:
+    number = "8:1" if kind == "local" else "0:9"
+    made = machine(table(f"20 {number} / /a {type_} x rw", _a=0))
+    assert isinstance(read(made, "filesystem", {"kind": kind}, measure="size"), Unknown)
+    assert isinstance(read(made, "filesystem", {"kind": kind, "size": ">1GiB"}), Unknown)
+
+
+def test_a_kernel_interface_has_no_size() -> None:
+    assert values(machine(table("20 0:9 / /proc proc proc rw", _proc=0)), "filesystem", "size") == {"/proc": None}
 
 
 HANGING = """

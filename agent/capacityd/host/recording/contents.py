@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
+from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
+from capacityd.host.system_disks import is_of_system
+from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, mount_of
+
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -21,7 +25,7 @@ TREES = _names(
 ATTRIBUTES = _names(
     """
     acpi_index active active_mode active_slave ad_select addr_assign_type addr_len adr afg alignment_offset ana_state
-    ari_enabled array_size array_state authorized autoclear backing_file bAlternateSetting base bcdDevice
+    ari_enabled array_size array_state authorized autoclear backing_dev backing_file bAlternateSetting base bcdDevice
     bConfigurationValue bDeviceClass bDeviceProtocol bDeviceSubClass bInterfaceClass bInterfaceNumber
     bInterfaceProtocol bInterfaceSubClass bios_date bios_release bios_vendor bios_version bMaxPacketSize0 bMaxPower
     bNumConfigurations bNumEndpoints bNumInterfaces board_name board_vendor board_version boot_vga busnum bustype
@@ -136,12 +140,21 @@ def is_identifying_property(name: str) -> bool:
 
 
 def mounts_without_options(table: str) -> str:
-    """The mount table to record: without users, passwords, and file systems' options except ro and rw."""
+    """The mount table to record: without users and passwords, and without file systems' options.
+
+    The options that stay are ro, rw, the kind of an automount, and those that name other devices or, for the machine's
+    own file systems, layers.
+    """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
 
 def _mount_without_options(line: str) -> str:
-    mount, hyphen, filesystem = line.partition(" - ")
-    kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
-    source = re.sub("//[^/@]*@", "//", source)
-    return f"{mount}{hyphen}{kind} {source} {options.partition(',')[0]}" if hyphen else line
+    mount = mount_of(line)
+    if mount is None:
+        return line
+    kept = [*DEVICE_OPTIONS, *(LAYER_OPTIONS if is_of_system(mount.point) else ()), *AUTOMOUNT_OPTIONS]
+    first, *others = mount.options.split(",")
+    options = [first, *(option for option in others if option.partition("=")[0] in kept)]
+    before, hyphen, filesystem = line.partition(" - ")
+    source = re.sub("//[^/@]*@", "//", filesystem.split(" ")[1])
+    return f"{before}{hyphen}{mount.type} {source} {','.join(options)}"

@@ -149,7 +149,7 @@ class Privacy:
             hidden = self._properties(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in hidden.items())
         if path == MOUNT_TABLE:
-            return "".join(map(self._mount, text.splitlines(keepends=True)))
+            return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
         return text if "/capabilities/" in path or path.endswith("/modalias") else self.text(text)
 
     def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:

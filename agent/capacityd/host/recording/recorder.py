@@ -16,10 +16,12 @@ from typing import Any, TypeAlias, TypeVar
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
 from capacityd.host.filesystems import filesystems
 from capacityd.host.live import LiveHost
+from capacityd.host.lower_disks import DEVICE_OPTIONS, JOURNALS, LAYER_OPTIONS, folders_of
+from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.system_devices import OS_MOUNT_POINTS, automount_unit
+from capacityd.host.system_disks import AUTOMOUNTS, NODE_FOLDERS, RESUME, automount_unit
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of, unescaped
 from capacityd.model.errors import HostError
@@ -33,7 +35,7 @@ _MAX_TABLE_BYTES = 16 * 1024 * 1024
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
 _ON_THIS_MACHINE = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
-_DEVICES, _SWAPS = "/sys/devices", "/proc/swaps"
+_DEVICES = "/sys/devices"
 
 
 class RecorderStoppedError(Exception):
@@ -77,10 +79,13 @@ class Recorder:
             self._link("/proc/device-tree")
             self._folder("/sys/firmware/devicetree/base")
         self._file(MOUNT_TABLE, _MAX_TABLE_BYTES, mounts_without_options)
-        self._file(_SWAPS, _MAX_TABLE_BYTES)
-        for point in OS_MOUNT_POINTS:
+        self._file(SWAPS, _MAX_TABLE_BYTES)
+        if self._resolved(RESUME):
+            self._file(RESUME, _MAX_ATTRIBUTE_BYTES)
+        self._folder(JOURNALS)
+        for point in AUTOMOUNTS:
             self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
-        self._block_device_links()
+        self._named_files()
         self._link_targets()
         return {
             "files": self.files,
@@ -193,12 +198,16 @@ class Recorder:
             if error not in _NO_VALUE:
                 self.unreadable.setdefault(error, []).append(printable(path))
 
-    def _block_device_links(self) -> None:
-        """Records the links in /dev that mounts and swap areas use as names."""
-        swaps = [line.split()[0] for line in self.files.get(_SWAPS, "").split("\n")[1:] if line.strip()]
-        mounts = filter(None, map(mount_of, self.files.get(MOUNT_TABLE, "").split("\n")))
-        for path in sorted({*map(unescaped, swaps), *(mount.source for mount in mounts)}):
-            if path.startswith("/dev/") and (real := self._resolved(path)):
+    def _named_files(self) -> None:
+        """Records the existence of the files, folders and devices that mounts, swap areas and loop devices name."""
+        swaps = [unescaped(line.split()[0]) for line in self.files.get(SWAPS, "").split("\n")[1:] if line.strip()]
+        mounts = [mount for line in self.files.get(MOUNT_TABLE, "").split("\n") if (mount := mount_of(line))]
+        sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
+        layers = [folder for mount in mounts for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
+        backing = [text.removesuffix("\n") for path, text in self.files.items() if path.endswith("/loop/backing_file")]
+        nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
+        for path in sorted({*nodes, *layers, *backing, *NODE_FOLDERS}):
+            if path.startswith("/") and (real := self._resolved(path)):
                 if real != path:
                     self._links[path] = real
                 self._folders.add(real)

@@ -1,0 +1,198 @@
+"""The whole disks below a file system, a file or a block device, found through everything that rests on disks.
+
+| what rests on a disk | where the kernel names the disk |
+|---|---|
+| a file system on a block device; fuseblk; ext4, XFS and others | major:minor in mountinfo |
+| btrfs, bcachefs | the source in mountinfo; all devices in /sys/fs/btrfs/*/devices |
+| the log or real-time device of XFS, the journal of reiserfs | logdev=, rtdev=, jdev= in mountinfo |
+| an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
+| overlay | lowerdir=, upperdir=, workdir= and others in mountinfo |
+| a file system in a file (erofs) | the source in mountinfo |
+| a swap file | the mount of its folder |
+| a partition | its parent in /sys |
+| dm (LVM, thin pools, LUKS, multipath), md, bcache | slaves/ in /sys |
+| loop | loop/backing_file |
+| zram with write-back | backing_dev |
+| NVMe with several paths | the head is the disk |
+
+Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd, AoE) have no disk. A disk over iSCSI is a disk
+of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from capacityd.host.disks import VIRTUAL, is_hardware_in_virtual
+from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.mountinfo import Mount, MountTree
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host, basename
+
+DEVICE_OPTIONS = ("logdev", "rtdev", "jdev", "journal_path")
+"""Options of a file system that name a further device: xfs(5), and super.c in the kernel's fs/reiserfs and fs/ext4."""
+LAYER_OPTIONS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
+"""Options of an overlay that name folders: Documentation/filesystems/overlayfs.rst."""
+JOURNALS = "/proc/fs/jbd2"
+"""A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
+(jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
+
+_NO_DISK = (Backing.MEMORY, Backing.SERVER)
+_FLASH = ("jffs2", "ubifs")  # on MTD and UBI, which are no block devices
+_EXTENSIONS = ("confext", "sysext")  # mounted over /etc and /usr by systemd-sysext(8), from files on / and /var
+_ELSEWHERE = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
+"""Names of block devices in memory, on flash chips or across the network."""
+_PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
+"""Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
+_MAX_BYTES = 65536
+
+
+def folders_of(layers: str) -> list[str]:
+    """The folders in an option of an overlay. A colon separates them, two separate layers with data only."""
+    return [re.sub(r"\\(.)", r"\1", folder) for folder in re.split(r"(?<!\\):+", layers) if folder]
+
+
+class LowerDisks:
+    """Finds the disks of one machine. Each method yields names of whole disks.
+
+    If not all disks can be determined, it raises HostError after yielding those found before.
+    """
+
+    def __init__(self, host: Host, tree: MountTree) -> None:
+        self._host = host
+        self._tree = tree
+
+    def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
+        """The disks below a mounted file system. above: devices on the way down, to detect a cycle."""
+        if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
+            return
+        if mount.type in _FLASH:
+            yield from self._of_flash()
+        elif mount.type == "overlay":
+            yield from self._of_layers(mount, above)
+        elif has_device(mount.number):
+            yield from self.of_number(mount.number, above)
+        else:
+            yield from self._of_source(mount, above)
+        if mount.type.startswith("ext"):
+            yield from self._of_journals(mount.number, above)
+        for node in mount.values(DEVICE_OPTIONS):
+            yield from self.of_node(node, above)
+
+    def of_file(self, path: str, above: Collection[str] = ()) -> Iterator[str]:
+        """The disks below the file system that contains a file or folder."""
+        mount = self._tree.at(path)
+        if mount is None:
+            raise HostError("no file system contains it")
+        yield from self.of_mount(mount, above)
+
+    def of_node(self, node: str, above: Collection[str] = ()) -> Iterator[str]:
+        """The disks below a block device with a name in /dev, such as /dev/sda2 or /dev/mapper/root."""
+        yield from self._of_block(self._block(node), above)
+
+    def of_number(self, number: str, above: Collection[str] = ()) -> Iterator[str]:
+        """The disks below the block device with this major:minor."""
+        block = self._host.resolve(f"/sys/dev/block/{number}")
+        if block is None:
+            raise HostError(f"/sys/dev/block/{number} does not exist")
+        yield from self._of_block(block, above)
+
+    def _of_source(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
+        """The disks of a file system whose major number is 0: only the source names its devices."""
+        if mount.type == "erofs" and mount.source.startswith("/"):
+            yield from self._of_existing(mount.source, above)
+            return
+        if not mount.source.startswith("/dev/"):
+            raise HostError("its source is not a block device")
+        named = [self._block(part) for part in mount.source.split(":")]  # bcachefs names all, btrfs only the first
+        for pool in self._host.listdir("/sys/fs/btrfs"):
+            devices = f"/sys/fs/btrfs/{pool}/devices"
+            members = {self._target(f"{devices}/{name}") for name in self._host.listdir(devices)}
+            if not members.isdisjoint(named):
+                named = sorted(members)
+                break
+        for block in named:
+            yield from self._of_block(block, above)
+
+    def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
+        """The disks of an overlay."""
+        folders = [folder for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
+        if not folders:
+            raise HostError("its layers are unknown")
+        for folder in folders:
+            yield from self._of_existing(folder, above)
+
+    def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
+        """The disks below a file or folder that another process named: its path may not be valid here."""
+        real = self._host.resolve(path) if path.startswith("/") else None
+        if real is None:
+            raise HostError(f"{path} does not exist here")
+        yield from self.of_node(real, above) if real.startswith("/dev/") else self.of_file(real, above)
+
+    def _of_flash(self) -> Iterator[str]:
+        """None, unless the driver block2mtd makes a flash chip of a block device."""
+        for name in self._host.listdir("/sys/class/mtd"):
+            if (self._host.text(f"/sys/class/mtd/{name}/name") or "").startswith("block2mtd"):
+                raise HostError("its flash memory may be a block device (block2mtd)")
+        yield from ()
+
+    def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
+        """The disks of a file system's external journal; of all external journals if its own is not certain."""
+        journals = self._host.listdir(JOURNALS)
+        name = basename(self._host.resolve(f"/sys/dev/block/{number}"))
+        if any(re.fullmatch(f"{re.escape(name or '')}-[0-9]+", journal) for journal in journals):
+            return
+        for journal in journals:
+            if block := self._host.resolve(f"/sys/class/block/{journal}"):
+                yield from self._of_block(block, above)
+
+    def _of_block(self, block: str, above: Collection[str]) -> Iterator[str]:
+        """The disks below a block device. block: its path in /sys."""
+        if block in above:
+            return
+        above = (*above, block)
+        path = block.rpartition("/")[0] if self._host.text(f"{block}/partition") is not None else block
+        lower_names = self._host.listdir(f"{path}/slaves")
+        for lower in lower_names:
+            yield from self._of_block(self._target(f"{path}/slaves/{lower}"), above)
+        name = path.rpartition("/")[2]
+        kind = name.partition("!")[0].rstrip("0123456789")
+        if lower_names or kind in _ELSEWHERE:
+            return
+        if kind == "loop":
+            yield from self._of_existing(self._path_in(f"{path}/loop/backing_file"), above)
+        elif kind == "zram":
+            node = self._host.text(f"{path}/backing_dev")
+            if node and node != "none":
+                yield from self.of_node(node, above)
+        elif path.startswith(VIRTUAL) and not is_hardware_in_virtual(name):
+            raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd
+        else:
+            yield _PART_OF_CARD.sub(r"\1", name)
+
+    def _path_in(self, attribute: str) -> str:
+        """The path of a file that an attribute contains, unchanged."""
+        return self._host.raw(attribute, _MAX_BYTES).removesuffix("\n")
+
+    def _block(self, node: str) -> str:
+        """The path in /sys of a block device with a name in /dev."""
+        host, kernel = self._host, node.removeprefix("/dev/").replace("/", "!")
+        block = host.resolve(f"/sys/class/block/{kernel}")
+        if node.startswith("/dev/mapper/"):
+            wanted = node.removeprefix("/dev/mapper/")
+            for name in host.listdir("/sys/class/block"):
+                if name.startswith("dm-") and host.text(f"/sys/class/block/{name}/dm/name") == wanted:
+                    block = host.resolve(f"/sys/class/block/{name}")
+        if block is None and (real := basename(host.resolve(node))):  # /dev/disk/by-uuid/…
+            block = host.resolve(f"/sys/class/block/{real}")
+        if block is None:
+            raise HostError(f"/sys knows no block device {node}")
+        return block
+
+    def _target(self, link: str) -> str:
+        """The path of a link's target. Raises HostError if the link is dangling."""
+        path = self._host.resolve(link)
+        if path is None:
+            raise HostError(f"{link} is a dangling link")
+        return path

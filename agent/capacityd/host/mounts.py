@@ -1,0 +1,44 @@
+"""The kernel's tables of mounts and swap areas, with paths as the kernel has them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host
+from capacityd.model.private import extent, quoted
+from capacityd.model.text import printable
+
+SWAPS = "/proc/swaps"
+
+_MAX_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
+
+
+def mounts(host: Host) -> list[Mount]:
+    """All mounts, in the order of the table. Raises HostError, also if a line is malformed or if there is none."""
+    found = []
+    for line in host.raw(MOUNT_TABLE, _MAX_BYTES).split("\n"):
+        mount = mount_of(line)
+        if mount is not None:
+            found.append(mount)
+        elif line:
+            raise HostError(f"{MOUNT_TABLE} contains a malformed line ({extent(line)})", detail=quoted(printable(line)))
+    if not found:
+        raise HostError(f"{MOUNT_TABLE} is empty")
+    return found
+
+
+def swaps(host: Host) -> Iterator[tuple[str, bool]]:
+    """Yields each swap area: its path, and whether it is a file. Raises HostError."""
+    try:
+        table = host.raw(SWAPS, _MAX_BYTES)
+    except HostError as e:
+        if e.errno != errno.ENOENT:
+            raise
+        return  # a kernel without swap has no such file
+    for line in table.split("\n")[1:]:
+        fields = line.split()
+        if len(fields) > 1:
+            yield unescaped(fields[0]), fields[1] == "file"

@@ -1,0 +1,103 @@
+"""The disks that the machine needs: below its own file systems, the storage of the kubelet and of containers, and swap.
+
+Nothing is guessed: if a disk is unknown, the result says that it may be incomplete (SystemDevices.incomplete_because).
+Otherwise, pods could get a disk that the machine needs.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+
+from capacityd.host.lower_disks import LowerDisks
+from capacityd.host.mounts import mounts, swaps
+from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree, is_inside
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host, SystemDevices
+
+_OS_FOLDERS = ("/", "/var")
+_OS_TREES = ("/boot", "/efi", "/etc", "/usr")
+"""Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …"""
+AUTOMOUNTS = ("/boot", "/efi")
+"""Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
+NODE_FOLDERS = (
+    *("/var/lib/kubelet", "/var/log/pods"),  # rootDir and podLogsDir of the kubelet
+    *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"),  # container runtimes; the last one is CRI-O's
+    *("/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s"),  # distributions of Kubernetes
+    "/var/lib/etcd",
+)
+"""Where the kubelet, container runtimes and etcd store data by default. Formatting such a disk stops the node."""
+
+RESUME = "/sys/power/resume"
+"""The file with the major:minor of the swap area for hibernation; 0:0: none."""
+
+
+def automount_unit(point: str) -> str:
+    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root file system's
+    disk."""
+    return f"/run/systemd/generator.late{point}.automount"
+
+
+def is_of_system(point: str) -> bool:
+    """Whether a file system at this mount point is the machine's own, or stores the node's data."""
+    return point in (*_OS_FOLDERS, *NODE_FOLDERS) or any(is_inside(point, tree) for tree in _OS_TREES)
+
+
+def system_disks(host: Host) -> SystemDevices:
+    """The whole disks below the machine's own file systems, the node's data and swap."""
+    names: set[str] = set()
+    reasons: list[str] = []
+    try:
+        table = mounts(host)
+        tree = MountTree(table)
+        lower = LowerDisks(host, tree)
+        if tree.at("/") is None:
+            reasons.append(f"cannot determine the system's disks: {MOUNT_TABLE} has no /")
+        searches = [
+            (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
+            for mount in _needed(host, table, tree)
+        ]
+        for path, is_file in swaps(host):
+            searches.append((f"the swap area {path}", lower.of_file(path) if is_file else lower.of_node(path)))
+        if number := _resume_number(host):
+            searches.append((f"the hibernation area {number}", lower.of_number(number)))
+        for subject, disks in searches:
+            try:
+                for disk in disks:
+                    names.add(disk)  # disks found before an error also count
+            except HostError as e:
+                reasons.append(f"cannot determine the disk of {subject}: {e}")
+    except HostError as e:
+        reasons.append(f"cannot determine the system's disks: {e}")
+    return SystemDevices(frozenset(names), reasons[0] if reasons else "")
+
+
+def _needed(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mount]:
+    """Yields the mounts that the machine needs. Hidden mounts are needed as well: their files may be open."""
+    mounted = {mount.point for mount in table if mount.type != "autofs"}
+    for mount in table:
+        if mount.type == "autofs" and (mount.point in mounted or host.resolve(automount_unit(mount.point))):
+            continue  # mounted by another line, or on the root's disk; an automount of fstab may be on any disk
+        # Below the folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
+        if mount.point in (*_OS_FOLDERS, *_OS_TREES) or (is_of_system(mount.point) and _may_have_disk(mount)):
+            yield mount
+    for folder in NODE_FOLDERS:
+        for path in {folder, host.resolve(folder) or folder}:  # the folder may be a link to a larger disk
+            if holder := tree.at(path):
+                yield holder
+
+
+def _may_have_disk(mount: Mount) -> bool:
+    return has_device(mount.number) or backing(mount.type) in (Backing.LOCAL, Backing.TRIGGER)
+
+
+def _resume_number(host: Host) -> str:
+    """The major:minor of the swap area for hibernation, which need not be in use now; "" if there is none."""
+    try:
+        number = host.text(RESUME)
+    except HostError as e:
+        if e.errno != errno.ENODATA:
+            raise
+        return ""  # not part of an older recording
+    return number if number and has_device(number) else ""

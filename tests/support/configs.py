@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 
 from capacityd.config import Loaded, load
@@ -15,4 +16,5 @@ def loaded(text: str | bytes) -> Loaded:
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
         file.flush()
+        os.chmod(file.name, 0o644)
         return load(file.name)

@@ -3,6 +3,7 @@ reads."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,13 @@ from capacityd.config.line_numbers import numbered
 from capacityd.config.merge import parse
 from capacityd.config.problems import Loaded, Problem, clean
 from capacityd.config.toml import parse_toml
+from capacityd.linux.permissions import others_may_read
 from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 
 __all__ = ["Loaded", "Problem", "load", "restore"]
+
+_SNAPSHOT = "the snapshot of the configuration"
 
 
 def load(path: str | None = None, root: str = "/") -> Loaded:
@@ -28,15 +32,20 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
+
+    def is_private(file: str) -> bool:
+        return not others_may_read(file, root if path is None else os.path.dirname(file))
+
     for file in files.paths:
         try:
             texts[file] = read(file, usual=files.usual)
             document = parse_toml(texts[file])
         except ConfigError as e:
-            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line))
+            private = e.line > 0 and is_private(file)  # an error without a line does not concern the text
+            unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
             documents += [(file, document)] if texts[file] else []
-    loaded = parse(documents, unreadable, texts)
+    loaded = parse(documents, unreadable, texts, {file for file, _ in documents if is_private(file)})
     warnings = numbered([*ignored, *loaded.warnings], texts)
     return replace(loaded, problems=tuple(numbered(loaded.problems, texts)), warnings=tuple(warnings))
 
@@ -46,7 +55,7 @@ def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: b
 
     If this version rejects a value, the value's resource is broken and the configuration is incomplete.
     """
-    loaded = parse([("the snapshot of the configuration", values)], (), {})
+    loaded = parse([(_SNAPSHOT, values)], (), {}, {_SNAPSHOT})
     config = loaded.config
     complete = complete and config.complete and not loaded.problems
     return replace(config, broken={**broken, **config.broken}, complete=complete)

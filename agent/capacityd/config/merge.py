@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -38,10 +38,12 @@ def parse(
     documents: Sequence[tuple[str, Mapping[str, object]]],
     unreadable: Sequence[Problem],
     texts: Mapping[str, str],
+    private: Collection[str] = (),
 ) -> Loaded:
     """The configuration of documents (file, content). Later documents override earlier ones.
 
-    unreadable: the problems of other files. texts: the text of each file, in order.
+    unreadable: the problems of other files. texts: the text of each file, in order. private: the files that some users
+    may not read.
 
     A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
     definition is outdated.
@@ -49,7 +51,7 @@ def parse(
     merged = _Merged(complete=not unreadable)
     problems = [*unreadable]
     for file, document in documents:
-        problems += _merge(file, document, merged)
+        problems += _merge(Place(file, private=file in private), document, merged)
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
     settings: dict[str, Any] = {}
@@ -80,7 +82,7 @@ def parse(
         origins["kubernetes.observe"] = doubtful
     config = Config(tuple(resources), Settings(**settings), merged.broken, merged.complete, _digest(values))
     files = tuple(file for file, _ in documents)
-    return Loaded(config, tuple(problems), tuple(_warnings(resources)), files, values, origins)
+    return Loaded(config, tuple(problems), tuple(_warnings(resources, private)), files, values, origins)
 
 
 def _may_observe(problems: Iterable[Problem], texts: Mapping[str, str], origin: str | None) -> str:
@@ -106,10 +108,10 @@ def _mentions_observe(text: str) -> bool:
     return any(key.startswith("obs") for key in likely) or bool(get_close_matches("observe", likely, 1, 0.75))
 
 
-def _warnings(resources: Iterable[Resource]) -> Iterable[Problem]:
+def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterable[Problem]:
     for resource in resources:
         for hint in hints(resource):
-            place = Place(resource.source).below("resources").below(resource.name)
+            place = Place(resource.source, private=resource.source in private).below("resources").below(resource.name)
             for step in hint.path[:1]:
                 place = place.below(step)
             place.report("".join(hint.path[1:]), hint.text)
@@ -122,9 +124,8 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _merge(file: str, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
+def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
     """Adds a document. Returns its problems, except for those in the resources and settings that it adds."""
-    top = Place(file)
     for name, raw in document.items():
         if name != "resources" and name not in TABLES:
             if "/" in name:
@@ -154,5 +155,6 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
         place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
     else:
         place.report(name, f"the name {name_problem(name)}")
-    merged.broken[clean(name)] = str(place.problems[-1])
+    shown = f"a resource of {place.file}" if place.private else name
+    merged.broken[clean(shown)] = str(place.problems[-1])
     merged.complete = False  # the resource may already be published under its right name

@@ -23,13 +23,18 @@ list."""
 EXAMPLE = 'resources."example.com/dongle"'
 """The header of a resource, for messages."""
 
+_CHECK = "capacityd config check"
+
 MAX_MESSAGE_LENGTH = 600
 """Maximum length of a message, because it may quote text of any length from the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error or a warning about a file. All texts are safe to print, except the names in path."""
+    """An error or a warning about a file. All texts are safe to print, except the names in path.
+
+    They may quote the file. str() and public() do not, if the file is private.
+    """
 
     file: str
     message: str
@@ -41,14 +46,34 @@ class Problem:
     """The key, as in TOML; "" if the error concerns the whole table."""
     line: int = 0
     """The line in the file; 0 if it is unknown."""
+    private: bool = False
+    """Whether some users may not read the file."""
 
     def __str__(self) -> str:
-        """The text without the line, so that an edit elsewhere in the file does not change a reading's reason."""
+        """The public text without the line, so that an edit elsewhere does not change a reading's reason."""
+        return self._public(self.file)
+
+    def public(self) -> str:
+        """The text with the line, for the Node, the journal and `status`."""
+        return self._public(self._place)
+
+    def unlocated(self) -> str:
+        """The text without the line, for the user who reads the file."""
         return self._text(self.file)
 
     def located(self, severity: str = "") -> str:
-        """The text with the line, in the format of compilers: editors can jump to it."""
-        return self._text(f"{self.file}:{self.line}" if self.line else self.file, severity)
+        """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the
+        file."""
+        return self._text(self._place, severity)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def _public(self, place: str) -> str:
+        if self.private:
+            return f'{place}: is not valid; some users may not read the file, so only "sudo {_CHECK}" shows the error'
+        return self._text(place)
 
     def _text(self, file: str, severity: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
@@ -88,6 +113,8 @@ class Place:
     resource: str = ""
     """The header of the resource that contains this table, as in TOML; "" outside of resources."""
     problems: list[Problem] = field(default_factory=list)
+    private: bool = False
+    """Whether some users may not read the file."""
 
     @property
     def table(self) -> str:
@@ -112,6 +139,7 @@ class Place:
                 path=(*self.path, (key, 0)) if key else self.path,
                 table=clean(self.table),
                 key=clean(toml_key(key)) if key else "",
+                private=self.private,
             )
         )
 

@@ -33,6 +33,21 @@ def why_unreadable_to_root(path: str) -> str:
     return ""
 
 
+def others_may_read(path: str, root: str) -> bool:
+    """Whether every user may read a file, according to its mode and those of the folders above it.
+
+    root: this folder and those above it do not count, unless the file is a link to another place.
+    """
+    resolved, start = os.path.realpath(path), os.path.realpath(root).rstrip("/")
+    first = len(start) + 1 if resolved.startswith(f"{start}/") else 1
+    folders = [resolved[:end] for end, character in enumerate(resolved) if end >= first and character == "/"]
+    try:
+        may_enter = all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
+        return may_enter and bool(os.stat(resolved).st_mode & stat.S_IROTH)
+    except OSError:
+        return False
+
+
 def _shift(status: os.stat_result) -> int:
     """The position of the mode's bits that apply to user 0 and group 0."""
     if status.st_uid == 0:

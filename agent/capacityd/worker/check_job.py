@@ -39,7 +39,7 @@ def check(options: argparse.Namespace) -> int:
     ]
     entries += [
         journal.Entry(
-            EntryKind.CONFIGURATION_WARNING, Priority.WARNING, problem.located(), {"CONFIG_FILE": problem.file}
+            EntryKind.CONFIGURATION_WARNING, Priority.WARNING, problem.public(), {"CONFIG_FILE": problem.file}
         )
         for problem in loaded.warnings
     ]

@@ -131,7 +131,7 @@ def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _In
         config, configuration_errors = saved.restored(), saved.errors
     else:  # at boot, there was no room to save the configuration: read the files again
         loaded = load(options.config)
-        config, configuration_errors = loaded.config, tuple(problem.located() for problem in loaded.problems)
+        config, configuration_errors = loaded.config, tuple(problem.public() for problem in loaded.problems)
     state, read_errors = _try(partial(runtime_files.read_state, options.folder))
     _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
     errors = read_errors + write_errors

@@ -51,7 +51,7 @@ class SavedConfig:
     def of(cls, loaded: Loaded) -> SavedConfig:
         """The content of the file for a configuration."""
         config = loaded.config
-        errors = tuple(problem.located() for problem in loaded.problems)
+        errors = tuple(problem.public() for problem in loaded.problems)
         return cls(dict(loaded.values), dict(config.broken), config.complete, errors)
 
     def restored(self) -> Config:

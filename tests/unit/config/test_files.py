@@ -44,7 +44,7 @@ def read_files(configuration: Loaded, root: Path) -> list[str]:
 
 
 def problems(configuration: Loaded, root: Path) -> list[str]:
-    return [str(p).replace(f"{root}/", "") for p in configuration.problems]
+    return [p.unlocated().replace(f"{root}/", "") for p in configuration.problems]
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_path_that_is_not_there(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "file").write_text(A)
     (tmp_path / "link").symlink_to("nowhere")
     configuration = load(f"{tmp_path}/{path}")
-    assert [str(p) for p in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
+    assert [p.unlocated() for p in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
     assert not configuration.config.complete
 
 
@@ -327,3 +327,25 @@ def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
     assert problems(configuration, tmp_path) == [
         f"{ETC}/\\x1b[2J\\n.toml: x: unknown key; must be one of resources, kubernetes, service"
     ]
+
+
+@pytest.mark.parametrize("content", ["a = SECRET", '[resources."example.com/x"]\nstatic = "SECRET"', "[SECRET]"])
+@pytest.mark.parametrize(
+    ("file", "folder", "is_private"), [(0o644, 0o755, False), (0o640, 0o755, True), (0o644, 0o750, True)]
+)
+def test_only_its_reader_sees_what_is_wrong_in_a_private_file(
+    tmp_path: Path, content: str, file: int, folder: int, is_private: bool
+) -> None:
+    """The path of the file and the command that shows the error are public."""
+    path = tmp_path / "etc/capacityd/conf.d/10.toml"
+    load_files(tmp_path, {"etc/capacityd/conf.d/10.toml": content})
+    path.chmod(file)
+    path.parent.chmod(folder)
+    configuration = load(root=str(tmp_path))
+    (problem,) = configuration.problems
+    assert "SECRET" in problem.located()
+    public = [problem.public(), str(problem), str(configuration.config.broken)]
+    assert any("SECRET" in text for text in public) is not is_private
+    if is_private:
+        assert problem.public().startswith(f"{path}")
+        assert "sudo capacityd config check" in problem.public()

@@ -68,7 +68,7 @@ def config(options: argparse.Namespace) -> int:
 def show(loaded: Loaded) -> str:
     """The result as TOML, with the file of each value in a comment. The problems and the hash are comments at the
     top."""
-    lines = [f"# {p}" for p in loaded.problems]
+    lines = [f"# {p.unlocated()}" for p in loaded.problems]
     if loaded.values:
         lines.append(f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)")
     for table, values in loaded.values.items():
@@ -92,7 +92,7 @@ def show_json(loaded: Loaded) -> dict[str, object]:
         "resources": {},
         **{table: dict(values) for table, values in loaded.values.items()},
         "origins": dict(loaded.origins),
-        "errors": [str(p) for p in loaded.problems],
+        "errors": [p.unlocated() for p in loaded.problems],
     }
 
 

@@ -130,7 +130,7 @@ DEGRADED = ServiceFiles(
     replace(
         RUNNING,
         next_reconcile=NOW + 4,
-        error="the API server https://10.0.0.1:6443 can't be reached: connection refused",
+        error="the API server in /etc/kubernetes/kubelet.conf refused the connection",
         event_source_errors=("udev is not running: there are no device events",),
         configuration_errors=('/etc/capacityd/capacityd.toml:9: [resources."example.com/x".usb] vndor: unknown key',),
         previous_active=True,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capacityd.model.errors import NodeDenied, NodeForbidden, NodeMissing, NodeUnreachable
 from capacityd.model.node import Event, NodeState
-from capacityd.model.text import printable
+from capacityd.model.private import extent
 from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -160,10 +161,10 @@ class ApiNode:
         """Checks the machine id, unless the identity is the Node's own: other identities may have access to other
         Nodes."""
         if not self._identify().is_own_node and not self._is_this_machine(state):
-            theirs = self._client.access.quote(state.machine_id) if self._client else ""
-            ours = printable(self._machine_id or "") or "none (/etc/machine-id is empty)"
+            theirs = _shown_id(state.machine_id) or "not set"
+            ours = _shown_id(self._machine_id or "") or "none (/etc/machine-id is empty)"
             raise NodeDenied(
-                f'Node "{state.name}" belongs to another machine: its machineID is {theirs or "not set"}, '
+                f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, '
                 f"this machine's is {ours}. Set node_name to the name under which this machine's kubelet registered"
             )
         self._checked = True
@@ -194,3 +195,9 @@ class ApiNode:
         except NodeDenied as e:
             e.files = access.files
             raise
+
+
+def _shown_id(machine_id: str) -> str:
+    """A machine's id for a message, if it is one: a hexadecimal number, with or without dashes."""
+    is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
+    return machine_id if is_id else f"not an id ({extent(machine_id)})"

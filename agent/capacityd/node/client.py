@@ -138,8 +138,9 @@ class Client:
             return from_transport_error(e, self.access)
 
         def explain_content(e: Exception) -> NodeError:
-            known = isinstance(e, InvalidDocument)
-            return unexpected_response(call, self.access.quote(str(e)) if known else "it is not JSON, or is incomplete")
+            if isinstance(e, InvalidDocument):
+                return unexpected_response(call, self.access.quote(str(e)), self.access.quote(e.detail))
+            return unexpected_response(call, "it is not JSON, or is incomplete")
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
         request = partial(send, _preload_content=False, _request_timeout=_IDLE_TIMEOUT)

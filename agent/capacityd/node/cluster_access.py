@@ -27,6 +27,16 @@ class ClusterAccess:
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
 
+    @property
+    def api_server(self) -> str:
+        """The API server, for messages. They do not contain its address, because a kubeconfig may be secret."""
+        return f"the API server in {self.kubeconfig}"
+
+    @property
+    def address(self) -> str:
+        """The API server's address, as the detail of an error."""
+        return f"server: {self.server}"
+
     def secrets(self) -> Secrets:
         """Returns the credentials, which must not appear in messages."""
         return secrets_of(self.token, (self.certificate, self.key), self.proxy)

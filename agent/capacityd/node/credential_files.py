@@ -12,7 +12,6 @@ import stat
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
-from capacityd.node.redaction import NO_SECRETS
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_NAME = 255
@@ -59,11 +58,19 @@ class CredentialFiles:
             )
         self._paths[path] = None
         if path not in self._contents:
-            named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
-            content = self._content(path, f"{named}, {printable(path)},")
+            content = self._content(path, self.named(path, purpose))
             # Comments in PEM files may have any encoding. The parts that we use are ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
         return self._contents[path]
+
+    def named(self, path: str, purpose: str) -> str:
+        """The file for a message, with its path only if the path exists: else it may be something else than a path.
+
+        purpose: as in read().
+        """
+        named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
+        is_shown = path == self._kubeconfig or os.path.lexists(path)
+        return f"{named}, {printable(path)}," if is_shown else named
 
     def _content(self, path: str, file: str) -> bytes:
         try:
@@ -74,12 +81,13 @@ class CredentialFiles:
                 content = f.read(_MAX_FILE_BYTES + 1)
         except FileNotFoundError as e:
             advice = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
-            raise CredentialsMissing(f"{file} does not exist{advice}", [os.path.abspath(path)]) from e
+            files, detail = [os.path.abspath(path)], f"the path is {printable(path)}"
+            raise CredentialsMissing(f"{file} does not exist{advice}", files, detail=detail) from e
         except PermissionError as e:
             advice = f". {permission_advice(path)}" if self._of_kubelet else ""
             raise NodeDenied(f"{file} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
-            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else NO_SECRETS.quote(str(e))
+            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
             raise NodeDenied(f"{file} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
             raise NodeDenied(f"{file} is larger than {_MAX_FILE_BYTES} bytes")

@@ -96,7 +96,7 @@ def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
 def from_http_status(error: HttpError, call: Call) -> NodeError:
     """Explains a response with a status other than 2xx."""
     details = status_details(error.body, call.access.secrets())
-    status, server, kubeconfig = error.status, call.access.server, call.access.kubeconfig
+    status, server = error.status, call.access.api_server
     text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
     reason = f": {text}" if text else ""
     if details.denied:
@@ -109,7 +109,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     starting = status == 403 and details.message.endswith(_NOT_READY)
     if status == 410 and call.verb == "list":
         return ListExpired(
-            f"API server {server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps for "
+            f"{server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps for "
             "at least five minutes. Select fewer Nodes (-l), or use a faster network"
         )
     if status in (410, 429) or status >= 500 or starting:
@@ -117,21 +117,24 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return _unavailable(call, error, details.message)
     if status == 401:
         return NodeDenied(
-            f"API server {server} rejected the credentials in {kubeconfig} (HTTP 401): {CREDENTIALS_ADVICE}"
+            f"{server} rejected the credentials in the same file (HTTP 401): {CREDENTIALS_ADVICE}",
+            detail=call.access.address,
         )
     if status == 403 and (call.identity or _user_in(details.message)) == _ANONYMOUS:
-        return NodeDenied(_not_recognised(call.access))
+        return NodeDenied(_not_recognised(call.access), detail=call.access.address)
     if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
         return NodeForbidden(_forbidden(call, details))
     if status == 404 and details.resource == "nodes":
         return NodeMissing(
-            f'API server {server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? If it uses another '
-            "name (--hostname-override), set --node-name, or node_name in the configuration"
+            f'{server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? If it uses another name '
+            "(--hostname-override), set --node-name, or node_name in the configuration",
+            detail=call.access.address,
         )
     if status < 400 or not details.is_status:
         return NodeUnreachable(
-            f"{server} is not an API server (HTTP {status} for {call.verb} {call.resource}). Is the address in "
-            f"{kubeconfig} right?"
+            f"the server in {call.access.kubeconfig} is not an API server (HTTP {status} for {call.verb} "
+            f"{call.resource}). Is its address right?",
+            detail=call.access.address,
         )
     return _rejected(call, status, text)
 
@@ -139,22 +142,23 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
 def _rejected(call: Call, status: int, text: str) -> NodeRejected:
     reason = f": {text}" if text else ""
     return NodeRejected(
-        f"API server {call.access.server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
+        f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
     )
 
 
 def _unavailable(call: Call, error: HttpError, text: str) -> NodeUnreachable:
     reason = f": {text}" if text else ""
-    message = f"API server {call.access.server} is unavailable (HTTP {error.status}){reason}"
+    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){reason}"
     if error.status >= 500 and call.resource == "nodes/status":
         return NodeWriteFailed(message, error.retry_after, _rejected(call, error.status, text))
-    return NodeUnreachable(message, error.retry_after)
+    return NodeUnreachable(message, error.retry_after, detail=call.access.address)
 
 
-def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
-    """The error for a 2xx response that cannot be used."""
+def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreachable:
+    """The error for a 2xx response that cannot be used. detail: text from the response."""
     return NodeUnreachable(
-        f"API server {call.access.server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
+        f"{call.access.api_server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}",
+        detail="; ".join(filter(None, (call.access.address, detail))),
     )
 
 
@@ -188,8 +192,8 @@ def _not_recognised(access: ClusterAccess) -> str:
         else "its user has no token and no client certificate"
     )
     return (
-        f"API server {access.server} did not recognise the credentials in {access.kubeconfig} and treated the request "
-        f"as {_ANONYMOUS} (HTTP 403): {why}"
+        f"{access.api_server} did not recognise the credentials in the same file, and treated the request as "
+        f"{_ANONYMOUS} (HTTP 403): {why}"
     )
 
 

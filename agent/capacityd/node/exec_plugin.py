@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
+from capacityd.model.private import quoted
 from capacityd.model.text import printable
 from capacityd.node.documents.exec_credential import Credential, InvalidCredential, exec_credential
-from capacityd.node.errors import reason_of
 from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
@@ -29,6 +29,8 @@ _VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1"
 class ExecPlugin:
     """A program named in a kubeconfig."""
 
+    kubeconfig: str
+    """The path, for messages."""
     version: str
     command: str
     """A path, or a name to look up in PATH."""
@@ -45,30 +47,36 @@ class ExecPlugin:
         """
         if self.version not in _VERSIONS:
             raise NodeDenied(
-                f"the exec plugin {self._name} has the unsupported apiVersion {printable(self.version)}; supported are "
-                f"{', '.join(_VERSIONS)}"
+                f"{self._name} has an unsupported apiVersion; supported are {', '.join(_VERSIONS)}",
+                detail=f"the apiVersion is {quoted(printable(self.version))}",
             )
         spec: dict[str, object] = {"interactive": False}
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
-        environment = {**os.environ, **self.environment, "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
+        environment = {**self._variables(), "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
         program = shutil.which(self.command, path=environment.get("PATH"))
         if program is None:
-            hint = f" ({NO_SECRETS.quote(self.install_hint)})" if self.install_hint else ""
-            raise NodeDenied(f"the exec plugin {self._name} is not installed or not executable{hint}")
+            hint = f"; {NO_SECRETS.quote(self.install_hint)}" if self.install_hint else ""
+            detail = f"the command is {quoted(printable(self.command))}{hint}"
+            raise NodeDenied(f"{self._name} is not installed or not executable", detail=detail)
         status, out = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
             end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-            raise PluginFailed(f"the exec plugin {self._name} {end}. {_SEE_OUTPUT}")
+            raise PluginFailed(f"{self._name} {end}. {_SEE_OUTPUT}")
         try:
             return exec_credential(out, self.version)
         except InvalidCredential as e:
-            raise NodeDenied(f"the exec plugin {self._name} {e}") from e
+            raise NodeDenied(f"{self._name} {e}") from e
+
+    def _variables(self) -> Mapping[str, str]:
+        return {**os.environ, **self.environment}
 
     @property
     def _name(self) -> str:
-        return printable(self.command)
+        """The plugin for a message, with its path only if it exists: else it may be something else than a path."""
+        program = shutil.which(self.command, path=self._variables().get("PATH"))
+        return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 
     def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:
         """Returns the exit status and standard output. Standard error is dropped, because it may contain a secret."""
@@ -76,8 +84,9 @@ class ExecPlugin:
             status, out, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES)
             return status, out
         except ProgramTimeoutError:
-            raise NodeUnreachable(f"the exec plugin {self._name} did not end within {timeout:g} s") from None
+            raise NodeUnreachable(f"{self._name} did not end within {timeout:g} s") from None
         except OutputTooLargeError:
-            raise NodeDenied(f"the exec plugin {self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
+            raise NodeDenied(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
-            raise NodeDenied(f"the exec plugin {self._name} could not be started: {reason_of(e)}") from e
+            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else type(e).__name__
+            raise NodeDenied(f"{self._name} could not be started: {reason}") from e

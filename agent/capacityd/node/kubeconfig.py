@@ -144,8 +144,9 @@ class _Kubeconfig:
             raise self._error(f"is invalid: {group} is not a list")
         for entry in entries:
             if isinstance(entry, dict) and entry.get("name") == name:
-                return self._mapping(entry.get(kind) or {}, f"{kind} {printable(name)}")
-        raise self._error(f'has no {kind} named "{printable(name)}"')
+                return self._mapping(entry.get(kind) or {}, kind)
+        source = "that is selected" if kind == "context" else "that its context names"
+        raise self._error(f"has no {kind} {source}", f'the name is "{printable(name)}"')
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
@@ -167,9 +168,8 @@ class _Kubeconfig:
         path = self._files.resolve(file)
         token = self._files.read(path, "the token file").strip()
         if not token:
-            raise CredentialsMissing(
-                f"the token file named in {printable(self._path)}, {printable(file)}, is empty", [os.path.abspath(path)]
-            )
+            named = self._files.named(path, "the token file")
+            raise CredentialsMissing(f"{named} is empty", [os.path.abspath(path)])
         return token
 
     def _pem(self, entry: Mapping[str, object], key: str) -> str | None:
@@ -188,9 +188,8 @@ class _Kubeconfig:
         if not command:
             raise self._error("has an exec plugin without a command")
         if entry.get("interactiveMode") == "Always":
-            raise self._error(
-                f"has an exec plugin that needs a terminal (interactiveMode: Always): {printable(command)}"
-            )
+            why = "has an exec plugin that needs a terminal (interactiveMode: Always)"
+            raise self._error(why, f"the plugin is {printable(command)}")
         arguments, environment = entry.get("args") or [], entry.get("env") or []
         if not isinstance(arguments, list) or not isinstance(environment, list):
             raise self._error("is invalid: args or env of exec is not a list")
@@ -199,6 +198,7 @@ class _Kubeconfig:
             variable = self._mapping(item, "exec.env")
             variables[self._text(variable, "name") or ""] = self._text(variable, "value") or ""
         return ExecPlugin(
+            kubeconfig=printable(self._path),
             version=self._text(entry, "apiVersion") or "",
             # As in client-go: a path with a slash is relative to the kubeconfig; other names are looked up in PATH.
             command=self._files.resolve(command) if "/" in command else command,
@@ -229,11 +229,11 @@ class _Kubeconfig:
     def _text(self, entry: Mapping[str, object], key: str) -> str | None:
         value = entry.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._error(f"is invalid: {printable(key)} is not text")
+            raise self._error(f"is invalid: {key} is not text")
         return value
 
-    def _error(self, problem: str) -> NodeDenied:
-        return NodeDenied(f"the kubeconfig {printable(self._path)} {problem}")
+    def _error(self, problem: str, detail: str = "") -> NodeDenied:
+        return NodeDenied(f"the kubeconfig {printable(self._path)} {problem}", detail=detail)
 
 
 def _is_http_url(text: str) -> bool:

@@ -6,6 +6,7 @@ The library passes on urllib3's exceptions or wraps them, differently in each ve
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 
@@ -19,57 +20,69 @@ from capacityd.node.errors import CREDENTIALS_ADVICE, reason_of
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     if isinstance(error, DeadlineExceeded):
-        return NodeUnreachable(f"API server {access.server} did not complete its response within {error.seconds:g} s")
+        message = f"{access.api_server} did not complete its response within {error.seconds:g} s"
+        return NodeUnreachable(message, detail=access.address)
     chain = list(causes(error))
     for e in chain:
-        if why := _why_not_trusted(e, access):
-            return NodeDenied(f"API server {access.server} {why}")
+        if why := _why_not_trusted(e):
+            return NodeDenied(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
-            return NodeUnreachable(why)
+            return NodeUnreachable(why, detail=_detail(e, access))
     known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
-    reason = known or reason_of(last, access.secrets())
-    return NodeUnreachable(f"API server {access.server} cannot be reached, or its response is incomplete: {reason}")
+    message = f"{access.api_server} cannot be reached, or its response is incomplete: {known or type(last).__name__}"
+    return NodeUnreachable(message, detail=_detail(last, access))
 
 
-def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
+def _detail(e: BaseException, access: ClusterAccess) -> str:
+    """The server's address, and the text of a library, which may quote the server."""
+    return f"{access.address}; {reason_of(e, access.secrets())}"
+
+
+def _why_not_trusted(e: BaseException) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
-        return _not_trusted(e, access)
+        return _not_trusted(e)
     # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return f"rejected the client certificate ({access.quote(reason)}): {CREDENTIALS_ADVICE}"
+        return f"rejected the client certificate ({_code(e)}): {CREDENTIALS_ADVICE}"
     return ""
 
 
-def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
-    reason = access.quote(e.verify_message)
-    if is_about_the_name(e):
-        return f"presented a certificate for other names ({reason}). Is the address in {access.kubeconfig} right?"
+def _code(e: BaseException) -> str:
+    """OpenSSL's name of an error, such as TLSV1_ALERT_UNKNOWN_CA."""
+    reason = str(getattr(e, "reason", None) or "")
+    return reason if re.fullmatch(r"\w+", reason, re.ASCII) else type(e).__name__
+
+
+def _not_trusted(e: ssl.SSLCertVerificationError) -> str:
+    if is_about_the_name(e):  # ssl's message quotes the name
+        return "presented a certificate for other names. Is its address right?"
+    reason = e.verify_message  # OpenSSL's text for the code
     if is_about_the_purpose(e):
         return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"
     if is_about_validity(e):
         return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
     return (
-        f"presented a certificate that the certificate authority in {access.kubeconfig} did not sign ({reason}). Is it "
-        "the right cluster?"
+        f"presented a certificate that the certificate authority in the same file did not sign ({reason}). Is it the "
+        "right cluster?"
     )
 
 
 def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
-    server, right_address = f"API server {access.server}", f"Is the address in {access.kubeconfig} right?"
+    server, right_address = access.api_server, "Is its address right?"
     match e:
         case ProxyError():
-            return f"the proxy in {access.kubeconfig} (proxy-url) failed: {access.quote(str(e.args[0]))}"
+            return f"the proxy in {access.kubeconfig} (proxy-url) failed"
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # overloaded servers do this as well
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
         case ssl.SSLError():
-            return f"{server}: TLS failed ({access.quote(str(e.reason or e))}). {right_address}"
+            return f"{server}: TLS failed ({_code(e)}). {right_address}"
         case socket.gaierror():
-            return f"{server}: its name cannot be resolved ({access.quote(str(e.strerror))}). {right_address}"
+            return f"{server}: its name cannot be resolved ({e.strerror}). {right_address}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {right_address}"
         case NewConnectionError():  # a subclass of ConnectTimeoutError, for any failure to connect

@@ -204,13 +204,13 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
 )
 def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name: str, checked: bool) -> None:
     document: dict[str, Any] = node()
-    document["status"]["nodeInfo"] = {"machineID": "theirs"}
+    document["status"]["nodeInfo"] = {"machineID": "a7"}
     follow = script(who=who, read=answer(200, document), patch=answer(200, document))
-    with opened(follow, configured, "ours") as (server, api_node):
+    with opened(follow, configured, "9f") as (server, api_node):
         assert api_node.name == name
         if checked:
             for use in (api_node.read, lambda: api_node.write(PATCH)):
-                with pytest.raises(NodeDenied, match=r"is theirs, this machine's is ours\. Set node_name"):
+                with pytest.raises(NodeDenied, match=r"is a7, this machine's is 9f\. Set node_name"):
                     use()
         else:
             api_node.write(PATCH)

@@ -116,7 +116,7 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "it is not a JSON object"),
-        (b'{"kind": "Pod"}', 'its kind is "Pod"'),
+        (b'{"kind": "Pod"}', "its kind is missing, or another one"),
     ],
 )
 def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) -> None:

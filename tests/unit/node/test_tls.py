@@ -77,7 +77,8 @@ def test_a_fault_of_tls(tmp_path: Path, fault: str, by: str) -> None:
             assert server.connections == before + 1, "one attempt"
             assert type(raised.value) is kind
             assert message in str(raised.value)
-            assert server.url in str(raised.value)
+            assert f"the API server in {path}" in str(raised.value)
+            assert server.url in raised.value.detail.text
             assert str(raised.value).isprintable()
             server.behave = good
             api_node.read()  # makes the identity known

@@ -12,19 +12,29 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 class InvalidDocument(ValueError):
-    """An object is of the wrong kind, or a field has a type or content that the API server never sends."""
+    """An object is of the wrong kind, or a field has a type or content that the API server never sends.
+
+    str() names the field. detail: text from the object.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 @contextmanager
 def naming(kind: str, document: JsonObject) -> Iterator[None]:
-    """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument."""
+    """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
+
+    For lists, which only commands read.
+    """
     try:
         yield
     except InvalidDocument as e:
         metadata = document.get("metadata")
         parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
         name = "/".join(part for part in parts if isinstance(part, str) and part)
-        raise InvalidDocument(printable(f'{kind} "{name}": {e}') if name else f"{kind}: {e}") from e
+        raise InvalidDocument(printable(f'{kind} "{name}": {e}') if name else f"{kind}: {e}", e.detail) from e
 
 
 def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:

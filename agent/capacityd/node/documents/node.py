@@ -12,7 +12,6 @@ from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
     mapping,
-    naming,
     objects,
     printable_text,
     text,
@@ -31,36 +30,36 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") == "List":
         raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
-        raise InvalidDocument(f"this is not a Node: its kind is {_shown(document.get('kind'))}")
-    with naming("Node", document):
-        metadata = mapping(document, "metadata", "metadata") or {}
-        status = mapping(document, "status", "status") or {}
-        node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
-        name = printable_text(metadata, "name", "metadata.name")
-        if not name:
-            raise InvalidDocument("metadata.name is missing")
-        annotations = mapping(metadata, "annotations", "metadata.annotations")
-        annotation, configuration = (
-            text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
-        )
-        conditions = objects(status, "conditions", "status.conditions")
-        ours = [*_ours(conditions or [])]
-        capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
-        return NodeState(
-            name=name,
-            uid=text(metadata, "uid", "metadata.uid") or "",
-            capacity=capacity,
-            allocatable=allocatable,
-            has_annotations=annotations is not None,
-            annotation=annotation,
-            conditions=None if conditions is None else len(conditions),
-            condition=ours[0] if ours else None,
-            machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
-            duplicate_conditions=tuple(ours[1:]),
-            heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
-            configuration=configuration,
-            resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
-        )
+        kind = document.get("kind")
+        raise InvalidDocument("this is not a Node: its kind is missing, or another one", f"its kind is {_shown(kind)}")
+    metadata = mapping(document, "metadata", "metadata") or {}
+    status = mapping(document, "status", "status") or {}
+    node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
+    name = printable_text(metadata, "name", "metadata.name")
+    if not name:
+        raise InvalidDocument("metadata.name is missing")
+    annotations = mapping(metadata, "annotations", "metadata.annotations")
+    annotation, configuration = (
+        text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
+    )
+    conditions = objects(status, "conditions", "status.conditions")
+    ours = [*_ours(conditions or [])]
+    capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
+    return NodeState(
+        name=name,
+        uid=text(metadata, "uid", "metadata.uid") or "",
+        capacity=capacity,
+        allocatable=allocatable,
+        has_annotations=annotations is not None,
+        annotation=annotation,
+        conditions=None if conditions is None else len(conditions),
+        condition=ours[0] if ours else None,
+        machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
+        duplicate_conditions=tuple(ours[1:]),
+        heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
+        configuration=configuration,
+        resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
+    )
 
 
 def reviewed_user(document: Any) -> tuple[str, str]:
@@ -82,7 +81,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     quantities = {}
     for name, value in stored.items():
         if not isinstance(value, str) or not value.isprintable():
-            raise InvalidDocument(f"{path} has an invalid quantity for {_shown(name)}")
+            raise InvalidDocument(f"{path} has an invalid quantity", f"the quantity of {_shown(name)}")
         quantities[printable(name)] = value
     return quantities
 

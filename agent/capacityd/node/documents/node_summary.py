@@ -14,8 +14,8 @@ from capacityd.node.documents.node import api_time, node_state, ready_condition
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
     """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
-    state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
     with naming("Node", node):
+        state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
         group = text(labels, label, f"label {label}")
         spec = mapping(node, "spec", "spec") or {}

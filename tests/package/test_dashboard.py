@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,22 +82,37 @@ def test_the_values_are_right(tmp_path: Path) -> None:
     """The values of each panel and each variable."""
     samples: dict[str, float] = {}
     for name, node in NODES.items():
-        samples |= {**scrape(name, node), **kube_allocatable(name, node.published)}
+        address = f"192.0.2.1{name[-1]}:9100"
+        samples |= {**scrape(address, replace(node, name=name)), **kube_allocatable(name, node.published)}
     for pod in PODS:
         samples |= kube_pod(pod)
     tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel)]
-    for name, number in {"instance": 5, "resource": 3, "kube_resource": 2}.items():
-        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", VARIABLES[name]["query"]["query"])
+    for name, number in {"node": 5, "resource": 3, "kube_resource": 2}.items():
+        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", filled(VARIABLES[name]["query"]["query"]))
         assert values, name
         tests.append(of_query(f"count(count by ({values[2]}) ({values[1]}))", "", {"": number}))
     check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
 
 
-def of_panel(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
+def test_a_cluster_can_be_chosen(tmp_path: Path) -> None:
+    """Another cluster has Nodes and pods of the same names. Only the chosen one counts."""
+    samples: dict[str, float] = {}
+    for cluster, nodes in {"a": NODES, "b": {**NODES, "node-6": NODES["node-1"]}}.items():
+        of_cluster: dict[str, float] = {}
+        for name, node in nodes.items():
+            of_cluster |= {**scrape(name, replace(node, name=name)), **kube_allocatable(name, node.published)}
+        for pod in PODS:
+            of_cluster |= kube_pod(pod)
+        samples |= {name.replace("{", f'{{cluster="{cluster}",', 1): value for name, value in of_cluster.items()}
+    tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel, cluster="a")]
+    check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
+
+
+def of_panel(panel: Mapping[str, Any], **chosen: str) -> list[dict[str, Any]]:
     """Returns the test of each query. A query must return the expected series whose names match its legend."""
     title = panel["title"]
     expected = BELOW[panel["type"]] if title == "Below expected" else EXPECTED[title]
-    return [of_query(filled(target["expr"]), target["legendFormat"], expected) for target in panel["targets"]]
+    return [of_query(filled(target["expr"], **chosen), target["legendFormat"], expected) for target in panel["targets"]]
 
 
 def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str, Any]:
@@ -109,9 +125,9 @@ def of_query(expr: str, legend: str, expected: Mapping[str, float]) -> dict[str,
     return {"expr": f"sum by ({by}) ({expr})", "eval_time": f"{NOW:.0f}s", "exp_samples": samples}
 
 
-def filled(expr: str) -> str:
-    """The query with "All" chosen for each variable."""
-    result = re.sub(r"\$(\w+)\b", lambda match: str(VARIABLES[match[1]]["allValue"]), expr)
+def filled(expr: str, **chosen: str) -> str:
+    """The query with these values of variables, and "All" for each other one."""
+    result = re.sub(r"\$(\w+)\b", lambda match: chosen.get(match[1]) or str(VARIABLES[match[1]]["allValue"]), expr)
     assert "$" not in result, expr
     return result
 
@@ -122,6 +138,8 @@ def test_every_query_can_be_narrowed() -> None:
         for target in panel["targets"]:
             expr = target["expr"]
             of_kube = expr.count("kube_node_status_allocatable") + expr.count("_resource_requests")
-            assert expr.count("capacityd_") == expr.count('instance=~"$instance"'), expr
+            own = re.findall(r"\bcapacityd_\w+{", expr)
+            assert len(own) == expr.count('capacityd_node=~"$node"'), expr
+            assert len(re.findall(r"\b(?:capacityd|kube)_\w+{", expr)) == expr.count('cluster=~"$cluster"'), expr
             assert expr.count("capacityd_resource_") == expr.count('resource=~"$resource"'), expr
             assert of_kube == expr.count('resource=~"$kube_resource"'), expr

@@ -30,6 +30,7 @@ class NodeAt:
 
     last_reconcile: float
     last_success: float
+    name: str = "n1"
     readings: Mapping[str, int | str | None] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
     """Resource -> its quantity; None: absent; a text: the reason why it is unknown."""
     published: Mapping[str, int] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
@@ -60,7 +61,7 @@ def text_of(node: NodeAt) -> bytes:
     )
     reason, condition_status = node.condition
     last_seen = NodeState(
-        name="n1",
+        name=node.name,
         uid="",
         capacity=None,
         allocatable=None,
@@ -80,13 +81,18 @@ def _reading(value: int | str | None) -> Reading:
     return Absent("none") if value is None else Quantity(value)
 
 
-def scrape(instance: str, node: NodeAt | None) -> Scrape:
-    """The series of one scrape of node_exporter. None: there is no metrics file."""
-    samples = {series("up", instance=instance, job="node"): 1.0}
+def scrape(instance: str, node: NodeAt | None, host: str = "") -> Scrape:
+    """The series of one scrape of node_exporter.
+
+    node: None if there is no metrics file. host: the host name; by default the Node's name, or else the instance.
+    """
+    target = {"instance": instance, "job": "node"}
+    nodename = host or (node.name if node else instance)
+    samples = {series("up", **target): 1.0, series("node_uname_info", nodename=nodename, **target): 1.0}
     if node is not None:
         for family in text_string_to_metric_families(text_of(node).decode()):
             for sample in family.samples:
-                samples[series(sample.name, **sample.labels, instance=instance, job="node")] = sample.value
+                samples[series(sample.name, **sample.labels, **target)] = sample.value
     return samples
 
 

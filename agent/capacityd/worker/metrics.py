@@ -22,6 +22,10 @@ from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.worker.pass_state import Counters, PassStatus
 
+_NODE = "capacityd_node"
+"""The label with the Node's name, on each series. Prometheus' label `instance` is an address, which another machine may
+get later. A label `node` could clash with one from relabelling: Prometheus would rename ours to exported_node."""
+
 _HINTS = {
     errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart",
     errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
@@ -90,13 +94,14 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counters = metrics.counters
+    node = {_NODE: metrics.node.name} if metrics.node else {}
 
     class PassCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             for name, about, labels, values in _gauges(metrics, duration):
-                gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=labels)
+                gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=[*node, *labels])
                 for label_values, value in values.items():
-                    gauge.add_metric(label_values, value)
+                    gauge.add_metric([*node.values(), *label_values], value)
                 yield gauge
             for name, about, count in (
                 ("reconciles", "Reconcile passes that were started.", counters.reconciles),
@@ -107,7 +112,9 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
                 ),
                 ("writes", "Writes of the Node's capacity.", counters.writes),
             ):
-                yield CounterMetricFamily(f"capacityd_{name}", about, value=count)
+                counter = CounterMetricFamily(f"capacityd_{name}", about, labels=[*node])
+                counter.add_metric([*node.values()], count)
+                yield counter
 
     registry = CollectorRegistry()
     registry.register(PassCollector())  # type: ignore[arg-type]  # see above

@@ -24,6 +24,7 @@ from capacityd.worker.metrics import PassMetrics
 from capacityd.worker.pass_state import Counters, PassStatus
 from tests.support.nodes import node
 
+NODE = "capacityd_node"
 A, B, C, D, E = (f"example.com/{letter}" for letter in "abcde")
 READINGS: Mapping[str, Reading] = {
     A: Quantity(4),
@@ -69,13 +70,13 @@ FIGURES = PassMetrics(
 
 
 def series(text: bytes) -> dict[str, float]:
-    """Each series as Prometheus writes it, with its value. The parser rejects invalid text."""
+    """Each series as Prometheus writes it, without the Node's name, with its value. The parser rejects invalid text."""
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(text.decode()):
         assert family.documentation
         assert family.type in ("gauge", "counter")
         for sample in family.samples:
-            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()) if name != NODE)
             key = f"{sample.name.removeprefix('capacityd_')}{{{labels}}}"
             assert key not in values
             values[key] = sample.value
@@ -124,6 +125,15 @@ def test_every_series() -> None:
         "reconcile_errors_total{}": 2.0,
         "writes_total{}": 2.0,
     }
+
+
+def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
+    def names(figures: PassMetrics) -> set[str | None]:
+        families = text_string_to_metric_families(metrics.text(figures, 0.25).decode())
+        return {sample.labels.get(NODE) for family in families for sample in family.samples}
+
+    assert names(FIGURES) == {LAST_SEEN.name}
+    assert names(replace(FIGURES, node=None)) == {None}
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:

@@ -117,4 +117,4 @@ def test_the_metrics_are_of_the_active_configuration(worker: Worker, tmp_path: P
     """Since a rejected reload, the configuration files may contain errors."""
     worker.settings, worker.digest = Settings(textfile=str(tmp_path / "x.prom")), "0a1b"
     worker.make_pass(1000.0, "boot", a=FOUR)
-    assert 'capacityd_configuration_info{hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()
+    assert 'capacityd_configuration_info{capacityd_node="n1",hash="0a1b"} 1.0' in (tmp_path / "x.prom").read_text()

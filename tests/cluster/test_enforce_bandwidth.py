@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,8 @@ class Shape:
     mbps: int
     containers: list[dict[str, Any]]
     init: list[dict[str, Any]] = field(default_factory=list)
+    overhead: Mapping[str, str] = field(default_factory=dict)
+    """The overhead of the pod's RuntimeClass; without one, the pod has none."""
 
 
 SHAPES = {
@@ -103,7 +106,22 @@ SHAPES = {
     "sidecars that outweigh an init container": Shape(
         730, [container(100)], [container(500), sidecar(30), container(600), sidecar(600)]
     ),
+    "an overhead": Shape(220, [container(200)], overhead={RESOURCE: "20"}),
+    "an overhead with a suffix": Shape(2300, [container(200)], [sidecar(100)], overhead={RESOURCE: "2k"}),
+    "an overhead and a large init container": Shape(520, [container(200)], [container(500)], {RESOURCE: "20"}),
+    "an overhead of other resources": Shape(200, [container(200)], overhead={"cpu": "1m", "example.com/dongle": "0"}),
 }
+
+
+@contextmanager
+def runtime_class(cluster: Cluster, overhead: Mapping[str, str]) -> Iterator[str]:
+    """A RuntimeClass with this overhead. Returns its name."""
+    path, name = "/apis/node.k8s.io/v1/runtimeclasses", "with-overhead"
+    cluster.admin.create(path, {"metadata": {"name": name}, "handler": "any", "overhead": {"podFixed": overhead}})
+    try:
+        yield name
+    finally:
+        cluster.admin.delete(f"{path}/{name}")
 
 
 @pytest.mark.since(MUTATING_POLICIES)
@@ -114,8 +132,11 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
     shape = SHAPES[name]
     has = {**BASE_CAPACITY, RESOURCE: str(shape.mbps - 1)}
     node = cluster.create_node(capacity=has, status={"allocatable": has})
-    placed = pod(shape.containers, shape.init, nodeSelector={"kubernetes.io/hostname": node})
-    made = create(cluster, placed)
+    selected: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    with ExitStack() as stack:
+        if shape.overhead:
+            selected["runtimeClassName"] = stack.enter_context(runtime_class(cluster, shape.overhead))
+        made = create(cluster, pod(shape.containers, shape.init, **selected))
     assert annotations_of(made) == both(f"{shape.mbps}M")
     name = made["metadata"]["name"]
     wait_until(lambda: f"Insufficient {RESOURCE}" in cluster.unschedulable(name), PATIENCE, "1 is missing")
@@ -142,6 +163,15 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
 )
 def test_what_a_pod_gets(cluster: Cluster, body: dict[str, Any], expected: dict[str, str]) -> None:
     assert annotations_of(create(cluster, body, dry_run=True)) == expected
+
+
+@pytest.mark.since(MUTATING_POLICIES)
+@pytest.mark.usefixtures("enforced")
+def test_an_overhead_alone_is_no_limit(cluster: Cluster) -> None:
+    with runtime_class(cluster, {RESOURCE: "20"}) as name:
+        made = create(cluster, pod([container()], runtimeClassName=name), dry_run=True)
+    assert made["spec"]["overhead"] == {RESOURCE: "20"}
+    assert annotations_of(made) == {}
 
 
 @pytest.mark.since(MUTATING_POLICIES)

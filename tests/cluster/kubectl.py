@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -32,8 +33,8 @@ def kubectl(
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        # A separate home folder, for kubectl's cache.
-        env={"HOME": str(cluster.folder)},
+        # A separate home folder, for kubectl's cache. `kubectl diff` runs diff.
+        env={"HOME": str(cluster.folder), "PATH": os.environ["PATH"]},
     )
 
 

@@ -23,16 +23,15 @@ from tests.cluster.versions import MUTATING_POLICIES
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
 
 WORKLOADS = {"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"}
-PARTS = ("identity.yaml", "policy.yaml", "keep-capacity.yaml", "enforce-bandwidth.yaml", "prometheus", "grafana")
+OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "prometheus", "grafana")
+PARTS = ("identity.yaml", "policy.yaml", *OPTIONAL)
 
 
 @pytest.fixture(scope="module")
 def own(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
-    """A separate cluster with the CRD of prometheus-operator and the namespace monitoring."""
+    """A separate cluster, without anything of others."""
     with control_plane(binaries=binaries) as cluster:
-        admin = cluster.kubeconfig(ADMIN, cluster.folder / "admin")
-        cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
-        apply_crd(cluster, admin, *PROMETHEUS_RULE)
+        cluster.kubeconfig(ADMIN, cluster.folder / "admin")
         yield cluster
 
 
@@ -67,16 +66,51 @@ def change(folder: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_each_part_can_be_left_out(own: Cluster, folder: Path, part: str) -> None:
-    everything = names(objects(own, folder))
+def line_of(folder: Path, part: str) -> str:
+    """The line that names a part, with or without its "# "."""
     lines = (folder / "kustomization.yaml").read_text().splitlines()
     (line,) = (line for line in lines if line.endswith((f"- {part}", f"/{part}")))
-    change(folder, f"{line}\n", "")
+    return line
+
+
+def choose(folder: Path, *parts: str) -> None:
+    """Removes the "# " of optional parts, as a user does in an editor."""
+    for part in parts:
+        line = line_of(folder, part)
+        change(folder, f"{line}\n", f"{line.replace('# - ', '- ')}\n")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_can_be_left_out(own: Cluster, folder: Path, part: str) -> None:
+    choose(folder, *OPTIONAL)
+    everything = names(objects(own, folder))
+    change(folder, f"{line_of(folder, part)}\n", "")
     assert names(objects(own, folder)) < everything
 
 
+@pytest.mark.parametrize("part", OPTIONAL)
+def test_each_optional_part_can_be_chosen(own: Cluster, folder: Path, part: str) -> None:
+    before = names(objects(own, folder))
+    choose(folder, part)
+    assert names(objects(own, folder)) > before
+
+
+def test_diff_needs_no_definition_and_no_namespace_of_others(own: Cluster, folder: Path) -> None:
+    # As the page says: kubectl cannot compare an object in a namespace that does not exist.
+    run(own, "create", "namespace", "capacityd")
+    shown = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    assert (shown.returncode, shown.stderr) == (1, "")  # 1: there are differences; more than 1: an error
+    assert "+kind: ValidatingAdmissionPolicy" in shown.stdout
+    choose(folder, "prometheus")
+    shown = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    assert shown.returncode > 1
+    assert 'no matches for kind "PrometheusRule"' in shown.stderr
+
+
 def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, folder: Path) -> None:
+    own.admin.create("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
+    apply_crd(own, own.folder / "admin", *PROMETHEUS_RULE)
+    choose(folder, *OPTIONAL)
     wanted = objects(own, folder)
     assert not {kind for kind, _ in names(wanted)} & WORKLOADS
     assert ("ConfigMap", "settings") not in names(wanted)
@@ -115,5 +149,7 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
     )
     assert made == both("9M")
     own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
+    unchanged = kubectl(own, own.folder / "admin", "diff", "-k", folder)
+    assert (unchanged.returncode, unchanged.stdout) == (0, ""), unchanged.stderr
     removed = run(own, "delete", "-k", folder, "--wait=false")
     assert len(removed) == len(wanted)

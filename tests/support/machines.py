@@ -150,7 +150,8 @@ def nic(
     """
     path = f"{hardware}/net/{name}" if hardware else f"/sys/devices/virtual/net/{name}"
     tree = Tree()
-    tree.attributes(path, {"operstate": f"{operstate}\n", "ifindex": f"{number}\n", "type": "1\n"})
+    tree.attributes(path, {"operstate": f"{operstate}\n", "type": "1\n"})
+    tree.attributes(path, {"ifindex": f"{number}\n", "iflink": f"{number}\n"})
     tree.attributes(path, attributes or {})
     for attribute, text in (("speed", speed), ("carrier", carrier)):
         if text is None:

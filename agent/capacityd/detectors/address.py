@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache, partial
 
-from capacityd.host.system_devices import system_interfaces
+from capacityd.host.system_interfaces import system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key, cached, is_system
 from capacityd.model.host import Host
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.reasons import KernelEvents
+from capacityd.model.text import printable
 from capacityd.model.value_types import Choice, Flag, Network, Text
 
 
@@ -18,8 +19,9 @@ def find(host: Host) -> Iterator[Device]:
     """Yields every address, as a device with the path of its interface."""
     system = cache(partial(system_interfaces, host))
     for address in host.addresses():
-        name = f"{address.interface} {address.address}/{address.prefix}"
-        yield Device(f"/sys/class/net/{address.interface}", name, system, asdict(address))
+        interface = printable(address.interface)
+        name = f"{interface} {address.address}/{address.prefix}"
+        yield Device(f"/sys/class/net/{address.interface}", name, system, {**asdict(address), "interface": interface})
 
 
 DETECTOR = DeviceDetector(

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from capacityd.host.ethtool import speeds_of
-from capacityd.host.system_devices import system_interfaces
+from capacityd.host.interface_kind import hardware_id, hardware_kind, software_kind
+from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import (
@@ -20,7 +21,6 @@ from capacityd.model.host import (
     read_int,
     read_optional_attr,
     resolve_link,
-    uevent_value,
 )
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import ALTERNATIVES, PATH, SEVERAL_NAMES
@@ -31,17 +31,12 @@ from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 _NETS = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
-_NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
-_WIRELESS_DEVTYPES = ("bluetooth", "wimax", "wlan", "wwan")
-_BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
-    ("413c", "a102"),
-    ("03f0", "2927"),
-    ("04b3", "4010"),
-    ("046b", "ffb0"),
-    ("0b1f", "03ee"),
-)
 _MBIT = 10**6
-_SPEED_UNKNOWN = 2**32 - 1  # SPEED_UNKNOWN (-1) as older kernels print it
+_NO_SPEEDS = (0, 2**16 - 1)
+_MAX_SPEED = 2**31 - 1
+"""Speeds in Mbit/s that mean an unknown speed are those that ethtool(8) prints as unknown: 0, and -1 in 16 or 32 bits.
+A driver that fills the 16 bits of ethtool_cmd.speed gives the former -1. SPEED_UNKNOWN is the latter, and
+ethtool_validate_speed() allows no other speed above INT_MAX (include/uapi/linux/ethtool.h)."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -60,60 +55,16 @@ def _hardware(host: Host, device: Device) -> str | None:
 def _kind(host: Host, device: Device) -> Value:
     hardware = _hardware(host, device)
     try:
-        kind = _software_kind(host, device.path) or (_hardware_kind(host, device, hardware) if hardware else "virtual")
+        kind = software_kind(host, device.path)
+        if kind is None:
+            kind = hardware_kind(host, device.path, hardware) if hardware else "virtual"
+    except AmbiguousValue:
+        raise
     except HostError as e:
         if hardware is None:
             raise AmbiguousValue(e, _WITHOUT_HARDWARE) from e
         raise
     return kind if host.resolve(device.path) else None  # None: the interface disappeared, perhaps during the reads
-
-
-def _hardware_kind(host: Host, device: Device, hardware: str) -> str:
-    """Physical, unless the interface shares its hardware with another interface or is not a network port."""
-    path = device.path
-    if uevent_value(host, path, "DEVTYPE") in _WIRELESS_DEVTYPES:
-        return "wireless"
-    # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
-    if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
-        return "wireless"
-    # The device of a subfunction has a name such as mlx5_core.sf.4.
-    if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
-        return "vf"
-    # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
-    # bond or a bridge. That interface counts for both.
-    if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
-        return "vf"
-    if _is_representor(host, path):
-        return "representor"
-    if host.listdir(f"{path}/dsa"):
-        return "other"  # the conduit to a switch inside the machine; the switch's ports are separate interfaces
-    if _bus(host, device) == "usb" and _is_bmc(host, device):
-        return "bmc"
-    return "physical" if host.text(f"{path}/type") in _NETWORK_TYPES else "other"
-
-
-def _software_kind(host: Host, path: str) -> str | None:
-    devtype = uevent_value(host, path, "DEVTYPE")
-    if devtype in ("bond", "bridge", "vlan"):
-        return devtype
-    # A child of an IPoIB interface links to its parent's device.
-    if host.text(f"{path}/parent"):
-        return "virtual"
-    # /sys does not show whether an interface is a team. A team without members can't carry anything.
-    may_be_team = not devtype and host.resolve(f"{path}/device") is None
-    has_members = may_be_team and any(name.startswith("lower_") for name in host.listdir(path))
-    return "team" if has_members and host.link_kind(basename(path) or "") == "team" else None
-
-
-def _is_bmc(host: Host, device: Device) -> bool:
-    """Whether the interface leads to the machine's own service processor."""
-    ids = tuple(_id(host, device, {"usb": name})[1] for name in ("idVendor", "idProduct"))
-    return ids in _BMC_IDS or _id(host, device, {"usb": "manufacturer"})[1] == "OpenBMC"
-
-
-def _is_representor(host: Host, path: str) -> bool:
-    """Whether it is the switch port of a virtual function or subfunction: named like pf0vf1; p0 is a physical port."""
-    return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 
 
 def _driver(host: Host, device: Device) -> Value:
@@ -131,14 +82,7 @@ def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
 
 def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str | None]:
     """The bus and the id. names: bus -> the attribute with the id."""
-    path = _hardware(host, device) or ""
-    while path.startswith("/sys/devices/"):
-        bus = link_name(host, f"{path}/subsystem") or ""
-        text = host.text(f"{path}/{names[bus]}") if bus in names else None
-        if text is not None:
-            return bus, text.removeprefix("0x")
-        path = path.rpartition("/")[0]
-    return "", None
+    return hardware_id(host, _hardware(host, device) or "", names)
 
 
 def _modalias(host: Host, device: Device) -> str | None:
@@ -167,13 +111,13 @@ def _link(host: Host, device: Device) -> Value:
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed in bit/s. -1 (prometheus/node_exporter#1967), 0 and EINVAL all mean that it is unknown."""
+    """The negotiated speed in bit/s. -1 (prometheus/node_exporter#1967) and EINVAL mean that it is unknown."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
     text = read_optional_attr(host, path)
     speed = None if not text or text.startswith("-") else read_int(host, path)
-    if speed in (None, 0, _SPEED_UNKNOWN):
+    if speed is None or speed in _NO_SPEEDS or speed > _MAX_SPEED:
         raise HostError("its driver does not report its speed")
     return speed * _MBIT
 
@@ -181,12 +125,12 @@ def _speed(host: Host, device: Device) -> Value:
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed of the best supported link mode, even if its optics or link partner are slower (netdata#14803)."""
     name = basename(device.path) or ""
-    kind = _software_kind(host, device.path)
+    kind = software_kind(host, device.path)
     if kind == "team":
         raise HostError("it is a team; only the program that manages it knows how its members share the load")
     if kind != "bond":
         return _best_speed(host, name)
-    members = [_best_speed(host, member) for member in (host.text(f"{device.path}/bonding/slaves") or "").split()]
+    members = [_best_speed(host, member) for member in lower_interfaces(host, name)]
     if not members:
         raise HostError("it is a bond without members, so it has no speed")
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
@@ -220,14 +164,15 @@ DETECTOR = DeviceDetector(
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical: includes virtio; vf: of SR-IOV, or the lower half of an accelerated pair; bmc: to the machine's "
-            "service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: other software",
+            "physical: includes virtio; vf: of SR-IOV, vDPA, or the lower half of an accelerated pair; bmc: to the "
+            "machine's service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: other "
+            "software",
         ),
         "link": Key(
             Choice(("up", "down")), _link, "whether the link is up now, so the quantity may change at any time"
         ),
         "system": Key(
-            Flag(), is_system, "whether it carries the default route, directly or below a bond, bridge or VLAN"
+            Flag(), is_system, "whether it carries a default route, directly or below a bond, VLAN or other interface"
         ),
         "max_speed": Key(
             Amount("speed"),

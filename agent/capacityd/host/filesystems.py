@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
+from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -44,6 +45,16 @@ def filesystems(host: Host) -> list[Filesystem]:
     for mount in filter(tree.is_visible, table):
         by_number.setdefault(mount.number, []).append(mount)
     return [_filesystem(mounts_of_one) for mounts_of_one in by_number.values()]
+
+
+def local_filesystems(host: Host) -> list[Filesystem]:
+    """The file systems on a disk or in memory, because a server may not respond. Raises HostError."""
+    on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
+    return [
+        filesystem
+        for filesystem in filesystems(host)
+        if filesystem.type == "devtmpfs" or backing(filesystem.type) in on_this_machine or has_device(filesystem.number)
+    ]
 
 
 def measure(point: str, ids: Collection[str]) -> int:

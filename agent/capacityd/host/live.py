@@ -15,8 +15,9 @@ from capacityd.host.cpu_memory import PROCESSOR_MEASURES, memory
 from capacityd.host.ethtool import supported_modes
 from capacityd.host.filesystems import measure
 from capacityd.host.hwdb import look_up
-from capacityd.host.network import addresses, default_interfaces, link_kind
+from capacityd.host.network import addresses, link_kind, linked_interface
 from capacityd.host.program import run
+from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Output
@@ -107,6 +108,7 @@ class LiveHost:
     hardware_names = staticmethod(look_up)
     link_kind = staticmethod(link_kind)
     link_modes = staticmethod(supported_modes)
+    linked_interface = staticmethod(linked_interface)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
     memory = staticmethod(memory)

@@ -1,8 +1,4 @@
-"""The interfaces of default routes, the kinds of interfaces, and their addresses, from rtnetlink(7).
-
-/proc/net/route would be simpler. But for a route over several interfaces (ECMP: two uplinks with BGP), it shows only
-the first, so nothing would seem to depend on the second.
-"""
+"""The kinds of interfaces, the interfaces that they use, and their addresses, from rtnetlink(7)."""
 
 from __future__ import annotations
 
@@ -12,17 +8,17 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capacityd.linux.netlink import ask, attribute, attributes, pieces
+from capacityd.linux.netlink import ask, attribute, attributes
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address
 from capacityd.model.text import printable
 
-_NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE = 16, 18, 24, 26
-_IFNAME, _LINKINFO, _INFO_KIND = 3, 18, 1
-_OIF, _MULTIPATH, _TABLE = 4, 9, 15
-_UNICAST = 1
-_TABLES = (253, 254)  # default and main; other tables are for packets that policy rules select
-_LINK, _ROUTE, _HOP = struct.Struct("BxHiII"), struct.Struct("8BI"), struct.Struct("HBBi")
+LINK_MESSAGE = struct.Struct("BxHiII")
+"""struct ifinfomsg"""
+
+_NEWLINK, _GETLINK = 16, 18
+_IFNAME, _LINK, _LINKINFO, _LINK_NAMESPACE = 3, 5, 18, 37  # IFLA_*
+_INFO_KIND, _INFO_DATA = 1, 2
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
 _TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4, 0x01 has another meaning
@@ -42,51 +38,44 @@ def kernel_errors(subject: str) -> Iterator[None]:
         raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer") from e
 
 
-def default_interfaces() -> list[str]:
-    """The names of the interfaces of default routes, IPv4 and IPv6, sorted. Raises HostError."""
-    with kernel_errors("the routes"):
-        numbers = {n for family in (socket.AF_INET, socket.AF_INET6) for n in _default_routes(family)}
-        return sorted(socket.if_indextoname(n) for n in numbers)
-
-
 def link_kind(interface: str) -> str:
     """The kind of a virtual interface, as "ip -details link" shows it: team, macvlan, …; "" for hardware.
 
     Raises HostError, also if the interface does not exist.
     """
-    body = _LINK.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
-    subject = f"the kind of {printable(interface)}"
-    with kernel_errors(subject):
-        for kind, message in ask(_GETLINK, body, dump=False):
-            if kind == _NEWLINK:
-                info = attributes(attributes(message[_LINK.size :]).get(_LINKINFO, b""))
-                return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
-    raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer")
+    with kernel_errors(f"the kind of {printable(interface)}"):
+        return link_info(_link(interface))[0]
 
 
-def _default_routes(family: int) -> Iterator[int]:
-    """The indexes of the interfaces of a family's default routes."""
-    for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
-        if kind == _NEWROUTE:
-            yield from _interfaces_of_default(message)
+def linked_interface(interface: str) -> str:
+    """The interface that another one uses, as "ip link" shows it behind an @; "" if there is none.
+
+    This is the interface that a tunnel is bound to, or the other end of a veth pair. "" if it is in another network
+    namespace. Raises HostError, also if the interface does not exist.
+    """
+    with kernel_errors(f"the interface that {printable(interface)} uses"):
+        message = _link(interface)
+        _, _, own, *_ = LINK_MESSAGE.unpack_from(message)
+        values = attributes(message[LINK_MESSAGE.size :])
+        number = int.from_bytes(values.get(_LINK, b""), "little")
+        if number in (0, own) or _LINK_NAMESPACE in values:
+            return ""
+        return socket.if_indextoname(number)
 
 
-def _interfaces_of_default(message: bytes) -> Iterator[int]:
-    """The indexes of a route's interfaces, if it is a default route. Dead next hops count as well."""
-    _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
-    if bits or kind != _UNICAST:
-        return
-    values = attributes(message[_ROUTE.size :])
-    if _TABLE in values:
-        table = struct.unpack("I", values[_TABLE])[0]
-    if table not in _TABLES:
-        return
-    if _OIF in values:
-        yield struct.unpack("i", values[_OIF])[0]
-    for (_, _, _, number), _ in pieces(values.get(_MULTIPATH, b""), _HOP):
-        yield number
-    if not (_OIF in values or _MULTIPATH in values):
-        raise HostError("there is a default route without an interface")
+def link_info(message: bytes) -> tuple[str, bytes]:
+    """The kind of the interface in a link message, "" for hardware, and the attributes that only this kind has."""
+    info = attributes(attributes(message[LINK_MESSAGE.size :]).get(_LINKINFO, b""))
+    return printable(info.get(_INFO_KIND, b"").rstrip(b"\0")), info.get(_INFO_DATA, b"")
+
+
+def _link(interface: str) -> bytes:
+    """The kernel's message about an interface. Raises OSError, and ValueError for an unexpected answer."""
+    body = LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
+    for kind, message in ask(_GETLINK, body, dump=False):
+        if kind == _NEWLINK:
+            return message
+    raise ValueError
 
 
 def addresses() -> list[Address]:
@@ -110,5 +99,4 @@ def _addresses() -> Iterator[Address]:
             text = socket.inet_ntop(family, raw)
             temporary = bool(v6 and flags & _TEMPORARY)
             scoped = _SCOPES.get(scope, str(scope))
-            interface = printable(socket.if_indextoname(index))  # it may have disappeared
-            yield Address(interface, _FAMILIES[family], text, prefix, scoped, temporary)
+            yield Address(socket.if_indextoname(index), _FAMILIES[family], text, prefix, scoped, temporary)

@@ -34,6 +34,7 @@ class Address:
     """An IP address of an interface."""
 
     interface: str
+    """The interface's name, as in /sys: it need not be printable."""
     family: str
     """ipv4 or ipv6"""
     address: str
@@ -106,6 +107,9 @@ class Host(Protocol):
 
     def link_kind(self, interface: str) -> str:
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
+
+    def linked_interface(self, interface: str) -> str:
+        """The interface that another one uses, as `ip link` shows it behind an @; "" if there is none here."""
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes use."""

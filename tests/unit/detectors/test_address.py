@@ -6,6 +6,7 @@ import pytest
 
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Unknown
+from capacityd.model.text import printable
 from tests.support.machines import Recording, machine, merge, nic, pci_nic, routes
 from tests.support.readings import counted, event_sources, read, values
 
@@ -52,6 +53,16 @@ HOST = machine(*PARTS)
 )
 def test_matches(keys: dict[str, object], names: list[str]) -> None:
     assert counted(HOST, "address", keys) == names
+
+
+@pytest.mark.parametrize("name", ["eth\udcff", "b\udce9b\udce9", "\x07"])
+def test_names_are_compared_as_they_are_and_printed_as_printable(name: str) -> None:
+    host = machine(pci_nic(name), routes(name), addresses((name, "ipv4", "192.0.2.7", 24, "global", False)))
+    shown = printable(name)
+    assert counted(host, "address", {"system": True}) == [f"{shown} 192.0.2.7/24"]
+    assert counted(host, "address", {"system": False}) == []
+    assert counted(host, "address", {"interface": shown}) == [f"{shown} 192.0.2.7/24"]
+    assert values(host, "address", "attributes.operstate") == {f"{shown} 192.0.2.7/24": "up"}
 
 
 def test_attributes_are_those_of_the_interface() -> None:

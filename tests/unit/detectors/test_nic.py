@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from capacityd.model.errors import Cause
@@ -14,6 +16,7 @@ from tests.support.machines import (
     machine,
     merge,
     nic,
+    pci_function,
     pci_nic,
     pci_path,
     routes,
@@ -23,6 +26,7 @@ from tests.support.machines import (
     virtio_nic,
 )
 from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.trees import Tree
 
 GBIT = 10**9
 MBITS = Unit("Mbit/s", UNITS["speed"]["Mbit/s"])
@@ -46,6 +50,36 @@ def usb_gadget(vendor: str, product: str, maker: str | None = None) -> Recording
     return merge(adapter, nic("eth0", f"{usb_path('1-3')}/1-3:1.0", link_speeds=[]))
 
 
+def on_bus(bus: str, driver: str | None = None, **more: Any) -> Recording:
+    """Returns an interface whose device is on a bus. more: arguments of nic()."""
+    tree, path = Tree(), f"/sys/devices/{bus}-0"
+    tree.device(path, bus, driver, [])
+    return merge(tree.recording(), nic("eth0", path, **more))
+
+
+def vdpa(parent: str, at: str = "", driver: str = "mlx5_core", name: str = "eth0", **more: Any) -> Recording:
+    """Returns a virtio interface of a network card: virtio_vdpa. at: devices between the card's function and virtio."""
+    tree, path = Tree(), f"{pci_path(parent)}{at}/virtio4"
+    tree.device(path, "virtio", "virtio_net", [])
+    if at:
+        tree.device(f"{pci_path(parent)}{at}", "vdpa", "virtio_vdpa", [])
+    return merge(pci_function(parent, driver=driver, **more), tree.recording(), nic(name, path, speed="-1", number=8))
+
+
+def simulated_vdpa() -> Recording:
+    tree = Tree()
+    tree.device("/sys/devices/vdpa7", "vdpa", "virtio_vdpa", [])
+    tree.device("/sys/devices/vdpa7/virtio4", "virtio", "virtio_net", [])
+    return merge(tree.recording(), nic("eth0", "/sys/devices/vdpa7/virtio4", speed="-1"))
+
+
+def child(name: str, number: int, parent: int, **more: Any) -> Recording:
+    """Returns a child of the IPoIB interface of PCI card 0000:01:00.0. number, parent: numbers of the interfaces."""
+    return nic(name, pci_path("0000:01:00.0"), number=number, attributes={"iflink": f"{parent}\n", **IB}, **more)
+
+
+IB = {"type": "32\n"}
+PF = pci_nic("pf0", "0000:02:00.0", number=7)
 MLX5 = f"{pci_path('0000:01:00.0')}/mlx5_core.sf.4"
 VMBUS = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
 KINDS = [
@@ -64,6 +98,20 @@ KINDS = [
     (nic("eth0", devtype="vlan", lower=["eth1"]), "vlan"),
     (nic("eth0", bond=("802.3ad", ["eth1", "eth2"])), "bond"),
     (attribute("parent", "ib0"), "virtual"),  # a child interface of InfiniBand links to its parent's device
+    (merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", 6, 5)), "virtual"),  # created with rtnetlink
+    (nic("eth0", "/sys/devices/platform/soc", devtype="dsa", attributes={"iflink": "9\n"}), "physical"),
+    *((on_bus(bus), "physical") for bus in ("xen", "vmbus", "vio", "ccwgroup", "fsl-mc", "mdio_bus", "platform")),
+    *((on_bus(bus), "virtual") for bus in ("xen-backend", "netdevsim")),
+    *((on_bus(bus), "other") for bus in ("gadget", "mhi", "most")),
+    (on_bus("gadget", devtype="gadget"), "other"),
+    (nic("eth0", "/sys/devices/platform/soc/gadget", devtype="gadget"), "other"),  # before Linux 6.0
+    (on_bus("platform", devtype="gadget"), "other"),
+    (merge(SLOW, vdpa("0000:02:00.3", physfn="0000:02:00.0")), "vf"),
+    (merge(SLOW, vdpa("0000:02:00.3", "/vdpa0", physfn="0000:02:00.0")), "vf"),
+    (vdpa("0000:02:00.0"), "vf"),  # of the physical function itself
+    (vdpa("0000:02:00.0", driver="vp-vdpa"), "vf"),
+    (vdpa("0000:02:00.0", driver="virtio-pci"), "physical"),  # not vDPA: a card of the hypervisor
+    (simulated_vdpa(), "virtual"),
     (merge(SLOW, pci_nic(physfn="0000:02:00.0")), "vf"),
     (merge(E0, nic("eth0", MLX5), files({f"{MLX5}/sfnum": "88"})), "vf"),  # a sub-function
     (merge(pci_nic(master="eth9"), nic("eth9", VMBUS, lower=["eth0"])), "vf"),  # netvsc on Azure: no physfn
@@ -84,6 +132,16 @@ KINDS = [
     (attribute("type", "24"), "other"),  # FireWire
     (attribute("dsa/tagging", "mtk"), "other"),
 ]
+
+
+def test_an_interface_on_a_bus_that_is_not_known_may_be_a_port() -> None:
+    host = machine(on_bus("newbus"))
+    reading = read(host, "nic")
+    assert isinstance(reading, Unknown)
+    assert 'it is unknown whether a device of the bus "newbus" is a network port' in reading.reason
+    assert counted(host, "nic", {"bus": "pci"}) == []
+    assert counted(host, "nic", {"kind": ["vf", "virtual"]}) == []
+    assert counted(machine(on_bus("newbus", attributes={"type": "280\n"})), "nic", {"kind": "other"}) == ["eth0"]
 
 
 @pytest.mark.parametrize(("parts", "kind"), KINDS)
@@ -123,10 +181,13 @@ def test_hardware(parts: Recording, expected: tuple[str | None, ...]) -> None:
     assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == expected
 
 
+NO_SPEEDS = ("-1", "0", "-2", "65535", "2147483648", "4294967295", None)
+
+
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        *((pci_nic(speed=text), "does not report its speed") for text in ("-1", "0", "4294967295", None)),
+        *((pci_nic(speed=text), "does not report its speed") for text in NO_SPEEDS),
         *((pci_nic(speed=text), "") for text in ("", "10000 Mb/s")),
         *((pci_nic(operstate=state, speed="25000"), "its link is down") for state in ("down", "dormant")),
         (merge(E0, errors({f"{ETH0}/speed": "EIO"})), "could not be read"),
@@ -138,6 +199,11 @@ def test_a_speed_that_is_not_a_number_is_unknown(parts: Recording, reason: str) 
     assert isinstance(reading, Unknown)
     assert reading.cause is Cause.NO_MEASURE
     assert reason in reading.reason
+
+
+@pytest.mark.parametrize("mbits", [10, 65534, 65536, 800_000])
+def test_a_speed_beside_those_that_mean_unknown_is_a_speed(mbits: int) -> None:
+    assert quantity(machine(pci_nic(speed=str(mbits))), "nic", measure="speed", unit=MBITS) == mbits
 
 
 def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
@@ -223,9 +289,58 @@ def test_the_systems_interfaces_carry_the_default_route(network: Recording, syst
     assert counted(host, "nic", {"system": False}) == sorted({"eth0", "eth1", "eno1"} - set(system))
 
 
+def tunnel(name: str, to: int, interface: str | None, kind: str = "gre", **more: Any) -> Recording:
+    """Returns a software interface that uses another one. to, interface: its number and name; None: not known."""
+    linked = {"linked_interfaces": {name: interface}} if interface is not None else {}
+    return merge(nic(name, number=30, link_kind=kind, attributes={"iflink": f"{to}\n"}, **more), linked)
+
+
+VF = pci_nic("eth0v0", "0000:02:00.3", physfn="0000:02:00.0", number=8)
+SF = f"{pci_path('0000:02:00.0')}/mlx5_core.sf.4"
+MEMBER = {"links": {f"{pci_path('0000:02:00.0')}/net/pf0/master": "/sys/class/net/bond0"}}
+TO_BRIDGE = merge(nic("veth9", master="br0", number=9), nic("br0", devtype="bridge", lower=["veth9", "eth1"]))
+OVS = [
+    nic("ovs-system", lower=["eth1", "vxlan_sys"], link_kind="openvswitch", number=10),
+    nic("vxlan_sys", link_kind="vxlan", number=11),
+    nic("br-ex", link_kind="openvswitch", number=12),
+]
+
+
+@pytest.mark.parametrize(
+    ("network", "system"),
+    [
+        ([VF, routes("eth0v0")], ["pf0"]),
+        ([VF, bond("active-backup", "eth0v0"), routes("bond0")], ["pf0"]),
+        ([VF, nic("eth0v0.7", devtype="vlan", lower=["eth0v0"]), routes("eth0v0.7")], ["pf0"]),
+        ([VF, merge(PF, MEMBER), bond("802.3ad", "pf0", "eth1"), routes("eth0v0")], ["eth1", "pf0"]),
+        ([nic("sf4", SF, number=8), routes("sf4")], ["pf0"]),
+        ([vdpa("0000:02:00.3", name="eth9", physfn="0000:02:00.0"), routes("eth9")], ["pf0"]),
+        ([vdpa("0000:02:00.0", name="eth9"), routes("eth9")], ["pf0"]),
+        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", 6, 5), routes("ib0.1")], ["eth0"]),
+        ([pci_nic("eth0", attributes=IB, number=5), child("ib0.1", 6, 99), routes("ib0.1")], []),
+        ([tunnel("gre1", 3, "eth1"), routes("gre1")], ["eth1"]),
+        ([tunnel("gre1", 9, "bond0"), bond("802.3ad", "eth0", "eth1"), routes("gre1")], ["eth0", "eth1"]),
+        ([tunnel("veth8", 9, "veth9", "veth"), TO_BRIDGE, routes("veth8")], ["eth1"]),
+        ([*OVS, routes("br-ex")], ["eth1"]),
+        # What is beside the hardware of a bridge needs no answer of the kernel.
+        ([nic("br0", lower=["eth1", "veth8"]), tunnel("veth8", 2, None), routes("br0")], ["eth1"]),
+    ],
+)
+def test_the_port_by_which_the_default_route_leaves_is_the_systems(network: list[Recording], system: list[str]) -> None:
+    host = machine(E0, E1, PF, *network)
+    assert counted(host, "nic", {"system": True}) == system
+    assert counted(host, "nic", {"system": False}) == sorted({"eth0", "eth1", "pf0"} - set(system))
+
+
 @pytest.mark.parametrize(
     ("network", "reason"),
     [
+        (merge(VF, {"links": {f"{pci_path('0000:02:00.3')}/physfn": "../gone"}}, routes("eth0v0")), "dangling"),
+        (merge(tunnel("veth8", 9, "", "veth"), routes("veth8")), "through veth8"),  # into another network namespace
+        (merge(tunnel("gre1", 0, "", "gre"), routes("gre1")), "through gre1"),  # bound to no interface
+        (merge(tunnel("gre1", 3, None), routes("gre1")), "does not contain the interface that gre1 uses"),
+        (merge(nic("ppp0", link_kind="ppp"), routes("ppp0")), "through ppp0"),
+        (merge(nic("br-ex", link_kind="openvswitch"), routes("br-ex")), "through br-ex"),
         (routes(), "no default route"),
         (merge(nic("wg0"), routes("wg0")), "through wg0"),
         (merge(nic("wg0"), routes("eth0", "wg0")), "through wg0"),

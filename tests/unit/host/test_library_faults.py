@@ -127,6 +127,7 @@ def questions(folder: str) -> dict[str, Callable[[], Any]]:
         "property": lambda: LiveHost().property(device, "ID_NONE", "ID_TEST"),
         "link_modes": lambda: host.link_modes("va"),
         "link_kind": lambda: host.link_kind("va"),
+        "linked_interface": lambda: host.linked_interface("va"),
         "default_interfaces": host.default_interfaces,
         "addresses": host.addresses,
         **{f"processors {name}": partial(host.processors, name) for name in ("cores", "threads", "sockets")},

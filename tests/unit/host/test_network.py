@@ -1,4 +1,4 @@
-"""Default routes, kinds and addresses of interfaces, from a real kernel and from messages that it seldom sends."""
+"""Kinds and addresses of interfaces, from a real kernel and from messages that it seldom sends."""
 
 from __future__ import annotations
 
@@ -8,65 +8,66 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from capacityd.host.network import _interfaces_of_default, addresses, kernel_errors
+from capacityd.host.network import addresses, kernel_errors
 from capacityd.linux.netlink import ask, attribute, attributes
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 
 PROGRAM = """
-import json, subprocess
+import json, os, subprocess
 from capacityd.host.live import LiveHost
 from capacityd.model.errors import HostError
 
 def ip(*lines):
     subprocess.run(["ip", "-batch", "-"], check=True, text=True, input="\\n".join(lines))
 
-host, interfaces = LiveHost(), {}
-for n in range(3):
-    ip(f"link add v{n} type veth peer name p{n}", f"link set p{n} up", f"link set v{n} up")
-    ip(f"address add 192.0.{n}.7/24 dev v{n}")
-interfaces["none"] = host.default_interfaces()
-ip("route add unreachable default metric 9999", "route add unreachable ::/0 metric 9999")
-ip("route add default via 192.0.2.1 dev v2 table 77", "route add 10.0.0.0/8 via 192.0.2.1")
-interfaces["others"] = host.default_interfaces()
-ip("route add default via 192.0.1.1")
-interfaces["one"] = host.default_interfaces()
-ip("route del default via 192.0.1.1", "route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1")
-interfaces["two ways"] = host.default_interfaces()
-ip("route del default", "nexthop add id 1 via 192.0.0.1 dev v0", "nexthop add id 2 via 192.0.2.1 dev v2")
-ip("nexthop add id 9 group 1/2", "route add default nhid 9")
-interfaces["next hops"] = host.default_interfaces()
-ip("route del default nhid 9", "address add 2001:db8::7/64 dev v1 nodad")
-ip("route add ::/0 via 2001:db8::1 dev v1")
-interfaces["six"] = host.default_interfaces()
-ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))
-ip("route add default via 192.0.2.1 metric 5")
-interfaces["many"] = host.default_interfaces()
-ip("link add m0 link v0 type macvlan", "link add b0 type bridge")
-kinds = {name: host.link_kind(name) for name in ["v0", "m0", "b0", "lo"]}
-try:
-    host.link_kind("gone")
-except HostError as e:
-    kinds["gone"] = f"{e} ({e.errno})"
-print(json.dumps([interfaces, kinds]))
+ip("link add v0 type veth peer name p0", "link add m0 link v0 type macvlan", "link add b0 type bridge")
+ip("link add x0 type vxlan id 5 dstport 4789", "link add x1 type vxlan id 6 dstport 4789 dev v0")
+elsewhere = subprocess.Popen(["unshare", "-n", "sleep", "60"])
+while os.readlink(f"/proc/{elsewhere.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+    pass
+ip(f"link add here type veth peer name there netns {elsewhere.pid}")
+host = LiveHost()
+names = ["v0", "p0", "m0", "b0", "x0", "x1", "lo", "here", "gone"]
+
+def answer(ask, name):
+    try:
+        return ask(name)
+    except HostError as e:
+        return f"{e} ({e.errno})"
+
+print(json.dumps([{name: answer(ask, name) for name in names} for ask in (host.link_kind, host.linked_interface)]))
+elsewhere.kill()
 """
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_default_routes_and_kinds_of_a_real_kernel() -> None:
-    """A multipath route gives all of its interfaces. Routes that are not default routes of this machine give none."""
-    interfaces, kinds = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
-    assert interfaces == {
-        "none": [],
-        "others": [],
-        "one": ["v1"],
-        "two ways": ["v0", "v1"],
-        "next hops": ["v0", "v2"],
-        "six": ["v1"],
-        "many": ["v1", "v2"],
+def test_kinds_and_linked_interfaces_of_a_real_kernel() -> None:
+    """The number of an interface in another network namespace is not that of an interface here."""
+    kinds, linked = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
+    failed = "could not be read: No such device (19)"
+    assert kinds == {
+        "v0": "veth",
+        "p0": "veth",
+        "m0": "macvlan",
+        "b0": "bridge",
+        "x0": "vxlan",
+        "x1": "vxlan",
+        "lo": "",
+        "here": "veth",
+        "gone": f"the kind of gone {failed}",
     }
-    gone = "the kind of gone could not be read: No such device (19)"
-    assert kinds == {"v0": "veth", "m0": "macvlan", "b0": "bridge", "lo": "", "gone": gone}
+    assert linked == {
+        "v0": "p0",
+        "p0": "v0",
+        "m0": "v0",
+        "b0": "",
+        "x0": "",
+        "x1": "",
+        "lo": "",
+        "here": "",
+        "gone": f"the interface that gone uses {failed}",
+    }
 
 
 SETUP = """
@@ -139,17 +140,6 @@ def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pyt
     monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message)])
     with pytest.raises(HostError, match="the addresses of interfaces could not be read: No such device"):
         addresses()
-
-
-@pytest.mark.parametrize(("table", "expected"), [(254, [7]), (253, [7]), (255, []), (77, [])])
-def test_only_the_main_and_default_tables_count(table: int, expected: list[int]) -> None:
-    route = bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0])
-    interface = attribute(4, struct.pack("i", 7))
-    assert list(_interfaces_of_default(route + interface)) == expected
-    assert list(_interfaces_of_default(route + interface + attribute(15, struct.pack("I", 1000)))) == []
-    if expected:
-        with pytest.raises(HostError, match="without an interface"):
-            list(_interfaces_of_default(route))
 
 
 def kernel(*answers: bytes) -> MagicMock:

@@ -9,12 +9,13 @@ import errno
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from capacityd.model.errors import UsageError
-from capacityd.model.host import Memory
+from capacityd.model.host import Address, Memory
+from capacityd.model.text import printable
 
 Recording = dict[str, Any]
 
@@ -42,7 +43,23 @@ def read_recording(path: str) -> Recording:
     for part, value in recording.items():
         if not RECORDING_PARTS[part](value):
             raise UsageError(f'{path}: the content of its part "{part}" is not valid')
-    return recording
+    return _with_link_modes(recording)
+
+
+def address_of(fields: Sequence[Any]) -> Address:
+    """An address in the part "addresses"."""
+    interface, family, address, prefix, scope, temporary = fields
+    return Address(str(interface), printable(family), printable(address), prefix, printable(scope), temporary)
+
+
+def _with_link_modes(recording: Recording) -> Recording:
+    """The recording with names of link modes. Earlier versions recorded only the speeds of link modes."""
+    if "link_speeds" not in recording or "link_modes" in recording:
+        return recording
+    speeds: Mapping[str, list[int]] = recording["link_speeds"]
+    modes = {name: [f"{speed // 10**6}base" for speed in known] for name, known in speeds.items()}
+    unknown = {k.replace("link_speeds ", "link_modes "): reason for k, reason in recording.get("unknown", {}).items()}
+    return {**recording, "link_modes": modes, "unknown": unknown}
 
 
 def _is_text(value: object) -> bool:
@@ -86,8 +103,9 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "properties": _table(_table(_is_text)),  # path of a device -> name -> value
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
     "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
-    "link_speeds": _table(_are_numbers),  # interface -> their speeds in bit/s, if the recording has no link_modes
+    "link_speeds": _table(_are_numbers),  # interface -> their speeds in bit/s, in recordings of earlier versions
     "link_kinds": _table(_is_text),  # interface -> kind
+    "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
     "default_interfaces": _are_texts,
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
     "processors": _table(lambda value: value is None or type(value) is int),  # measure -> its value

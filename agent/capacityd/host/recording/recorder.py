@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
-from capacityd.host.filesystems import filesystems
+from capacityd.host.filesystems import local_filesystems
 from capacityd.host.live import LiveHost
 from capacityd.host.lower_disks import DEVICE_OPTIONS, JOURNALS, LAYER_OPTIONS, folders_of
 from capacityd.host.mounts import SWAPS
@@ -22,7 +22,6 @@ from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_w
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import AUTOMOUNTS, NODE_FOLDERS, RESUME, automount_unit
-from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
@@ -33,7 +32,6 @@ Source: TypeAlias = LiveHost | RecordedHost
 _MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
 _MAX_TABLE_BYTES = 16 * 1024 * 1024
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
-_ON_THIS_MACHINE = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
 _DEVICES = "/sys/devices"
 
@@ -106,20 +104,21 @@ class Recorder:
     def _answers(self) -> Recording:
         """The parts that the kernel and udev answer."""
         source = self._source
-        parts = ("properties", "link_modes", "link_kinds", "processors", "filesystem_sizes")
-        answers: Recording = {part: {} for part in parts}
+        of_interfaces: dict[str, Callable[[str], Any]]
+        of_interfaces = {"link_modes": source.link_modes, "link_kinds": source.link_kind}
+        of_interfaces["linked_interfaces"] = source.linked_interface
+        answers: Recording = {p: {} for p in ("properties", *of_interfaces, "processors", "filesystem_sizes")}
         for path in sorted(self._walked):
             # Some devices have no link to their subsystem, so udev may not know them.
             unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
             if f"{path}/subsystem" in self._links or path in self._listed or unreadable:
                 answers["properties"] |= self._answer(f"properties {path}", path, partial(source.properties, path))
         for name in sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/")):
-            answers["link_modes"] |= self._answer(f"link_modes {name}", name, partial(source.link_modes, name))
-            answers["link_kinds"] |= self._answer(f"link_kinds {name}", name, partial(source.link_kind, name))
+            for part, ask in of_interfaces.items():
+                answers[part] |= self._answer(f"{part} {name}", name, partial(ask, name))
         for measure in PROCESSOR_MEASURES:
-            question = f"processors {measure}"
-            answers["processors"] |= self._answer(question, measure, partial(source.processors, measure))
-        for point, ids in self._local_filesystems():
+            answers["processors"] |= self._answer(f"processors {measure}", measure, partial(source.processors, measure))
+        for point, ids in self._mount_points():
             # A file system hidden by another mount has the same mount point, and can't be measured.
             question = f"filesystem_sizes {point} {min(ids)}"
             answers["filesystem_sizes"] |= self._answer(question, point, partial(source.filesystem_size, point, ids))
@@ -130,13 +129,10 @@ class Recorder:
             **self._answer("default_interfaces", "default_interfaces", source.default_interfaces),
         }
 
-    def _local_filesystems(self) -> Iterator[tuple[str, frozenset[str]]]:
-        """Mount points and mount ids of file systems on a disk or in memory, because a server may not respond."""
+    def _mount_points(self) -> Iterator[tuple[str, frozenset[str]]]:
         with suppress(HostError):
-            for filesystem in filesystems(self._source):
-                local = filesystem.type == "devtmpfs" or backing(filesystem.type) in _ON_THIS_MACHINE
-                if local or has_device(filesystem.number):
-                    yield from ((point, filesystem.ids) for point in filesystem.points)
+            for filesystem in local_filesystems(self._source):
+                yield from ((point, filesystem.ids) for point in filesystem.points)
 
     def _devices(self, folder: str) -> None:
         """Records the devices of a bus or class, and the devices above them."""

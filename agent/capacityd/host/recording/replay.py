@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from capacityd.host.recording.contents import TREES
-from capacityd.host.recording.format import read_recording
+from capacityd.host.recording.format import address_of, read_recording
 from capacityd.model.errors import HostError, NotRecorded
 from capacityd.model.host import Address, Content, Memory, Output
 from capacityd.model.text import printable
@@ -79,31 +79,28 @@ class RecordedHost:
         return next((known[name] for name in names if known.get(name)), None)
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
-        names = self._recording.get("hardware_names", {}).get(modalias, {})
-        return {printable(k): printable(v) for k, v in names.items()}
+        known = self._recording.get("hardware_names", {}).get(modalias, {})
+        return {printable(k): printable(v) for k, v in known.items()}
 
     def link_modes(self, interface: str) -> Sequence[str]:
-        subject = f"the link modes of {printable(interface)}"
-        if "link_modes" in self._recording:
-            return list(self._answer("link_modes", interface, subject))
-        speeds = self._answer("link_speeds", interface, subject)
-        return [f"{speed // 10**6}base" for speed in speeds]
+        return list(self._answer("link_modes", interface, f"the link modes of {printable(interface)}"))
 
     def link_kind(self, interface: str) -> str:
-        return str(self._answer("link_kinds", interface, f"the kind of {interface}"))
+        return str(self._answer("link_kinds", interface, f"the kind of {printable(interface)}"))
+
+    def linked_interface(self, interface: str) -> str:
+        return str(self._answer("linked_interfaces", interface, f"the interface that {printable(interface)} uses"))
 
     def default_interfaces(self) -> Sequence[str]:
         return list(self._part("default_interfaces"))
 
     def addresses(self) -> Sequence[Address]:
-        return [_address(fields) for fields in self._part("addresses")]
+        return [address_of(fields) for fields in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
-        self._require(f"processors {measure}")
-        known: Mapping[str, int | None] = self._part("processors")
-        if measure not in known:
-            raise HostError(f"the recording does not contain the processors' {measure}", errno.ENODEV)
-        return known[measure]
+        self._require("processors")  # recordings of earlier versions have one answer for all measures
+        number: int | None = self._answer("processors", measure, f"the processors' {measure}")
+        return number
 
     def memory(self) -> Memory:
         return Memory(**self._part("memory"))
@@ -163,10 +160,10 @@ class RecordedHost:
 
     def _answer(self, part: str, key: str, subject: str) -> Any:
         self._require(f"{part} {key}")
-        answer = self._recording.get(part, {}).get(key)
-        if answer is None:
+        answers = self._recording.get(part, {})
+        if key not in answers:
             raise HostError(f"the recording does not contain {subject}", errno.ENODEV)
-        return answer
+        return answers[key]
 
     def _require(self, question: str, real: str = "", path: str = "") -> None:
         """Raises HostError if the machine did not answer this question during recording. path: another name of real."""
@@ -250,8 +247,3 @@ class RecordedHost:
 
 def _not_recorded(path: str) -> NotRecorded:
     return NotRecorded(f"{path} is not part of the recording", errno.ENODATA)
-
-
-def _address(fields: Sequence[Any]) -> Address:
-    interface, family, address, prefix, scope, temporary = fields
-    return Address(printable(interface), printable(family), printable(address), prefix, printable(scope), temporary)

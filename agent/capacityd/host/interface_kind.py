@@ -1,0 +1,162 @@
+"""What a network interface is: a port of the machine, or something that shares a port or needs none.
+
+The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
+devices that they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from capacityd.host.system_interfaces import linked_number, lower_interfaces
+from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.host import (
+    Host,
+    basename,
+    link_name,
+    read_optional_attr,
+    resolve_link,
+    uevent_value,
+)
+from capacityd.model.text import printable
+
+_NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
+_WIRELESS_DEVTYPES = ("bluetooth", "wimax", "wlan", "wwan")
+_SOFTWARE_DEVTYPES = ("bond", "bridge", "vlan")
+_GADGET_DEVTYPE = "gadget"  # the machine acts as a USB device: drivers/usb/gadget/function/u_ether.c
+_SWITCH_PORT_DEVTYPE = "dsa"  # net/dsa/user.c
+
+_PORT_BUSES = (
+    *("pci", "usb", "platform", "auxiliary", "pcmcia", "sdio", "thunderbolt", "ntb_transport", "rapidio_port"),
+    *("virtio", "xen", "vmbus", "vio", "ibmebus", "ps3_system_bus", "visorbus", "ccwgroup", "iucv"),
+    *("fsl-mc", "cdx", "ssb", "bcma", "of_platform", "spi", "i2c", "mdio_bus", "serial"),  # also switches (DSA)
+    *("isa", "eisa", "mca", "pnp", "parisc", "dio", "zorro", "nubus", "macio", "sbus", "tc", "gio"),
+)
+"""Buses with devices that are ports of the machine, or that the hypervisor gives to this virtual machine as ports."""
+
+_OTHER_BUSES: Mapping[str, str] = {
+    "xen-backend": "virtual",  # the end of a guest's interface: drivers/net/xen-netback
+    "vdpa": "virtual",
+    "netdevsim": "virtual",  # simulated hardware
+    "gadget": "other",
+    "mhi": "other",  # to a modem or accelerator inside the machine: drivers/net/mhi_net.c
+    "most": "other",  # the network of a car's entertainment system
+}
+"""Buses with devices that are not ports -> the interface's kind."""
+
+_BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
+    ("413c", "a102"),
+    ("03f0", "2927"),
+    ("04b3", "4010"),
+    ("046b", "ffb0"),
+    ("0b1f", "03ee"),
+)
+
+
+def software_kind(host: Host, path: str) -> str | None:
+    """The kind of an interface that software creates; None for hardware, and for software without a kind of its own.
+
+    path: the interface in /sys. Raises HostError.
+    """
+    devtype = uevent_value(host, path, "DEVTYPE")
+    if devtype in _SOFTWARE_DEVTYPES:
+        return devtype
+    if _is_child(host, path, devtype):
+        return "virtual"
+    # /sys does not show whether an interface is a team. A team without members can't carry anything.
+    name = basename(path) or ""
+    may_be_team = not devtype and host.resolve(f"{path}/device") is None
+    return "team" if may_be_team and lower_interfaces(host, name) and host.link_kind(name) == "team" else None
+
+
+def _is_child(host: Host, path: str, devtype: str | None) -> bool:
+    """Whether an interface with hardware is a child of another one, as in IPoIB. Old children have a file "parent"."""
+    if host.text(f"{path}/parent"):
+        return True
+    if devtype == _SWITCH_PORT_DEVTYPE or not linked_number(host, basename(path) or ""):
+        return False
+    return resolve_link(host, f"{path}/device") is not None
+
+
+def hardware_kind(host: Host, path: str, hardware: str) -> str:
+    """Physical, unless the interface shares its hardware with another interface or is not a network port.
+
+    path: the interface in /sys. hardware: the path of its device. Raises HostError.
+    """
+    devtype = uevent_value(host, path, "DEVTYPE")
+    if devtype in _WIRELESS_DEVTYPES:
+        return "wireless"
+    # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
+    if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
+        return "wireless"
+    # The device of a subfunction has a name such as mlx5_core.sf.4.
+    if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
+        return "vf"
+    # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
+    # bond or a bridge. That interface counts for both.
+    if resolve_link(host, f"{path}/master") and resolve_link(host, f"{path}/master/device"):
+        return "vf"
+    if _is_representor(host, path):
+        return "representor"
+    if host.listdir(f"{path}/dsa"):
+        return "other"  # the conduit to a switch inside the machine; the switch's ports are separate interfaces
+    if devtype == _GADGET_DEVTYPE or host.text(f"{path}/type") not in _NETWORK_TYPES:
+        return "other"
+    return _kind_by_bus(host, hardware)
+
+
+def _kind_by_bus(host: Host, hardware: str) -> str:
+    bus = link_name(host, f"{hardware}/subsystem")
+    if bus is None or bus in _OTHER_BUSES:
+        return _OTHER_BUSES.get(bus or "", "physical")
+    if bus == "virtio" and _is_vdpa(host, hardware):
+        return "vf" if _has_pci_function(host, hardware) else "virtual"
+    if bus == "usb" and _is_bmc(host, hardware):
+        return "bmc"
+    if bus not in _PORT_BUSES:
+        error = HostError(f'it is unknown whether a device of the bus "{printable(bus)}" is a network port')
+        raise AmbiguousValue(error, ("physical", "other"))
+    return "physical"
+
+
+def _is_vdpa(host: Host, hardware: str) -> bool:
+    """Whether a virtio device is part of a network card (virtio_vdpa), not a card that a hypervisor provides.
+
+    Its parent is then the card's own function, or a device of the bus vdpa (drivers/virtio/virtio_vdpa.c).
+    """
+    parent = hardware.rpartition("/")[0]
+    bus = link_name(host, f"{parent}/subsystem")
+    return bus == "vdpa" or (bus == "pci" and link_name(host, f"{parent}/driver") not in (None, "virtio-pci"))
+
+
+def _has_pci_function(host: Host, path: str) -> bool:
+    while (path := path.rpartition("/")[0]).startswith("/sys/devices/"):
+        if link_name(host, f"{path}/subsystem") == "pci":
+            return True
+    return False
+
+
+def _is_representor(host: Host, path: str) -> bool:
+    """Whether it is the switch port of a virtual function or subfunction: named like pf0vf1; p0 is a physical port."""
+    return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
+
+
+def _is_bmc(host: Host, hardware: str) -> bool:
+    """Whether the interface leads to the machine's own service processor."""
+    ids = tuple(hardware_id(host, hardware, {"usb": name})[1] for name in ("idVendor", "idProduct"))
+    return ids in _BMC_IDS or hardware_id(host, hardware, {"usb": "manufacturer"})[1] == "OpenBMC"
+
+
+def hardware_id(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
+    """The bus and the id of the nearest device at or above a device. names: bus -> the attribute with the id.
+
+    Raises HostError.
+    """
+    path = hardware
+    while path.startswith("/sys/devices/"):
+        bus = link_name(host, f"{path}/subsystem") or ""
+        text = host.text(f"{path}/{names[bus]}") if bus in names else None
+        if text is not None:
+            return bus, text.removeprefix("0x")
+        path = path.rpartition("/")[0]
+    return "", None

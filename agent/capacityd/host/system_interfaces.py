@@ -1,0 +1,138 @@
+"""The network interfaces that the operating system depends on: those by which the packets of default routes leave.
+
+Nothing is guessed: if the hardware below a route is unknown, the result says that it may be incomplete
+(SystemDevices.incomplete_because). Otherwise, pods could get a port that the machine needs.
+
+How packets leave an interface by another one, and where the kernel shows it:
+
+- lower_* in /sys (netdev_upper_dev_link): bond, team, bridge, VLAN, macvlan, ipvlan, MACsec, VRF, a port of an internal
+  switch (DSA), HSR, batman-adv, rmnet, VXLAN with a device, Hyper-V's netvsc, and virtio's failover
+- iflink in /sys and IFLA_LINK (ndo_get_iflink): a child of an IPoIB interface, a tunnel that is bound to a device
+  (GRE, IPIP, SIT, VTI, ip6tnl), an XFRM interface, and a veth pair: its other end may be a port of a bridge
+- the kind "openvswitch": by any port of the same datapath, which has the ports as lower_*
+- the PCI function: a virtual function by its physical function (device/physfn), a subfunction and vDPA by the PCI
+  function above them
+
+A tunnel that is bound to no device (WireGuard, L2TP, Geneve, PPP, TUN), and an interface whose other end is in another
+network namespace, do not show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host, SystemDevices, link_name, resolve_link
+from capacityd.model.text import printable
+
+_NETS = "/sys/class/net"
+
+
+def system_interfaces(host: Host) -> SystemDevices:
+    """The interfaces that carry a default route, and those below."""
+    names: set[str] = set()
+    try:
+        routes = host.default_interfaces()
+    except HostError as e:
+        return SystemDevices(frozenset(), f"cannot determine the system's interfaces: {e}")
+    # At boot, the route may appear later. Until then, a "no" would count the system's own link.
+    reason = "" if routes else "cannot determine the system's interface: no default route"
+    for route in routes:
+        failed = f"cannot determine the system's interface: default route through {printable(route)}"
+        try:
+            below = set()
+            for name in _interfaces_below(host, route):
+                below.add(name)
+                names.add(name)  # interfaces found before an error also count
+            if not any(_hardware(host, name) for name in below):
+                reason = reason or failed
+        except HostError as e:
+            reason = reason or f"{failed}: {e}"
+    return SystemDevices(frozenset(names), reason)
+
+
+def lower_interfaces(host: Host, name: str) -> list[str]:
+    """The interfaces directly below a bond, bridge, VLAN or other upper interface. Raises HostError."""
+    return [entry.removeprefix("lower_") for entry in host.listdir(f"{_NETS}/{name}") if entry.startswith("lower_")]
+
+
+def linked_number(host: Host, name: str) -> str:
+    """The number of the interface that another one uses, from iflink; "" if there is none. Raises HostError.
+
+    The number may be that of an interface in another network namespace.
+    """
+    number = host.text(f"{_NETS}/{name}/iflink")
+    return "" if number is None or number == host.text(f"{_NETS}/{name}/ifindex") else number
+
+
+def _parents(host: Host, name: str, hardware: str) -> list[str]:
+    """The interface that one with this hardware is a child of, as in IPoIB; empty if there is none here."""
+    number = linked_number(host, name)
+    numbered = [other for other in host.listdir(_NETS) if number and host.text(f"{_NETS}/{other}/ifindex") == number]
+    return [other for other in numbered if _hardware(host, other) == hardware]
+
+
+def _hardware(host: Host, name: str) -> str | None:
+    """The path of an interface's hardware device; None for a software interface."""
+    return resolve_link(host, f"{_NETS}/{name}/device")
+
+
+def _interfaces_below(host: Host, name: str) -> Iterator[str]:
+    """Yields an interface and all interfaces by which its packets may leave.
+
+    Raises HostError after yielding some of them.
+    """
+    names: set[str] = set()
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            yield name
+            waiting += [*lower_interfaces(host, name), *_of_the_same_hardware(host, name)]
+        if not waiting and not any(_hardware(host, name) for name in names):
+            waiting = [other for name in names for other in _linked(host, name) if other not in names]
+
+
+def _linked(host: Host, name: str) -> list[str]:
+    """The interfaces by which packets leave a software interface, other than those below it."""
+    if linked_number(host, name):
+        linked = host.linked_interface(name)
+        return [linked, *_beside(host, linked)] if linked else []
+    if host.link_kind(name) == "openvswitch":
+        return [port for other in host.listdir(_NETS) for port in _ports_of_datapath(host, other)]
+    return []
+
+
+def _beside(host: Host, name: str) -> list[str]:
+    """The other members of the bond or bridge that an interface belongs to: packets that enter the interface leave by
+    them."""
+    master = link_name(host, f"{_NETS}/{name}/master")
+    return lower_interfaces(host, master) if master else []
+
+
+def _ports_of_datapath(host: Host, name: str) -> list[str]:
+    """The ports of Open vSwitch's datapath, if this interface is the datapath's own."""
+    ports = lower_interfaces(host, name)
+    return ports if ports and host.link_kind(name) == "openvswitch" else []
+
+
+def _of_the_same_hardware(host: Host, name: str) -> Iterator[str]:
+    """Yields the parent of a child, and the interfaces of the PCI functions that an interface uses."""
+    hardware = _hardware(host, name)
+    if hardware is None:
+        return
+    yield from _parents(host, name, hardware)
+    for other in _of_functions(host, hardware):
+        yield from (other, *_beside(host, other))
+
+
+def _of_functions(host: Host, hardware: str) -> Iterator[str]:
+    """Yields the interfaces of the PCI functions above a device, and of the physical functions of virtual ones."""
+    path = hardware
+    while path.startswith("/sys/devices/"):
+        if resolve_link(host, f"{path}/physfn"):
+            yield from host.listdir(f"{path}/physfn/net")
+        if path != hardware and link_name(host, f"{path}/subsystem") == "pci":
+            yield from host.listdir(f"{path}/net")
+        path = path.rpartition("/")[0]

@@ -7,10 +7,12 @@ can name programs, which the service runs as root.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import re
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from capacityd.linux.permissions import owner_and_mode
@@ -29,12 +31,17 @@ _LEFTOVER = re.compile(
 """Names of files that are skipped silently: hidden files, and leftovers of editors and package managers."""
 
 
+_LOST = ", as after a power failure: write it again or remove it"
+
+
 @dataclass(slots=True)
 class Files:
     """The files to read, and the errors of their folders."""
 
     usual: bool
     """Whether the files are in the usual places. If so, only root may be able to change them."""
+    masking: set[str] = field(default_factory=set)
+    """Paths of files that replace a vendor's file of the same name. Only such a file may be empty."""
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -48,8 +55,8 @@ def usual_files(root: str) -> Files:
     files = Files(usual=True)
     vendors: dict[str, str] = {}
     for folder in _VENDORS:
-        vendors |= _list_folder(os.path.join(root, folder), files)
-    local = _list_folder(os.path.join(root, _LOCAL), files)
+        vendors |= _list_masking(os.path.join(root, folder), vendors, files)
+    local = _list_masking(os.path.join(root, _LOCAL), vendors, files)
     main = os.path.join(root, _MAIN)
     files.paths += [vendors[name] for name in sorted(vendors.keys() - local.keys())]
     files.paths += [main] if os.path.lexists(main) else []
@@ -71,11 +78,12 @@ def files_at(path: str) -> Files:
     return files
 
 
-def read(path: str, *, usual: bool) -> str:
+def read(path: str, *, usual: bool, masks: bool) -> str:
     """A file's text; "" for /dev/null, which masks another file as an empty one does. Raises ConfigError with the
     reason.
 
-    usual: whether the file is in one of the usual places.
+    usual: whether the file is in one of the usual places. masks: whether it replaces another file, so that it may be
+    empty. Any other empty file has probably lost its content in a power failure.
     """
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
@@ -92,8 +100,12 @@ def read(path: str, *, usual: bool) -> str:
         raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
+    if not (content := raw.removeprefix(codecs.BOM_UTF8).strip()) and not masks:
+        raise ConfigError(f"is empty{_LOST}; if it is meant to be empty, write a comment into it", 1)
+    if content and not content.strip(b"\0"):
+        raise ConfigError(f"contains only zero bytes{_LOST}", 1)
     try:
-        return raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig") if content else ""
     except UnicodeDecodeError as e:
         line = e.object.count(b"\n", 0, e.start) + 1
         why = f"is not UTF-8: it has the byte 0x{e.object[e.start]:02x}; save it as UTF-8"
@@ -123,6 +135,13 @@ def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
         mode = "u+rx" if folder else "u+r"
         return f"is not readable by its owner {state}; the service cannot read it either: chmod {mode} {path}"
     return ""
+
+
+def _list_masking(folder: str, masked: Collection[str], files: Files) -> dict[str, str]:
+    """As _list_folder(). masked: the names of the files in earlier folders, which files of the same name replace."""
+    paths = _list_folder(folder, files)
+    files.masking |= {path for name, path in paths.items() if name in masked}
+    return paths
 
 
 def _list_folder(folder: str, files: Files) -> dict[str, str]:

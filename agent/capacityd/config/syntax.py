@@ -62,6 +62,8 @@ def syntax_error(message: str, text: str) -> ConfigError:
 def _odd_character(after: str) -> str:
     """A remedy if the character at the position looks like another one or is invisible."""
     character = after[:1]
+    if character == "\0":
+        return "the file contains zero bytes, as after a power failure; write it again"
     if not character or character == "\t" or (character.isascii() and character.isprintable()):
         return ""
     name = unicodedata.name(character, "a control character")

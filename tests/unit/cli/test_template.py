@@ -156,7 +156,7 @@ def test_where_there_is_nothing_to_tell(files: Path, capsys: pytest.CaptureFixtu
 def test_without_a_configuration_it_is_an_error_with_one_message(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (files / "c.toml").write_text("")
+    (files / "c.toml").write_text("# nothing\n")
     assert template(files, "aws") == 2
     captured = capsys.readouterr()
     assert captured.out == ""

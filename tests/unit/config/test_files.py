@@ -64,6 +64,9 @@ READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
         [f"{LIB}/6.toml"],
         {"b": 1},
     ),
+    "a blank file masks": ({f"{LIB}/5.toml": A, f"{LOCAL_LIB}/5.toml": B, f"{ETC}/5.toml": "\n \n"}, [], {}),
+    "a comment is no configuration": ({MAIN: "# nothing yet\n", f"{ETC}/5.toml": A}, [MAIN, f"{ETC}/5.toml"], {"a": 1}),
+    "a link to /dev/null may mask nothing": ({MAIN: A, f"{ETC}/5.toml": "-> /dev/null"}, [MAIN], {"a": 1}),
     "a link to /dev/null masks": (
         {f"{LIB}/5.toml": A, f"{LIB}/6.toml": B, f"{LOCAL_LIB}/5.toml": "-> /dev/null"},
         [f"{LIB}/6.toml"],
@@ -180,6 +183,16 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "a pipe": (os.mkfifo, "is not a regular file", ""),
     "another device than null": (lambda path: path.symlink_to("/dev/zero"), "is not a regular file", ""),
     "too large": (lambda path: path.write_bytes(b"#" * (2**20 + 1)), "is larger than 1 MiB; is it the right file?", ""),
+    "zero bytes": (
+        lambda path: path.write_bytes(bytes(4096)),
+        "contains only zero bytes, as after a power failure: write it again or remove it",
+        "",
+    ),
+    "zero bytes at the end": (
+        lambda path: path.write_bytes(A.encode() + bytes(512)),
+        "is not valid TOML: ",
+        "the file contains zero bytes, as after a power failure; write it again",
+    ),
     "anybody's": (written(0o646), "is writable by everybody (owner ", "chmod go-w"),
     "its group's": (written(0o664), "is writable by its group (owner ", "chmod g-w"),
     "not its owner's": (written(0o044), "is not readable by its owner (owner ", "chmod u+r"),
@@ -196,9 +209,26 @@ def test_unusable(tmp_path: Path, make: Callable[[Path], object], why: str, reme
     (problem,) = configuration.problems
     assert problem.file == str(path)
     assert problem.message.startswith(why)
-    assert problem.message.endswith(f": {remedy} {path}" if remedy else why)
+    assert problem.message.endswith(f": {remedy} {path}" if remedy.startswith("chmod") else remedy or why)
     assert quantities(configuration) == {"a": 1}
     assert not configuration.config.complete
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \t\r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("place", [MAIN, f"{LIB}/1.toml", f"{LOCAL_LIB}/1.toml", f"{ETC}/1.toml"])
+def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str, content: bytes) -> None:
+    """It has probably lost its content, so nothing may be removed because of it."""
+    load_files(tmp_path, {f"{ETC}/2.toml": A, place: B})
+    (tmp_path / place).write_bytes(content)
+    for loaded in (load(root=str(tmp_path)), load(str(tmp_path / place))):
+        (problem,) = loaded.problems
+        assert problem.file == str(tmp_path / place)
+        assert problem.message == (
+            "is empty, as after a power failure: write it again or remove it; if it is meant to be empty, write a "
+            "comment into it"
+        )
+        assert not loaded.config.complete
+    assert quantities(load(root=str(tmp_path))) == {"a": 1}
 
 
 @pytest.mark.parametrize(

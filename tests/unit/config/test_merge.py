@@ -238,7 +238,7 @@ def test_show() -> None:
         *("", "[kubernetes]", f"observe = false  # {file}"),
         *("", f"{HEADER}  # {file}", "usb = [", '    { vendor = "0403" },', "    {},", "]", "slots = 2"),
     ]
-    assert show(loaded("")) == "# nothing is configured\n"
+    assert show(loaded("# nothing")) == "# nothing is configured\n"
 
 
 def test_the_annotated_example_configures_nothing() -> None:

@@ -95,6 +95,9 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("resources[].capacity, resources[].allocatable", "text or null", "what the Node has"),
         Field("resources[].held_until", "time or null", "when a change that is held back will be written"),
         Field("resources[].refused, resources[].denied", "true or false", "whether the key is refused or denied"),
+        Field(
+            "resources[].not_configured", "true or false", "whether the Node keeps it although nothing configures it"
+        ),
         Field("resources[].below_expect", "true or false", "whether the quantity is below `expect`"),
         Field("resources[].not_allocatable", "true or false", "whether less is allocatable than is published"),
         Field("resources[].overwritten", "text or null", "allocatable as another writer left it"),

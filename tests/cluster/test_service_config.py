@@ -53,6 +53,39 @@ def test_a_reload_with_errors(s: Service) -> None:
     assert configuration(s) not in (None, before)
 
 
+def test_a_file_that_has_lost_its_content(s: Service) -> None:
+    """Its resources stay as they are. What nothing configures stays, too, and the condition says so."""
+    s.configure(STATIC)
+    s.start()
+    good = s.config.read_text()
+    for content in ("", "\n", "\0" * 512):
+        s.config.write_text(content)
+        s.reload()
+        assert (s.last_applied(), s.condition()["reason"]) == ({SEATS: 7}, "ConfigurationRejected")
+        assert s.status()["previous_configuration_active"]
+        s.stop()
+        s.start()  # there is no previous configuration
+        assert (s.last_applied(), s.condition()["reason"]) == ({SEATS: 7}, "ConfigurationRejected")
+        assert s.cli("config", "check").returncode == 2
+        s.config.write_text(good)
+        s.reload()
+        s.wait(lambda: s.condition()["reason"] == "Published", PROMPT, "it is configured again")
+
+    s.configure("# no resource")
+    s.reload()
+    s.wait(lambda: s.condition()["reason"] == "NotConfigured", PROMPT, "nothing configures it")
+    assert s.condition()["message"] == f"kept, although no resource is configured: {SEATS}"
+    checked = s.cli("config", "check")
+    assert f"no resource is configured, so the Node keeps {SEATS}; `capacityd withdraw` removes" in checked.stderr
+    assert "! no resource is configured, but the Node keeps" in s.cli("status").stdout
+    assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
+    s.stop()
+    assert s.cli("withdraw").returncode == 0
+    s.start()
+    assert (s.last_applied(), s.condition()) == ({}, {})
+    assert s.cli("config", "check").stderr == ""
+
+
 def test_observe(cluster: Cluster, s: Service) -> None:
     """capacityd reports all readings and writes nothing. `withdraw` removes what capacityd published before."""
     assert s.cli("apply").returncode == 0

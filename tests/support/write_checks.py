@@ -104,6 +104,8 @@ class WriteChecks:
         limited = {name for name in NAMES if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
         check_true(before, after, {name: reading for name, reading in self._readings.items() if name not in limited})
         old, new = before["status"]["capacity"], after["status"]["capacity"]
+        if not self._readings and any(name in new for name in _record(after)):
+            assert not _becomes_true(before, after), "nothing configures what is published"
         own = _about(self._own, before)
         # The first attempt of a pass has recorded what it found: the annotation's content, or an intended quantity.
         kept = kept_quantities(self._machine.own_record, before) | kept_quantities(own, before)
@@ -189,8 +191,7 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[st
 
 def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[str, Reading]) -> None:
     """The condition only becomes True if no resource is unknown, and all quantities are published and allocatable."""
-    was, written = (next(iter(our_conditions(node)), None) for node in (before, after))
-    if written is None or written == was or written["status"] != "True":
+    if not _becomes_true(before, after):
         return
     record, capacity, allocatable = _record(after), after["status"]["capacity"], after["status"]["allocatable"]
     for name, quantity in record.items():
@@ -199,6 +200,12 @@ def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[
         assert not isinstance(reading, Unknown), f"{name} is unknown"
         published = name in record and whole_quantity(capacity.get(name, "")) == record[name]
         assert published or not isinstance(reading, Quantity), f"{name} is not published"
+
+
+def _becomes_true(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether this write sets the condition to True, or refreshes it as True."""
+    was, written = (next(iter(our_conditions(node)), None) for node in (before, after))
+    return written is not None and written != was and written["status"] == "True"
 
 
 def check_change(

@@ -29,6 +29,7 @@ class ConditionReason(Enum):
     UNKNOWN = "Unknown"  # a resource could not be read
     REFUSED = "Refused"  # capacityd does not own a key of this name
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
+    NOT_CONFIGURED = "NotConfigured"  # no resource is configured, so published keys are kept
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
     NOT_ALLOCATABLE = "NotAllocatable"  # another writer keeps allocatable below what is published
     PUBLISHED = "Published"

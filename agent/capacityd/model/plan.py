@@ -64,6 +64,8 @@ class Health:
     """Names in the annotation that are neither configured nor in the machine record."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> the API server's reason."""
+    not_configured: tuple[str, ...] = ()
+    """Published names that the Node keeps although nothing configures them."""
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name -> quantity, expected quantity."""
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)

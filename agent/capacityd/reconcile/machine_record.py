@@ -34,29 +34,34 @@ def state_directory() -> str:
     return os.environ.get("STATE_DIRECTORY", "/var/lib/capacityd").split(":")[0]
 
 
+def path(directory: str) -> str:
+    """The path of the record."""
+    return os.path.join(directory, _FILE)
+
+
 def read(directory: str) -> MachineRecord | None:
     """Reads the record; None if it is missing or damaged. Raises StateError if the file exists but can't be read.
 
     A damaged record counts as missing: none of its entries can be trusted.
     """
-    path = os.path.join(directory, _FILE)
+    file = path(directory)
     try:
-        return MachineRecord(*from_file(_Content, read_regular_file(path)))
+        return MachineRecord(*from_file(_Content, read_regular_file(file)))
     except (FileNotFoundError, Malformed):
         return None
     except OSError as e:
-        raise StateError(f"{path} could not be read: {e.strerror} (run as root?)") from e
+        raise StateError(f"{file} could not be read: {e.strerror} (run as root?)") from e
 
 
 def write(directory: str, machine_record: MachineRecord) -> None:
     """Replaces the record atomically and durably: it survives a crash or a power failure. Raises StateError."""
-    path = os.path.join(directory, _FILE)
+    file = path(directory)
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         # The file contains no secret. The writer holds the lock for writing to the Node.
-        replace_file(path, to_file(machine_record), 0o644, durable=True)
+        replace_file(file, to_file(machine_record), 0o644, durable=True)
     except OSError as e:
-        raise StateError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
+        raise StateError(f"{file} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
 def not_writable(directory: str) -> str:

@@ -95,9 +95,19 @@ def health_after(steps: Sequence[Step], facts: Facts) -> Health:
         refused=lasting,
         unverified=tuple(step.name for step in steps if step.unverified),
         denied={step.name: step.decision.reason for step in steps if step.decision.action is Action.DENY},
+        not_configured=tuple(step.name for step in steps if _is_not_configured(step, facts)),
         below_expected={step.name: shortage for step in steps if (shortage := _below_expected(step, facts))},
         not_allocatable={step.name: less for step in steps if (less := _not_allocatable(step, facts))},
     )
+
+
+def _is_not_configured(step: Step, facts: Facts) -> bool:
+    """Whether a published key stays on the Node although nothing configures it.
+
+    A configuration that could not be read may configure it. The condition reports that with another reason.
+    """
+    kept = step.decision.action in (Action.KEEP, Action.SET) and step.decision.annotated is not None
+    return kept and step.reading is None and step.entry.current is not None and facts.policy.complete
 
 
 def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:

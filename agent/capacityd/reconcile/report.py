@@ -105,6 +105,7 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(filter(None, refused)),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),
+        ConditionReason.NOT_CONFIGURED: _list("kept, although no resource is configured", health.not_configured),
         ConditionReason.BELOW_EXPECTED: _list(
             "below expected", [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
         ),

@@ -149,7 +149,7 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
         reason = "kept: a configuration file can't be read, and may configure it"
         return Decision(Action.KEEP, None, reason, entry.annotated)
     if not facts.readings:
-        reason = 'kept: no resource is configured at all; "capacityd withdraw" removes what was published'
+        reason = "kept, because no resource is configured at all; `capacityd withdraw` removes what was published"
         return Decision(Action.KEEP, None, reason, entry.annotated)
     return unpublish(entry, "no longer configured")
 

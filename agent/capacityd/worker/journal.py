@@ -58,6 +58,10 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
 
 
 def _health_entries(node: str, health: Health, last: Health) -> Iterator[Entry]:
+    for name in health.not_configured:
+        if name not in last.not_configured:
+            message = f"{name}: stays on the Node, because no resource is configured at all"
+            yield Entry(EntryKind.NOT_CONFIGURED, Priority.WARNING, message, {"NODE": node, "RESOURCE": name})
     for name, (quantity, expected) in health.below_expected.items():
         if last.below_expected.get(name) != (quantity, expected):
             fields = {"NODE": node, "RESOURCE": name, "NEW": str(quantity), "EXPECTED": str(expected)}

@@ -75,6 +75,7 @@ def overwritten(value: str, allocatable: str | None) -> ServiceFiles:
 
 
 KEPT = "kept: a configuration file can't be read, and may configure it"
+UNCONFIGURED = Change(NAME, Action.KEEP, "4", "4", "kept, because no resource is configured at all")
 RISEN = Change(NAME, Action.SET, "4", "5", "the reading changed")
 LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
 
@@ -115,6 +116,13 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
             0,
             f"{NAME}  -        4         4 ",
         ),
+        (
+            passed(changes=(UNCONFIGURED,), readings={}, health=Health(not_configured=(NAME,))),
+            4,
+            f"! no resource is configured, but the Node keeps {NAME}\n"
+            "  → configure resources and run `systemctl reload capacityd`, or remove what is kept: `systemctl stop "
+            "capacityd`, then `capacityd withdraw`\n",
+        ),
     ],
 )
 def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: str) -> None:
@@ -135,6 +143,12 @@ def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
     status, text = shown("status", ServiceFiles(last_pass, service))
     assert (status, text.count("vndor"), KEPT in text) == (4, 1, True)
     assert text.endswith("! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n")
+
+
+def test_what_nothing_configures() -> None:
+    files = passed(changes=(UNCONFIGURED,), readings={}, health=Health(not_configured=(NAME,)))
+    (row,) = json.loads(shown("status --json", files)[1])["resources"]
+    assert (row["reading"], row["not_configured"], row["degraded"]) == ("unconfigured", True, True)
 
 
 def test_a_service_that_has_written_nothing_yet(tmp_path: Path) -> None:

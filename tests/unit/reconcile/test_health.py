@@ -167,6 +167,10 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         f"refused: {A}: another writer's; not published by this machine: {B}",
     ),
     ConditionReason.DENIED: (Health(denied={A: "a policy"}), f"denied: {A}: a policy"),
+    ConditionReason.NOT_CONFIGURED: (
+        Health(not_configured=(A, B)),
+        f"kept, although no resource is configured: {A}, {B}",
+    ),
     ConditionReason.BELOW_EXPECTED: (Health(below_expected={A: (3, 4)}), f"below expected: {A} is 3 of 4"),
     ConditionReason.NOT_ALLOCATABLE: (Health(not_allocatable={A: ("4", "0")}), f"not allocatable: {A} is 0 of 4"),
     ConditionReason.PUBLISHED: (Health(), "all configured resources are published"),
@@ -194,6 +198,35 @@ def test_the_most_urgent_is_the_reason_and_the_message_names_all(service: Servic
         "the configuration has errors: a.toml:3: x (capacityd config check); unknown: example.com/c: busy; "
         f"refused: {B}: not published by capacityd; adopt = true takes it over; below expected: {A} is 3 of 4",
     )
+
+
+KEPT = ("False", "NotConfigured", f"kept, although no resource is configured: {A}")
+
+
+def test_what_nothing_configures_is_kept_and_reported_until_it_is_configured_again(service: Service) -> None:
+    """The reading's change at 1600 is published at once, so capacityd still owns the key."""
+    for at in (1100.0, 1200.0, 5000.0):
+        service.reconcile(at, {"config"})
+        assert (service.capacity, service.node.our_condition) == ({A: "4"}, KEPT)
+    writes = service.node.writes
+    service.reconcile(5100.0, {"resync"})
+    assert service.node.writes == writes, "nothing is new"
+    service.reconcile(5200.0, {"config"}, a=Quantity(5))
+    assert (service.capacity, service.node.our_condition) == ({A: "5"}, PUBLISHED)
+
+
+def test_what_nothing_configures_is_not_reported_once_it_has_gone(service: Service) -> None:
+    service.reconcile(1100.0, {"config"})
+    del service.capacity[A], service.allocatable[A]
+    service.reconcile(1200.0, {"resync"})
+    assert service.node.our_condition[1] != "NotConfigured"
+
+
+def test_a_configuration_that_cannot_be_read_is_reported_instead(service: Service) -> None:
+    """It may configure what is kept."""
+    service.complete = False
+    service.reconcile(1100.0, {"config"})
+    assert (service.capacity, service.node.our_condition[1]) == ({A: "4"}, "ConfigurationRejected")
 
 
 @pytest.mark.parametrize(("number", "length", "shown"), [(100, 100, 100), (100, 500, 150), (600, 100, 0)])

@@ -353,6 +353,8 @@ class LongHistory:
             assert server.condition["status"] == "False" or (full and config.complete and not unknown)
         elif not config.settings.condition:
             assert not server.conditions
+        elif config.complete and any(name in capacity for name in record):
+            assert server.condition["reason"] == "NotConfigured"
 
     def _check_idle(self) -> None:
         """Each resync needs one GET and one PATCH of the heartbeat. An event that changes nothing causes no request.

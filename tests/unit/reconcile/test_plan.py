@@ -380,6 +380,7 @@ def test_an_empty_configuration_removes_nothing_and_names_withdraw() -> None:
     assert [c.action for c in plan.changes] == ["keep"]
     assert "capacityd withdraw" in plan.changes[0].reason
     assert plan.write.annotated == {NAME: 4}
+    assert plan.health.not_configured == (NAME,)
     assert make_plan(node_state(node(capacity={NAME: "4"})), Facts({})).write.patch == ()
 
 

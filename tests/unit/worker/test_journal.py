@@ -76,6 +76,19 @@ def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
         assert logged(worker) == kinds
 
 
+def test_what_nothing_configures_is_logged_once(worker: Worker) -> None:
+    worker.make_pass(1000.0, "boot", a=FOUR)
+    not_configured = (EntryKind.NOT_CONFIGURED, Priority.WARNING)
+    worker.readings = {}
+    for at, kinds in ((1100.0, [not_configured]), (1200.0, [])):
+        worker.make_pass(at, "config")
+        assert logged(worker) == kinds
+    worker.make_pass(1300.0, "config", a=FOUR)
+    worker.readings = {}
+    worker.make_pass(1400.0, "config")
+    assert logged(worker) == [not_configured]
+
+
 def test_an_event_that_could_not_be_created_and_what_did_not_happen(worker: Worker) -> None:
     worker.settings = Settings(observe=True)
     worker.make_pass(1000.0, "boot", a=FOUR)

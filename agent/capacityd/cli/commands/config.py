@@ -11,10 +11,11 @@ from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
 from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.model.errors import NodeDenied
+from capacityd.model.errors import NodeDenied, StateError
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.text import plural, printable
 from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.reconcile import machine_record
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
@@ -32,6 +33,20 @@ def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
         yield Problem(kubeconfig, why)
 
 
+def _kept(loaded: Loaded) -> Iterator[Problem]:
+    """Yields a warning if nothing is configured although this machine has published resources: its Node keeps them."""
+    if loaded.config.resources or loaded.problems:
+        return
+    directory = machine_record.state_directory()
+    try:
+        record = machine_record.read(directory)
+    except StateError:
+        return
+    if record and (names := sorted({*record.published, *record.intended})):
+        why = f"no resource is configured, so the Node keeps {', '.join(names)}; `capacityd withdraw` removes them"
+        yield Problem(machine_record.path(directory), why)
+
+
 def config(options: argparse.Namespace) -> int:
     """Checks the configuration, or prints it or its schema. Returns exit status 2 if it contains errors.
 
@@ -42,7 +57,8 @@ def config(options: argparse.Namespace) -> int:
         return 0
     loaded = load(options.config)
     if options.task == "check":
-        warnings = (*loaded.warnings, *_unreadable_kubeconfig(options.kubeconfig or loaded.config.settings.kubeconfig))
+        kubeconfig = options.kubeconfig or loaded.config.settings.kubeconfig
+        warnings = (*loaded.warnings, *_unreadable_kubeconfig(kubeconfig), *_kept(loaded))
         if options.json:
             errors = list(map(_as_dict, loaded.problems))
             print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})

@@ -34,7 +34,8 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied or below `expect`."""
+    """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
+    kept, or below `expect`."""
     node, plan_for, units = _prepare(options, reads_only=True)
     plan = plan_for(node.read(), _machine_record(options), {})
     if options.patch:
@@ -148,7 +149,8 @@ def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: 
 
 def _exit_status(plan: Plan) -> int:
     health = plan.health
-    return 4 if health.unknown or plan.refused or health.denied or health.below_expected else 0
+    wrong = health.unknown or plan.refused or health.denied or health.not_configured or health.below_expected
+    return 4 if wrong else 0
 
 
 def _print(options: argparse.Namespace, plan: Plan, units: Units, *, applied: bool) -> None:

@@ -112,7 +112,7 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
     wait = next((wait for wait in last_pass.waits if wait.name == name and wait.holds_change), None)
     row = ResourceRow(
         name=name,
-        reading=_reading(reading, change),
+        reading=_reading(reading, change, not_configured=name in health.not_configured),
         expect=last_pass.expect.get(name),
         published=annotated_quantities(node.annotation).get(name) if node else None,
         # The API server returns 1000 as "1k".
@@ -122,11 +122,13 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
         cause=reading.cause if isinstance(reading, Unknown) else None,
         refused=change is not None and change.action is Action.REFUSE,
         denied=name in health.denied,
+        not_configured=name in health.not_configured,
         below_expect=_is_below(name, last_pass, change),
         not_allocatable=name in health.not_allocatable,
         overwritten=health.not_allocatable[name][1] if name in health.not_allocatable else None,
     )
-    degraded = row.cause is not None or row.refused or row.denied or row.below_expect or row.not_allocatable
+    wrong = (row.refused, row.denied, row.not_configured, row.below_expect, row.not_allocatable)
+    degraded = row.cause is not None or any(wrong)
     held = wait is not None and row.cause is None  # for an unknown resource, the cause is more important
     note = wait.text(uptime()) if wait and held else _note(row, reading, change, observe=last_pass.observe)
     return replace(row, degraded=degraded, note=note)
@@ -144,11 +146,11 @@ def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
     return is_below(reading, expect)
 
 
-def _reading(reading: Reading | None, change: Change | None) -> int | str | None:
+def _reading(reading: Reading | None, change: Change | None, *, not_configured: bool) -> int | str | None:
     """The quantity or, if there is none, the outcome; None if it is unknown whether the resource is configured."""
     if reading is None:
         # Without a reading, a plan keeps the key because the file that configures it may be unreadable.
-        return None if change and change.action is Action.KEEP else "unconfigured"
+        return None if change and change.action is Action.KEEP and not not_configured else "unconfigured"
     return reading.value if isinstance(reading, Quantity) else outcome_of(reading).value
 
 

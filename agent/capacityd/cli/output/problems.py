@@ -42,10 +42,16 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
     if report.condition_not_stored:
         error = f"the condition {CONDITION} on the Node is not the one that capacityd wrote"
         yield Problem(error, "look for an admission policy or webhook that changes the status of Nodes")
+    if kept := [row.name for row in report.resources if row.not_configured]:
+        error = f"no resource is configured, but the Node keeps {', '.join(kept)}"
+        remove = "`systemctl stop capacityd`, then `capacityd withdraw`"
+        yield Problem(
+            error, f"configure resources and run `systemctl reload capacityd`, or remove what is kept: {remove}"
+        )
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
         reported = bool(report.configuration_errors) and not report.previous_configuration_active
-        if row.degraded and not (misconfigured and reported):
+        if row.degraded and not row.not_configured and not (misconfigured and reported):
             yield _resource_error(row, misconfigured=misconfigured)
 
 

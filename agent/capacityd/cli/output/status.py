@@ -35,12 +35,14 @@ class ResourceRow:
     """The cause of an unknown reading; otherwise None."""
     refused: bool
     denied: bool
+    not_configured: bool
+    """Whether the key stays on the Node although nothing configures it."""
     below_expect: bool
     not_allocatable: bool
     overwritten: str | None = None
     """Another writer's value, if that is why the resource is not allocatable. It may be restored by now."""
     degraded: bool = False
-    """Whether the resource is refused, denied, less than expected, not allocatable or unknown."""
+    """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
     note: str = ""
 
 

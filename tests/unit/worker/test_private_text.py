@@ -1,0 +1,310 @@
+"""A marker in everything that the service reads appears in nothing that others can read.
+
+Each case puts the marker into one place. Then the service's own worker checks the configuration and makes a pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import stat
+import sys
+import tempfile
+import traceback
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacityd.__main__ import main
+from capacityd.worker.main import worker
+from tests.support.machines import bare, disk, files, merge, pci_function, usb_device
+from tests.support.nodes import node
+from tests.support.server import Request, Script, answer, review, serve
+from tests.unit.node.test_credentials import V1, config, program, written
+
+MARKER = "sEcReT7MaRkEr"
+RESOURCE = "example.com/x"
+
+
+@dataclass
+class Case:
+    """What the service reads. Paths in the configuration and the kubeconfig may contain {folder} and {server}."""
+
+    toml: str = "static = { quantity = 4 }"
+    """The content of the resource, or the whole file if it has a header."""
+    kubeconfig: Any = field(default_factory=lambda: config({"server": "{server}"}))
+    node: Script | None = None
+    """The response to each request for the Node; None: a good one."""
+    contents: Mapping[str, str] = field(default_factory=dict)
+    """Name -> content of files in the folder; programs if the content begins with #!."""
+    machine: Mapping[str, Any] | None = None
+    """A recording of the machine; None: this machine. With a recording, the Node is a file."""
+    mode: int = 0o644
+    """The mode of the configuration."""
+    says: str = ""
+    """A part of what others read instead: where it is, or what is wrong."""
+    who: str = "system:node:n1"
+    """The user, according to the server."""
+
+
+def user(**entries: Any) -> Any:
+    return config({"server": "{server}"}, entries)
+
+
+def plugin(script: str = "", **more: Any) -> Case:
+    entry = {"apiVersion": V1, "command": "{folder}/plugin", **more}
+    return Case(kubeconfig=user(exec=entry), contents={"plugin": f"#!/bin/sh\n{script}\n"}, says="the exec plugin ")
+
+
+def cluster(**entries: Any) -> Case:
+    return Case(kubeconfig=config({"server": "{server}", **entries}), says="the kubeconfig ")
+
+
+def usb(attribute: str) -> Case:
+    at = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
+    return Case("usb = {}\n" + attribute, machine=merge(bare(), usb_device("1-1"), files({f"{at}/x": MARKER})))
+
+
+def response(script: Script, says: str) -> Case:
+    return Case(node=script, says=says)
+
+
+ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0"
+DMI = "/sys/class/dmi/id"
+BAD_NODE = {**node(), "status": {"capacity": {MARKER: []}}}
+
+CASES: dict[str, Case] = {
+    "a file": Case('file = { path = "{folder}/seats" }', contents={"seats": MARKER}, says="seats: not a whole number"),
+    "lines of a file": Case('file = { path = "{folder}/seats" }', contents={"seats": f"4\n{MARKER}\n"}),
+    "output of a program": Case(
+        'exec = { command = ["{folder}/count"] }',
+        contents={"count": f"#!/bin/sh\necho {MARKER}"},
+        says="count printed: not",
+    ),
+    "errors of a program": Case(
+        'exec = { command = ["{folder}/count"] }',
+        contents={"count": f"#!/bin/sh\necho {MARKER} >&2; exit 3"},
+        says=f"exited with status 3; standard error: {len(MARKER)} characters",
+    ),
+    "errors beside a number": Case(
+        'exec = { command = ["{folder}/count"] }', contents={"count": f"#!/bin/sh\necho {MARKER} >&2; echo 4"}, says="4"
+    ),
+    "an interpreter": Case(
+        'exec = { command = ["{folder}/count"] }',
+        contents={"count": f"#!/{MARKER}/sh\n"},
+        says="the interpreter in its first line does not exist",
+    ),
+    "a measured attribute": usb('measure = "attributes.x"'),
+    "a fallback": usb('measure = "attributes.x"\nfallback = 3'),
+    "a property": Case(
+        'usb = {}\nmeasure = "properties.X"',
+        machine=merge(bare(), usb_device("1-1", properties={"X": MARKER})),
+        says="properties.X is not a whole number",
+    ),
+    "a DMI text": Case(
+        'static = { quantity = 4 }\nwhen = { dmi = { product_serial = "x" } }',
+        machine=merge(bare(), files({f"{DMI}/product_serial": MARKER})),
+        says="dmi.product_serial does not match",
+    ),
+    "an unprintable DMI text": Case(
+        'static = { quantity = 4 }\nwhen = { dmi = { product_serial = "x" } }',
+        machine=merge(bare(), files({f"{DMI}/product_serial": f"{MARKER}\x1b{MARKER}"})),
+        says="product_serial contains unprintable characters",
+    ),
+    "a text of the device tree": Case(
+        'static = { quantity = 4 }\nwhen = { devicetree = { model = "x" } }',
+        machine=merge(bare(), files({"/proc/device-tree/model": MARKER})),
+        says="devicetree.model does not match",
+    ),
+    "a disk's attribute": Case(
+        'disk = { type = "ssd" }',
+        machine=merge(bare(), disk("sda", ATA), files({f"{ATA}/block/sda/queue/rotational": MARKER})),
+        says="queue/rotational is neither 0 nor 1",
+    ),
+    "a PCI attribute": Case(
+        'pci = { class = "03" }\nmeasure = "sriov_numvfs"',
+        machine=merge(bare(), pci_function(attributes={"sriov_numvfs": MARKER, "sriov_totalvfs": MARKER})),
+    ),
+    "a private configuration": Case(f'static = "{MARKER}"', mode=0o600, says="sudo capacityd config check"),
+    "its TOML": Case(f'[resources."{RESOURCE}"]\na = {MARKER}', mode=0o600, says="sudo capacityd config check"),
+    "its names": Case(f"[resources.{MARKER}]\nstatic = {{ quantity = 1 }}", mode=0o600, says="config check"),
+    "its tests": Case(
+        f'static = {{ quantity = 4 }}\nwhen = {{ arch = "{MARKER}" }}', mode=0o600, says="arch does not match"
+    ),
+    "YAML": Case(kubeconfig=f"a: {MARKER}\n  b: [{MARKER}", says="kubelet.conf is not valid YAML"),
+    "a tag of YAML": Case(kubeconfig=f"current-context: !!bool {MARKER}", says="kubelet.conf is not valid YAML"),
+    "text that is no kubeconfig": Case(kubeconfig=MARKER, says="kubelet.conf is invalid: the file is not a mapping"),
+    "its context": Case(kubeconfig=config() | {"current-context": MARKER}, says="has no context that is selected"),
+    "its cluster": Case(
+        kubeconfig=config(contexts=[{"name": "c", "context": {"cluster": MARKER, "user": "u"}}]), says="has no cluster"
+    ),
+    "its user": Case(
+        kubeconfig=config(contexts=[{"name": "c", "context": {"cluster": "k", "user": MARKER}}]), says="has no user"
+    ),
+    "its keys": Case(kubeconfig={MARKER: MARKER, "current-context": {MARKER: 1}}, says="current-context is not text"),
+    "a server that is no URL": Case(kubeconfig=config({"server": MARKER}), says="has no server such as"),
+    "a server that is unknown": Case(
+        kubeconfig=config({"server": f"https://{MARKER}.invalid:6443"}), says="the API server in {folder}/kubelet.conf"
+    ),
+    "a port that is closed": Case(
+        kubeconfig=config({"server": f"http://127.0.0.1:1/{MARKER}"}), says="refused the connection"
+    ),
+    "a proxy": Case(
+        kubeconfig=config({"server": "{server}", "proxy-url": f"http://{MARKER}:{MARKER}@127.0.0.1:1"}),
+        says="proxy-url",
+    ),
+    "a proxy that is no URL": cluster(**{"proxy-url": MARKER}),
+    "a server name": Case(kubeconfig=config({"server": "{server}", "tls-server-name": MARKER}), says="4"),
+    "a path of an authority": Case(
+        kubeconfig=config({"server": "{server}", "certificate-authority": f"/{MARKER}/ca.crt"}),
+        says="the certificate-authority named in {folder}/kubelet.conf does not exist",
+    ),
+    "an authority": Case(
+        kubeconfig=config({"server": "https://127.0.0.1:1", "certificate-authority": "{folder}/ca.crt"}),
+        contents={"ca.crt": MARKER},
+        says="contains no usable certificate",
+    ),
+    "an authority's data": cluster(**{"certificate-authority-data": f"{MARKER}!"}),
+    "a certificate": Case(
+        kubeconfig=config(
+            {"server": "https://127.0.0.1:1"}, {"client-certificate": "{folder}/c", "client-key": "{folder}/c"}
+        ),
+        contents={"c": f"-----BEGIN CERTIFICATE-----\n{MARKER}\n-----END CERTIFICATE-----\n"},
+        says="client certificate",
+    ),
+    "a token file": Case(
+        kubeconfig=user(tokenFile="{folder}/token"),
+        contents={"token": f"{MARKER}\x01\n{MARKER}"},
+        says="invalid characters",
+    ),
+    "a path of a token": Case(kubeconfig=user(tokenFile=f"/{MARKER}"), says="the token file named in {folder}/kubelet"),
+    "a token instead of a path": Case(kubeconfig=user(tokenFile=f"{MARKER}\n"), says="is not a path"),
+    "an old password": Case(kubeconfig=user(username=MARKER, password=MARKER), says="uses username"),
+    "a number instead of text": Case(kubeconfig=user(token={MARKER: MARKER}), says="token is not text"),
+    "a plugin's command": plugin(command=MARKER, installHint=MARKER),
+    "a plugin's version": plugin(apiVersion=MARKER),
+    "a plugin's arguments": plugin("exit 3", args=[MARKER], env=[{"name": MARKER, "value": MARKER}]),
+    "a plugin's terminal": Case(
+        kubeconfig=user(exec={"apiVersion": V1, "command": MARKER, "interactiveMode": "Always"}), says="a terminal"
+    ),
+    "a plugin's errors": plugin(f"echo {MARKER}; echo {MARKER} >&2; exit 3"),
+    "a plugin's output": plugin(f"echo {MARKER}"),
+    "a plugin's object": plugin(f'echo \'{{"kind": "ExecCredential", "apiVersion": "{MARKER}", "status": {{}}}}\''),
+    "a response that is no JSON": response(lambda _: answer(200, MARKER.encode()), "it is not JSON"),
+    "a response that is no Node": response(lambda _: answer(200, {"kind": MARKER}), "this is not a Node"),
+    "a response that is a bad Node": response(
+        lambda _: answer(200, BAD_NODE), "status.capacity has an invalid quantity"
+    ),
+    "a machine id": Case(
+        node=lambda _: answer(200, node() | {"status": {"nodeInfo": {"machineID": MARKER}}}),
+        says="belongs to another machine",
+        who="bob",
+    ),
+    "a page of a proxy": response(lambda _: answer(502, MARKER.encode()), "is unavailable (HTTP 502)"),
+    "a page that was not found": response(lambda _: answer(404, MARKER.encode()), "is not an API server (HTTP 404"),
+    "a page that denies": response(lambda _: answer(403, MARKER.encode()), "(HTTP 403)"),
+    "another object": response(lambda _: answer(500, {"kind": MARKER, "message": MARKER}), "(HTTP 500)"),
+    "a redirection": response(lambda _: answer(302, headers=f"Location: /{MARKER}\r\n"), "(HTTP 302"),
+    "a status line": response(lambda _: f"HTTP/1.1 {MARKER}\r\n\r\n".encode(), "cannot be reached"),
+    "headers": response(lambda _: f"HTTP/1.1 200 OK\r\n{MARKER}\r\n{MARKER}: {MARKER}\r\n\r\n".encode(), "not JSON"),
+    "no HTTP": response(lambda _: f"{MARKER}\r\n".encode(), "cannot be reached"),
+}
+
+
+def test_a_defect_shows_where_it_is_and_no_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        raise ValueError(MARKER)
+
+    monkeypatch.setattr("capacityd.worker.main._run_job", fail)
+    assert worker(Namespace(job="reconcile")) == 1
+    errors = capsys.readouterr().err
+    assert "in fail" in errors
+    assert errors.endswith("ValueError\n")
+    assert MARKER not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_marker_is_read_by_nobody_else(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    public = outputs(tmp_path, case)
+    assert MARKER.lower() not in public.lower()
+    assert case.says.replace("{folder}", str(tmp_path)) in public
+    for form in (base64.b64encode(MARKER.encode()).decode().rstrip("="), MARKER.encode().hex()):
+        assert form not in public
+
+
+def outputs(folder: Path, case: Case) -> str:
+    """All that others can read after a check and a pass: messages, journal, Node, Events, files, metrics, status."""
+    run, state = folder / "run", folder / "state"
+    for path in (run, state):
+        path.mkdir()
+    for name, content in case.contents.items():
+        program(folder, content[2:].partition("\n")[2], name) if content.startswith("#!/bin/sh\n") else written(
+            folder, content, name
+        )
+        (folder / name).chmod(0o755)
+
+    def follow(request: Request) -> bytes | None:
+        if "selfsubjectreviews" in request.path:
+            return review(case.who)
+        return case.node(request) if case.node and "/nodes/" in request.path else answer(200, node())
+
+    with serve(follow) as server:
+
+        def filled(text: str) -> str:
+            return text.replace("{folder}", str(folder)).replace("{server}", server.url)
+
+        toml = (
+            case.toml if case.toml.startswith("[") or "\n[" in case.toml else f'[resources."{RESOURCE}"]\n{case.toml}'
+        )
+        settings = f'[service]\ntextfile = "{folder}/capacityd.prom"\n'
+        written(folder, filled(f"{toml}\n{settings}"), "config.toml")
+        (folder / "config.toml").chmod(case.mode)
+        document = case.kubeconfig if isinstance(case.kubeconfig, str) else json.dumps(case.kubeconfig)
+        options = [f"--config={folder}/config.toml"]
+        if case.machine is None:
+            options.append(f"--kubeconfig={written(folder, filled(document))}")
+        else:
+            written(folder, case.machine, "machine.json")
+            options += [f"--machine={folder}/machine.json", f"--node-file={written(folder, node(), 'node.json')}"]
+        environment = {**os.environ, "RUNTIME_DIRECTORY": str(run), "STATE_DIRECTORY": str(state)}
+        jobs = [[*options, "worker", str(run), *job] for job in (["check"], ["reconcile", "boot"])]
+        said = [output(arguments, environment) for arguments in (*jobs, ["status"], ["status", "--json"])]
+        sent = [f"{request.path} {request.body.decode()}" for request in server.received]
+    files = [path for place in (run, state) for path in place.iterdir()]
+    files += [folder / "capacityd.prom", *folder.glob("node.json")]
+    public = [path.read_text() for path in files if path.exists() and path.stat().st_mode & stat.S_IROTH]
+    assert any("readings" in text for text in public), "a pass was made"
+    return "\n".join([*sent, *public, *said])
+
+
+def output(arguments: list[str], environment: Mapping[str, str]) -> str:
+    """What a command prints. The paths that a worker lets the service watch are left out."""
+    with tempfile.TemporaryFile() as file:
+        if not (pid := os.fork()):
+            try:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+                sys.stdout, sys.stderr = (open(fd, "w", closefd=False) for fd in (1, 2))  # noqa: SIM115
+                os.environ.update(environment)
+                main(arguments)
+            except BaseException:  # noqa: BLE001
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(0)
+        os.waitpid(pid, 0)
+        file.seek(0)
+        text = file.read().decode()
+    assert "Traceback" not in text, text
+    return re.sub(r'"(files|credential_files)": (\[[^]]*\]|\{[^}]*\})', "", text)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from capacityd.detectors import load
+from capacityd.linux.mountinfo import is_inside
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.model.units import is_amount
+
+_KERNEL_FOLDERS = ("/proc", "/sys")
+"""Where files have the time at which the kernel created them, not at which their content changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Hint:
 def hints(resource: Resource) -> Iterator[Hint]:
     """Yields the hints about a resource."""
     yield from (Hint((), text) for text in name_hints([resource]))
+    yield from _kernel_date_hints(resource)
     detector = load(resource.detector)
     if not isinstance(detector, DeviceDetector):
         return
@@ -36,6 +42,18 @@ def hints(resource: Resource) -> Iterator[Hint]:
         if exact:
             text = f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
             yield Hint((detector.name, test.key), text)
+
+
+def _kernel_date_hints(resource: Resource) -> Iterator[Hint]:
+    """Yields a hint for each age limit of a file that the kernel dates."""
+    for table in resource.tables:
+        path = os.path.normpath(str(table.settings.get("path", "")))
+        if table.settings.get("max_age") is not None and any(is_inside(path, folder) for folder in _KERNEL_FOLDERS):
+            yield Hint(
+                (resource.detector, "max_age"),
+                f"the kernel does not date {path} when its number changes, so the resource will be unknown; "
+                "leave out max_age",
+            )
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:

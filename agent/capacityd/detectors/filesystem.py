@@ -6,13 +6,14 @@ statvfs(2) hangs on a network file system whose server does not respond, so only
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_disks import is_of_system
 from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
-from capacityd.linux.mountinfo import MOUNT_TABLE
-from capacityd.model.device import Device, DeviceDetector, Key, cached
+from capacityd.linux.mountinfo import MOUNT_TABLE, is_inside
+from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
@@ -32,17 +33,27 @@ _BY_BACKING = {
 }
 
 
+_ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
+"""How the sources of file systems on a block device start in units and in fstab(5)."""
+_KERNEL_FOLDERS = ("/proc", "/sys")
+
+
 def find(host: Host) -> Iterator[Device]:
-    """Yields every mounted file system except for pods' volumes, which do not belong to the machine."""
+    """Yields every mounted file system except for pods' volumes, which do not belong to the machine.
+
+    A file system behind an automount that is waiting for an access is also yielded, with unknown values.
+    """
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
-        if points:
+        if points and filesystem.is_trigger:
+            yield from (_unmounted(host, filesystem, point) for point in points)
+        elif points:
             partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
             cached_values: dict[str, Value] = {
                 "mount": printable(points[0]) if len(points) == 1 else tuple(map(printable, points)),
                 "points": points,
                 "type": printable(filesystem.type),
-                "kind": _kind(filesystem),
+                "kind": _kind(filesystem.type, on_device=has_device(filesystem.number)),
                 "source": printable(filesystem.source),
                 "read_only": filesystem.read_only,
                 "system": any(map(is_of_system, points)),
@@ -51,11 +62,41 @@ def find(host: Host) -> Iterator[Device]:
             yield Device(partition or MOUNT_TABLE, printable(points[0]), cached_values=cached_values)
 
 
-def _kind(filesystem: Filesystem) -> str:
-    backed_by = backing(filesystem.type)
+def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
+    """The file system behind an automount. Only a unit of systemd says what it is."""
+    known = automount(host, point, trigger.source)
+    reason = f"the automount {known.name} mounts it at the first access, which has not happened"
+    cached_values: dict[str, Value] = {
+        "mount": printable(point),
+        "system": is_of_system(point),
+        "ids": (),
+        "points": (),
+        "unmounted": reason,
+    }
+    if known.type:
+        cached_values["type"] = known.type
+        cached_values["kind"] = _kind(known.type, on_device=known.source.startswith(_ON_DEVICE))
+    elif any(is_inside(point, folder) for folder in _KERNEL_FOLDERS):
+        cached_values["kind"] = "pseudo"
+    return Device(MOUNT_TABLE, printable(point), cached_values=cached_values)
+
+
+def _value(key: str) -> Callable[[Host, Device], Value]:
+    """Reads a key from the device's cached values. Raises HostError if an automount hides it."""
+
+    def read(_: Host, device: Device) -> Value:
+        if key not in device.cached_values:
+            raise HostError(str(device.cached_values["unmounted"]))
+        return device.cached_values[key]
+
+    return read
+
+
+def _kind(type_: str, *, on_device: bool) -> str:
+    backed_by = backing(type_)
     if backed_by in _BY_BACKING:
         return _BY_BACKING[backed_by]
-    if has_device(filesystem.number):
+    if on_device:
         return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
     return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
@@ -65,6 +106,8 @@ def _size(host: Host, device: Device) -> Value:
 
     None for a kernel interface. Raises HostError if another file system reports no size, as some FUSE programs do.
     """
+    if "unmounted" in device.cached_values:
+        raise HostError(str(device.cached_values["unmounted"]))
     ids, points = device.cached_values["ids"], device.cached_values["points"]
     error: HostError | None = None
     for point in points if isinstance(points, tuple) else ():
@@ -86,22 +129,22 @@ DETECTOR = DeviceDetector(
     keys={
         "mount": Key(
             Text(mistakes=(NOT_ABSOLUTE, FINAL_SLASH)),
-            cached("mount"),
+            _value("mount"),
             "mount point of the whole file system; if there are several, any of them matches",
         ),
-        "type": Key(Text(), cached("type"), "such as ext4, xfs or btrfs"),
+        "type": Key(Text(), _value("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
             Choice(_KINDS),
-            cached("kind"),
+            _value("kind"),
             "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
         ),
-        "source": Key(Text(), cached("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"),
+        "source": Key(Text(), _value("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"),
         "read_only": Key(
-            Flag(), cached("read_only"), "whether the file system itself is read-only, at every mount point"
+            Flag(), _value("read_only"), "whether the file system itself is read-only, at every mount point"
         ),
         "system": Key(
             Flag(),
-            cached("system"),
+            _value("system"),
             "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc or /usr), or stores data "
             "of the kubelet or of containers",
         ),

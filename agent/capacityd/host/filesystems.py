@@ -35,6 +35,8 @@ class Filesystem:
     """Whether the file system itself is read-only, regardless of its mounts."""
     ids: frozenset[str]
     """The ids of the file system's mounts."""
+    is_trigger: bool
+    """Whether it is not a file system but the mount point of one that is mounted at the first access."""
 
 
 def filesystems(host: Host) -> list[Filesystem]:
@@ -105,7 +107,7 @@ def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
     first = mounts[0]
     points = sorted({mount.point for mount in _whole(mounts)}, key=lambda point: (len(point), point))
     ids = frozenset(mount.id for mount in mounts)
-    return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids)
+    return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids, first.is_trigger)
 
 
 def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:

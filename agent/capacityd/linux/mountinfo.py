@@ -35,6 +35,14 @@ class Mount:
         """Whether the file system is read-only through all its mounts."""
         return "ro" in self.options.split(",")
 
+    @property
+    def is_trigger(self) -> bool:
+        """Whether the first access to this mount point mounts a file system over it.
+
+        Below an indirect automount, each access to a folder mounts another one.
+        """
+        return self.type == "autofs" and "indirect" not in self.options.split(",")
+
     def values(self, names: Collection[str]) -> list[str]:
         """The values of the options with these names, in their order."""
         options = (option.partition("=") for option in self.options.split(","))

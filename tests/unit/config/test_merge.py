@@ -268,6 +268,17 @@ def test_the_annotated_example_configures_nothing() -> None:
         ),
         ('disk = { size = ["=500GB", ">=1TB, <2TB"] }', ""),
         ('nic = { speed = "10Gbit/s" }', ""),
+        *(
+            (
+                f'file = {{ path = "{path}", max_age = "20s" }}',
+                f"max_age: the kernel does not date {path} when its number changes, so the resource will be unknown; "
+                "leave out max_age",
+            )
+            for path in ("/proc/sys/kernel/pid_max", "/sys/class/net/eth0/mtu", "/sys/fs/cgroup/pids.max")
+        ),
+        ('file = { path = "/sys/class/net/eth0/mtu" }', ""),
+        ('file = { path = "/run/sys/seats", max_age = "20s" }', ""),
+        ('file = { path = "/system/seats", max_age = "20s" }', ""),
         ("static = { quantity = 1 }", ""),
     ],
 )

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Unknown
 from capacityd.model.units import Unit
 from tests.support.forked import can_be_alone, run_alone
-from tests.support.machines import Recording, disk, errors, machine
+from tests.support.machines import Recording, disk, errors, machine, merge
 from tests.support.readings import counted, event_sources, quantity, read, values
 
 GIB = Unit("GiB", 2**30)
@@ -252,6 +253,56 @@ def test_a_hidden_file_system_does_not_count(lines: list[str], visible: str) -> 
     text = "".join(f"{i} {up} {number} / {point} rw - xfs {number} rw\n" for i, up, point, number in fields)
     host = machine({"files": {"/proc/self/mountinfo": text}})
     assert [*values(host, "filesystem", "source").values()] == visible.split()
+
+
+IDLE = "21 0:30 / /srv/data autofs {} rw,fd=30,pgrp=1,timeout=0,minproto=5,maxproto=5,direct"
+BINFMT = "22 0:31 / /proc/sys/fs/binfmt_misc autofs systemd-1 rw,fd=31,direct"
+DATA_UNIT = "[Mount]\nWhat={}\nWhere=/srv/data\nType={}\n"
+
+
+def idle(source: str = "systemd-1", what: str = "", type_: str = "") -> RecordedHost:
+    """Returns a machine whose /srv/data is not mounted yet. what, type_: of its unit; "": it has none."""
+    unit = {"/run/systemd/generator/srv-data.mount": DATA_UNIT.format(what, type_)} if what else {}
+    return machine(merge(table(ROOT, IDLE.format(source), BINFMT, _=50), {"files": unit}))
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        (idle(), "srv-data.automount"),
+        (idle(source="/etc/auto.direct"), "/etc/auto.direct"),
+        (idle(what="/dev/sdb1", type_="xfs"), "srv-data.automount"),
+        (idle(what="/dev/disk/by-uuid/1", type_="auto"), "srv-data.automount"),
+    ],
+)
+def test_a_file_system_behind_an_idle_automount_is_unknown(host: RecordedHost, name: str) -> None:
+    for keys in ({"mount": "/srv/data"}, {"mount": "/srv/*", "size": ">1GiB"}, {}):
+        reading = read(host, "filesystem", keys, measure="size", unit=GIB)
+        assert isinstance(reading, Unknown)
+        assert f"the automount {name} mounts it" in reading.reason
+    assert counted(host, "filesystem", {"mount": "/"}) == ["/"]
+
+
+def test_a_file_system_behind_an_idle_automount_does_not_concern_tables_that_its_unit_excludes() -> None:
+    nfs = idle(what="server:/export", type_="nfs4")
+    assert counted(nfs, "filesystem") == ["/"]
+    assert isinstance(read(nfs, "filesystem", {"kind": "network"}, measure="size"), Unknown)
+    xfs = idle(what="/dev/sdb1", type_="xfs")
+    assert counted(xfs, "filesystem", {"type": "ext4"}) == ["/"]
+    assert counted(xfs, "filesystem", {"system": True}) == ["/"]
+
+
+def test_a_mounted_automount_is_the_file_system() -> None:
+    above = "40 21 8:17 / /srv/data rw - xfs /dev/sdb1 rw\n"
+    recording = table(ROOT, IDLE.format("systemd-1"), _=50, _srv_data=100)
+    recording["files"]["/proc/self/mountinfo"] += above
+    assert counted(machine(recording), "filesystem") == ["/", "/srv/data"]
+    assert quantity(machine(recording), "filesystem", measure="size", unit=GIB) == 150
+
+
+def test_an_indirect_automount_is_no_file_system() -> None:
+    indirect = "21 0:30 / /net autofs -hosts rw,fd=30,indirect"
+    assert counted(machine(table(ROOT, indirect)), "filesystem") == ["/"]
 
 
 @pytest.mark.parametrize(("kind", "type_"), [("local", "fuseblk"), ("network", "fuse.x"), ("memory", "tmpfs")])

@@ -148,6 +148,11 @@ def mounts_without_options(table: str) -> str:
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
 
+def unit_without_options(text: str) -> str:
+    """The unit of a mount to record: its section, type and mount point, and its source if that is a device in /dev."""
+    return "".join(f"{line}\n" for line in text.split("\n") if line.startswith(("[", "Type=", "What=/dev/", "Where=")))
+
+
 def _mount_without_options(line: str) -> str:
     mount = mount_of(line)
     if mount is None:

@@ -16,13 +16,14 @@ from typing import Any, TypeAlias, TypeVar
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
 from capacityd.host.filesystems import local_filesystems
 from capacityd.host.live import LiveHost
-from capacityd.host.lower_disks import DEVICE_OPTIONS, JOURNALS, LAYER_OPTIONS, folders_of
+from capacityd.host.lower_disks import JOURNALS
 from capacityd.host.mounts import SWAPS
-from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options
+from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
+from capacityd.host.recording.named import targets, units
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.host.system_disks import AUTOMOUNTS, NODE_FOLDERS, RESUME, automount_unit
-from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of, unescaped
+from capacityd.host.system_disks import RESUME
+from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
@@ -81,9 +82,9 @@ class Recorder:
         if self._resolved(RESUME):
             self._file(RESUME, _MAX_ATTRIBUTE_BYTES)
         self._folder(JOURNALS)
-        for point in AUTOMOUNTS:
-            self._file(automount_unit(point), _MAX_ATTRIBUTE_BYTES)
-        self._named_files()
+        for path in [*units(self.files)]:
+            self._file(path, _MAX_ATTRIBUTE_BYTES, unit_without_options)
+        self._named()
         self._link_targets()
         return {
             "files": self.files,
@@ -194,16 +195,10 @@ class Recorder:
             if error not in _NO_VALUE:
                 self.unreadable.setdefault(error, []).append(printable(path))
 
-    def _named_files(self) -> None:
-        """Records the existence of the files, folders and devices that mounts, swap areas and loop devices name."""
-        swaps = [unescaped(line.split()[0]) for line in self.files.get(SWAPS, "").split("\n")[1:] if line.strip()]
-        mounts = [mount for line in self.files.get(MOUNT_TABLE, "").split("\n") if (mount := mount_of(line))]
-        sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
-        layers = [folder for mount in mounts for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
-        backing = [text.removesuffix("\n") for path, text in self.files.items() if path.endswith("/loop/backing_file")]
-        nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
-        for path in sorted({*nodes, *layers, *backing, *NODE_FOLDERS}):
-            if path.startswith("/") and (real := self._resolved(path)):
+    def _named(self) -> None:
+        """Records the existence of what mounts, swap areas and loop devices name."""
+        for path in sorted(targets(self.files)):
+            if real := self._resolved(path):
                 if real != path:
                     self._links[path] = real
                 self._folders.add(real)

@@ -1,0 +1,61 @@
+"""Automounts: mount points whose file system is mounted at the first access, autofs(5) and systemd.automount(5)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from capacityd.model.host import Host
+
+UNIT_FOLDERS = (
+    *("/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/local/lib/systemd/system"),
+    *("/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late"),
+)
+"""Where systemd reads units, systemd.unit(5). systemd-fstab-generator(8) writes those of /etc/fstab."""
+
+_SYSTEMD = "systemd-1"  # the source of an automount of systemd; of autofs(8), the source is the map
+
+
+@dataclass(frozen=True, slots=True)
+class Automount:
+    """An automount whose file system is not mounted now."""
+
+    name: str
+    """The unit, or the map of autofs(8)."""
+    type: str
+    """The type of the file system; "" if unknown."""
+    source: str
+    """The device or share to mount; "" if unknown."""
+
+
+def automount(host: Host, point: str, source: str) -> Automount:
+    """The automount at a mount point. source: as in the mount table. Raises HostError."""
+    if source != _SYSTEMD:
+        return Automount(source, "", "")
+    settings = _settings(host, f"{unit_name(point)}.mount")
+    type_ = settings.get("Type", "")
+    return Automount(f"{unit_name(point)}.automount", "" if type_ == "auto" else type_, settings.get("What", ""))
+
+
+def _settings(host: Host, unit: str) -> dict[str, str]:
+    """The settings of a unit; empty if there is no such file."""
+    for folder in UNIT_FOLDERS:
+        if lines := host.lines(f"{folder}/{unit}"):
+            return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    return {}
+
+
+def unit_name(path: str) -> str:
+    """The name of the unit for a path, without its type, as systemd-escape(1) prints it."""
+    name = b"/".join(part for part in os.fsencode(path).split(b"/") if part)
+    if not name:
+        return "-"
+    dot = "\\x2e" if name.startswith(b".") else ""
+    return dot + "".join(map(_escaped, name[1:] if dot else name))
+
+
+def _escaped(byte: int) -> str:
+    char = chr(byte)
+    if char == "/":
+        return "-"
+    return char if byte < 128 and (char.isalnum() or char in ":_.") else f"\\x{byte:02x}"

@@ -1,0 +1,34 @@
+"""Paths outside of /sys that a recording contains, because mounts, swap areas, loop devices or automounts name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from capacityd.host.automounts import UNIT_FOLDERS, unit_name
+from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS, folders_of
+from capacityd.host.mounts import SWAPS
+from capacityd.host.system_disks import AUTOMOUNTS, NODE_FOLDERS, automount_unit
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
+
+
+def targets(files: Mapping[str, str]) -> set[str]:
+    """The files, folders and devices whose existence to record. files: the recorded files by path."""
+    swaps = [unescaped(line.split()[0]) for line in files.get(SWAPS, "").split("\n")[1:] if line.strip()]
+    mounts = _mounts(files)
+    sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
+    layers = [folder for mount in mounts for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
+    backing = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
+    nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
+    return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS} if path.startswith("/")}
+
+
+def units(files: Mapping[str, str]) -> Iterator[str]:
+    """Yields the files of units that may say what an automount mounts. files: the recorded files by path."""
+    yield from map(automount_unit, AUTOMOUNTS)
+    for mount in _mounts(files):
+        if mount.is_trigger:
+            yield from (f"{folder}/{unit_name(mount.point)}.mount" for folder in UNIT_FOLDERS)
+
+
+def _mounts(files: Mapping[str, str]) -> list[Mount]:
+    return [mount for line in files.get(MOUNT_TABLE, "").split("\n") if (mount := mount_of(line))]

@@ -1,4 +1,7 @@
-"""A forked child process that reads one resource with a deadline and limits. A pipe returns the reading."""
+"""A forked child process that reads the machine for one resource, with a deadline and limits.
+
+A pipe returns the result: a reading or, for the command `devices`, a list of devices.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,12 @@ from binascii import crc32
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Any
 
-from capacityd.discovery.reader import read_resource
 from capacityd.linux.clock import running_time
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
-from capacityd.model.host import Host
 from capacityd.model.private import Private, how_to_see
 from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
@@ -67,14 +68,16 @@ class Child:
             self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
         return self.deadline <= now
 
-    def finish(self) -> Reading:
-        """Kills the child if it is still running. Returns its reading, or Unknown if there is none."""
+    def finish(self, kinds: Any = Reading) -> Any:
+        """Kills the child if it is still running. Returns its result, or Unknown if there is none.
+
+        kinds: the class of the result, or a union of classes.
+        """
         late = self.deadline <= time.monotonic()
         status = self.kill()
         if self.output:
             try:
-                reading: Reading = decode_variant(Reading, parse(self.output))
-                return reading
+                return decode_variant(kinds, parse(self.output))
             except Malformed:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
@@ -124,10 +127,11 @@ def label(resource: Resource) -> str:
 
 
 def start_child(
-    resource: Resource, host: Host, node_name: str, *, explain: bool, running_until: float
+    resource: Resource, read: Callable[[], object], *, private: bool, running_until: float
 ) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
+    read: reads the resource in the child. private: whether the result may contain private text.
     running_until: a time from time.monotonic(). Until then, the child's running time does not count.
     """
     pipe: tuple[int, ...] = ()
@@ -141,8 +145,7 @@ def start_child(
         return Unknown(why, Cause.DETECTOR_FAILED)
     if pid == 0:
         os.close(ours)
-        read = partial(read_resource, resource, host, node_name, explain=explain)
-        _be_child(read, resource, theirs, private=explain)
+        _be_child(read, resource, theirs, private=private)
     os.close(theirs)
     os.set_blocking(ours, False)
     started, allowed = time.monotonic(), allowed_seconds(resource)
@@ -151,11 +154,8 @@ def start_child(
     return Child(resource, pid, ours, started, allowed, deadline, latest)
 
 
-def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int, *, private: bool) -> None:
-    """Reads the resource and writes the reading to the pipe. Does not return.
-
-    private: whether the reading may contain private text.
-    """
+def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, private: bool) -> None:
+    """Reads the resource and writes the result to the pipe. Does not return."""
     try:
         os.setpgid(0, 0)
         # A child that can't be killed must not keep the worker's output open: the service waits for its end.
@@ -170,15 +170,15 @@ def _be_child(read: Callable[[], Reading], resource: Resource, pipe: int, *, pri
         if not _timeouts(resource):
             limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, limits.getrlimit(limits.RLIMIT_CPU)[1]))
         try:
-            reading = read()
+            result = read()
         except MemoryError:
             why = f"the detector {resource.detector} needed more than {MAX_MEMORY >> 20} MiB of memory"
-            reading = Unknown(why, Cause.KILLED)
+            result = Unknown(why, Cause.KILLED)
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
             why, detail = f"the detector {resource.detector} failed: {type(e).__name__}", Private(printable(str(e)))
             where = "" if private else how_to_see(detail)
-            reading = Unknown(why + where, Cause.DETECTOR_FAILED, explanation=Explanation(detail) if private else None)
-        data = json.dumps(encode_variant(reading, private=private)).encode()
+            result = Unknown(why + where, Cause.DETECTOR_FAILED, explanation=Explanation(detail) if private else None)
+        data = json.dumps(encode_variant(result, private=private)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     finally:

@@ -13,8 +13,9 @@ from functools import partial
 
 from capacityd.detectors import load
 from capacityd.discovery.child import MAX_RUNNING, Child, label, start_child, wait_for_any
+from capacityd.discovery.reader import read_resource
 from capacityd.linux.subreaper import become_subreaper, children, kill_children
-from capacityd.model.config import Config
+from capacityd.model.config import Config, Resource
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
@@ -54,9 +55,12 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
         for r in config.resources
         if (process := hanging.get(label(r)))
     }
-    start = partial(
-        start_child, host=host, node_name=node_name, explain=explain, running_until=time.monotonic() + MAX_RUNNING
-    )
+    running_until = time.monotonic() + MAX_RUNNING
+
+    def start(resource: Resource) -> Child | Unknown:
+        read = partial(read_resource, resource, host, node_name, explain=explain)
+        return start_child(resource, read, private=explain, running_until=running_until)
+
     waiting = [r for r in reversed(config.resources) if r.name not in readings]
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
     durations: dict[str, float] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity, Unknown
 from tests.support.configs import HEADER, loaded
+from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import (
     Recording,
     bare,
@@ -95,6 +97,59 @@ def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
                 names = counted(device.kind.toml, host)
                 assert device.name in names
                 assert len(names) == device.kind.count
+
+
+KERNEL_ESCAPES = {"\t": r"\011", "\n": r"\012", " ": r"\040", "#": r"\043", "\\": r"\134"}
+paths = st.text(
+    st.sampled_from("ab/\t\n #\\*?[]!{}|,'\"=<>\x1b\x7f\u00a0\u2028\u00e9\udce9\udcff"), min_size=1, max_size=6
+)
+
+
+def escaped(text: str) -> str:
+    return "".join(KERNEL_ESCAPES.get(char, char) for char in text)
+
+
+@given(st.lists(st.tuples(paths, paths, st.sampled_from(["xfs", "tmpfs", "nfs4", "fuse.x", "autofs"])), max_size=4))
+def test_lines_of_file_systems_match_only_them_whatever_their_mount_points_are(
+    mounted: list[tuple[str, str, str]],
+) -> None:
+    points = [f"/{n}{point.rstrip('/')}" for n, (point, _, _) in enumerate(mounted)]
+    lines = [
+        (escaped(p), f"0:{n}", kind, escaped(source))
+        for n, (p, (_, source, kind)) in enumerate(zip(points, mounted, strict=True), 9)
+    ]
+    host = machine(mounts(("/", "8:1", "ext4", "/dev/sda1"), *lines))
+    devices = entries("filesystem", host)
+    assert len(devices) == len(mounted) + 1
+    for device in devices:
+        assert device.unique.toml or device.unique.reason
+        for toml in filter(None, (device.unique.toml, device.kind.toml)):
+            assert loaded(f"{HEADER}\n{toml}").require()
+        if device.unique.toml and device.unique.count == 1:
+            assert counted(device.unique.toml, host) == [device.name]
+
+
+HANGING = """
+import sys
+from capacityd.__main__ import main
+from capacityd.discovery import child
+from tests.support.fuse import mounted
+child.DEADLINE = 1.0
+sys.argv[1:] = ["devices"]
+with mounted("/proc/swaps", 0o100000):
+    try:
+        sys.exit(main())
+    except SystemExit as e:
+        print("status", e.code)
+"""
+
+
+@pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
+def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> None:
+    output = run_alone("true", HANGING)
+    assert "disk: unknown" in output
+    assert "\nnic: " in output
+    assert output.endswith("status 4\n")
 
 
 @pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
+from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
 from capacityd.cli.output.terminal import listed, print_json, print_line, print_table
@@ -23,7 +24,7 @@ def devices(options: argparse.Namespace) -> int:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options)
-    listings = [list_devices(host, detector) for detector in detectors]
+    listings = [listing_of(d, found) for d, found in zip(detectors, find_all(host, detectors), strict=True)]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:

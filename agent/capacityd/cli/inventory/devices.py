@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from capacityd.cli.inventory.found import FoundDevice, FoundDevices, find
 from capacityd.cli.inventory.selectors import DeviceIndex, DeviceValues, TomlSelector, kind_selector, unique_selector
-from capacityd.discovery.reader import value_of
-from capacityd.model.device import Device, DeviceDetector
+from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import Value
+from capacityd.model.host import Host
 
 _COMPANY_SUFFIX = re.compile(
     r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I
@@ -61,74 +59,40 @@ class DeviceListing:
 
 
 def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
-    """All devices of a detector that can be enumerated."""
-    devices, error = [], ""
-    try:
-        for device in detector.find(host):
-            devices.append(device)  # noqa: PERF402  # devices before an error are listed
-    except HostError as e:
-        error = str(e)
-    devices.sort(key=_natural_order)
-    values = [_values_of(host, detector, device) for device in devices]
-    index = DeviceIndex(detector, values, error)
+    """All devices of a detector that can be enumerated, read in this process."""
+    return listing_of(detector, find(host, detector))
+
+
+def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:
+    """The devices of a detector with their TOML."""
+    devices = sorted(found.devices, key=_natural_order)
+    values = [_values_of(device) for device in devices]
+    index = DeviceIndex(detector, values, found.error)
     kinds: dict[str, list[DeviceEntry]] = {}
     for device, own in zip(devices, values, strict=True):
         unique, kind = unique_selector(index, own), kind_selector(index, own)
-        vendor, model = _names_of(host, detector, device, own)
+        vendor, model = _names_of(detector, device, own)
         entry = DeviceEntry(device.name, device.path, vendor, model, own, unique, kind)
         kinds.setdefault(kind.toml or device.path, []).append(entry)
-    return DeviceListing(detector, tuple(entry for entries in kinds.values() for entry in entries), error)
+    return DeviceListing(detector, tuple(entry for entries in kinds.values() for entry in entries), found.error)
 
 
-def _natural_order(device: Device) -> list[tuple[str, int]]:
+def _natural_order(device: FoundDevice) -> list[tuple[str, int]]:
     """A key that sorts 1-2 before 1-10."""
     parts = re.split("([0-9]+)", device.name)
     return [(text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)]
 
 
-def _values_of(host: Host, detector: DeviceDetector, device: Device) -> DeviceValues:
-    values: dict[str, Value] = {}
-    unread: dict[str, HostError] = {}
-    missing: list[str] = []
-    for key in detector.keys:
-        try:
-            value = value_of(host, detector, device, key)
-        except HostError as e:
-            unread[key] = e
-            continue
-        if value in (None, "", ()):
-            missing.append(key)
-        else:
-            values[key] = value
-    doubt = device.doubt
-    if missing and (gone := _why_gone(host, device)):
-        doubt = gone
-        unread |= dict.fromkeys(missing, HostError(gone))
-    return DeviceValues(values, unread, doubt)
+def _values_of(device: FoundDevice) -> DeviceValues:
+    unread = {key: HostError(reason) for key, reason in device.unread.items()}
+    return DeviceValues(device.values, unread, device.doubt)
 
 
-def _why_gone(host: Host, device: Device) -> str:
-    """Why the device has no values: it has disappeared, or its link is dangling; "" if it exists."""
-    try:
-        return "" if resolve_link(host, device.path) else "it disappeared while it was read"
-    except HostError as e:
-        return str(e)
-
-
-def _names_of(host: Host, detector: DeviceDetector, device: Device, values: DeviceValues) -> tuple[str, str]:
+def _names_of(detector: DeviceDetector, device: FoundDevice, values: DeviceValues) -> tuple[str, str]:
     """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
-    database: Mapping[str, str] = {}
-    if detector.modalias is not None:
-        try:
-            database = host.hardware_names(detector.modalias(host, device) or "")
-            if "ID_MODEL_FROM_DATABASE" not in database:  # udev may know it from the machine's own rules
-                database = {**database, **host.properties(device.path)}
-        except HostError:
-            pass  # udev does not know the device (yet)
     words = [word for key in detector.words if isinstance(word := values.get(key), str) and word not in _NO_VENDORS]
-    vendor = _without_suffixes(database.get("ID_VENDOR_FROM_DATABASE", "")) or (words[0] if len(words) > 1 else "")
-    model = database.get("ID_MODEL_FROM_DATABASE", "") or (words[-1] if words else "")
-    return vendor, model
+    vendor = _without_suffixes(device.vendor) or (words[0] if len(words) > 1 else "")
+    return vendor, device.model or (words[-1] if words else "")
 
 
 def _without_suffixes(vendor: str) -> str:

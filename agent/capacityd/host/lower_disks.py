@@ -8,6 +8,7 @@
 | an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
 | overlay | lowerdir=, upperdir=, workdir= and others in mountinfo |
 | a file system in a file (erofs) | the source in mountinfo |
+| an automount that waits for an access | the source in the unit |
 | a swap file | the mount of its folder |
 | a partition | its parent in /sys |
 | dm (LVM, thin pools, LUKS, multipath), md, bcache | slaves/ in /sys |
@@ -24,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from capacityd.host.automounts import automount
 from capacityd.host.disks import VIRTUAL, is_hardware_in_virtual
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
@@ -67,7 +69,9 @@ class LowerDisks:
         """The disks below a mounted file system. above: devices on the way down, to detect a cycle."""
         if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
             return
-        if mount.type in _FLASH:
+        if mount.type == "autofs":
+            yield from self._of_automount(mount, above)
+        elif mount.type in _FLASH:
             yield from self._of_flash()
         elif mount.type == "overlay":
             yield from self._of_layers(mount, above)
@@ -130,6 +134,13 @@ class LowerDisks:
             raise HostError(f"{path} does not exist here")
         yield from self.of_node(real, above) if real.startswith("/dev/") else self.of_file(real, above)
 
+    def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
+        """The disks of the file system that an automount will mount."""
+        known = automount(self._host, trigger.point, trigger.source)
+        if not known.source.startswith("/dev/"):
+            raise HostError(f"the automount {known.name} has not mounted it yet")
+        yield from self.of_node(known.source, above)
+
     def _of_flash(self) -> Iterator[str]:
         """None, unless the driver block2mtd makes a flash chip of a block device."""
         for name in self._host.listdir("/sys/class/mtd"):
@@ -186,9 +197,20 @@ class LowerDisks:
                     block = host.resolve(f"/sys/class/block/{name}")
         if block is None and (real := basename(host.resolve(node))):  # /dev/disk/by-uuid/…
             block = host.resolve(f"/sys/class/block/{real}")
+        if block is None and node.startswith("/dev/"):
+            block = self._linked(node)
         if block is None:
             raise HostError(f"/sys knows no block device {node}")
         return block
+
+    def _linked(self, node: str) -> str | None:
+        """The path in /sys of a block device with this link; None if udev knows none. The service's /dev has no
+        links."""
+        for name in self._host.listdir("/sys/class/block"):
+            path = f"/sys/class/block/{name}"
+            if node in (self._host.property(path, "DEVLINKS") or "").split():
+                return self._host.resolve(path)
+        return None
 
     def _target(self, link: str) -> str:
         """The path of a link's target. Raises HostError if the link is dangling."""

@@ -111,6 +111,18 @@ ON_LOOP, ON_DRBD = ("7:0", "squashfs", "/dev/loop0"), ("147:0", "xfs", "/dev/drb
 UBI = ("/", "0:15", "ubifs", "ubi0:rootfs")
 
 
+FIRMWARE = ("/boot/firmware", "0:40", "autofs", "systemd-1")
+
+
+def unit(what: str) -> Recording:
+    return files({"/run/systemd/generator/boot-firmware.mount": f"[Mount]\nWhat={what}\nType=vfat\n"})
+
+
+def linked(name: str, link: str) -> Recording:
+    """Returns the udev properties of a partition of sdb that the link leads to. The service's /dev has no links."""
+    return {"properties": {f"{AT.format(2)}/block/sdb/{name}": {"DEVLINKS": f"/dev/disk/by-path/x {link}"}}}
+
+
 def loop_file(path: str) -> Recording:
     return files({"/sys/devices/virtual/block/loop0/loop/backing_file": f"{path}\n"})
 
@@ -201,6 +213,12 @@ def journals(*names: str) -> Recording:
         ("sda sdb", with_disks(mounts(ROOT, ("/var", "8:17", "fuseblk", "/dev/sdb1")))),
         ("", with_disks(mounts(("/", "0:15", "ubifs", "ubi0:rootfs")))),
         ("", with_disks(mounts(("/", "0:15", "jffs2", "mtd:rootfs")))),
+        # an automount that has not been accessed, with a unit from /etc/fstab
+        ("sda sdb", with_disks(unit("/dev/sdb1"), mounts(ROOT, FIRMWARE))),
+        (
+            "sda sdb",
+            with_disks(unit("/dev/disk/by-uuid/9"), linked("sdb1", "/dev/disk/by-uuid/9"), mounts(ROOT, FIRMWARE)),
+        ),
         # the swap area for hibernation, in use or not
         ("sda sdb", with_disks(files({"/sys/power/resume": "8:17\n"}), mounts(ROOT))),
         ("sda", with_disks(files({"/sys/power/resume": NOTHING}), mounts(ROOT))),
@@ -247,6 +265,8 @@ def test_disks_that_the_system_uses_through_others(names: str, host: RecordedHos
         ("its layers are unknown", with_disks(layers("xino=off"))),
         ("x does not exist here", with_disks(layers("lowerdir=x"))),
         ("/x (deleted) does not exist", with_disks(LOOP, loop_file("/x (deleted)"), mounts(ROOT, ("/usr", *ON_LOOP)))),
+        ("boot-firmware.automount has not", with_disks(mounts(ROOT, FIRMWARE))),
+        ("boot-firmware.automount has not", with_disks(unit("server:/boot"), mounts(ROOT, FIRMWARE))),
         ("block2mtd", with_disks(files({"/sys/class/mtd/mtd0/name": "block2mtd: /dev/sdb\n"}), mounts(UBI))),
         ("the hibernation area 8:99", with_disks(files({"/sys/power/resume": "8:99\n"}), mounts(ROOT))),
         ("no block device /dev/gone", with_disks(line("/var", "8:1", "xfs", "/dev/sda1", "logdev=/dev/gone"))),

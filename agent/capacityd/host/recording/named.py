@@ -18,6 +18,8 @@ def targets(files: Mapping[str, str]) -> set[str]:
     sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
     layers = [folder for mount in mounts for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
     backing = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
+    units = [text for path, text in files.items() if path.endswith(".mount")]
+    sources += [line.removeprefix("What=") for text in units for line in text.split("\n") if line.startswith("What=")]
     nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
     return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS} if path.startswith("/")}
 

@@ -108,6 +108,25 @@ def test_observe(cluster: Cluster, s: Service) -> None:
     assert (s.capacity(), s.condition(), node["metadata"].get("annotations", {})) == (None, {}, {})
 
 
+def test_after_a_withdrawal_no_metrics_are_left(s: Service) -> None:
+    """Also of an earlier path. A service in observe mode goes on writing its metrics while it runs."""
+    first, second = (s.config.with_name(name) for name in ("first.prom", "second.prom"))
+    s.configure(textfile=str(first))
+    s.start()
+    s.wait(first.exists, PROMPT, "the metrics of the first pass")
+    s.stop()
+    s.configure(kubernetes="observe = true", textfile=str(second))
+    s.start()
+    s.wait(lambda: second.exists() and not first.exists(), PROMPT, "they are elsewhere")
+    assert s.cli("withdraw").returncode == 0
+    assert second.exists()
+    s.stop()
+    assert s.cli("withdraw", "--dry-run").returncode == 0
+    assert second.exists()
+    assert s.cli("withdraw").returncode == 0
+    assert not second.exists()
+
+
 def configuration(s: Service) -> str | None:
     """The hash of the configuration in force, from the Node's annotation."""
     digest: str | None = s.cluster.node(s.node)["metadata"].get("annotations", {}).get(CONFIGURATION_ANNOTATION)

@@ -61,6 +61,13 @@ def test_metrics(fresh: Machine, packages: Packages) -> None:
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(path))
     fresh.run("systemctl", "reload", UNIT)
     wait_until(lambda: read(fresh, path) == {SEATS: 11.0}, PATIENCE, "it is back")
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.write("/etc/capacityd/conf.d/60-test.toml", config(elsewhere))
+    fresh.run("systemctl", "start", UNIT)
+    wait_until(lambda: read(fresh, elsewhere) == {SEATS: 11.0}, PATIENCE, "it is elsewhere since this start")
+    assert not fresh.exists(path), "node_exporter would report the old file as well"
     assert "Traceback" not in fresh.journal()
+    fresh.run("ln", "-s", "/srv/seats", path)
     fresh.dpkg("--remove", "capacityd")
-    assert fresh.out("ls", "-A", FOLDER, "/srv/metrics").split() == ["/srv/metrics:", f"{FOLDER}:"]
+    assert fresh.out("ls", "-A", "/srv/metrics") == ""
+    assert fresh.exists(path), "another's file stays"

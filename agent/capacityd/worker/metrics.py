@@ -1,22 +1,17 @@
-"""The service's metrics: a file for node_exporter's textfile collector, if a path is configured.
+"""The service's metrics, in Prometheus' text format. Pure.
 
-Each reconcile pass replaces the file, so the series of removed resources disappear. If this fails, the pass continues,
-the resident process logs the error once, and the time stamps in the file show its age.
+Each reconcile pass replaces the file (metrics_file), so the series of removed resources disappear. If this fails, the
+pass continues, the resident process logs the error once, and the time stamps in the file show its age.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd import __version__
-from capacityd.linux.atomic_file import replace_file
 from capacityd.model.config import Config
-from capacityd.model.messages import MetricsResult
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
@@ -25,14 +20,6 @@ from capacityd.worker.pass_state import Counters, PassStatus
 _NODE = "capacityd_node"
 """The label with the Node's name, on each series. Prometheus' label `instance` is an address, which another machine may
 get later. A label `node` could clash with one from relabelling: Prometheus would rename ours to exported_node."""
-
-_HINTS = {
-    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart",
-    errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
-    " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
-    errno.EACCES: "root must own the folder, because the service has no right to other users' files",
-}
-"""Advice for each error of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +49,7 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
         succeeded=counters.succeeded + succeeded,
         writes=counters.writes + (status.written_at == status.at),
         last_success=status.at if succeeded and not _withheld(status) else counters.last_success,
-        path=config.settings.textfile,
     )
-
-
-def replace_textfile(previous: str, metrics: PassMetrics, duration: float) -> MetricsResult | None:
-    """Writes the file and returns the result; None if no file is configured.
-
-    previous: the last pass's file, removed if the path has changed. duration: of the pass, in seconds.
-    """
-    path = metrics.config.settings.textfile
-    if previous and previous != path:
-        with suppress(OSError):
-            os.unlink(previous)
-    if not path:
-        return None
-    try:
-        # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
-        replace_file(path, text(metrics, duration), 0o644)
-    except ImportError as e:
-        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
-    except OSError as e:
-        error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
-        return MetricsResult(path, error, _HINTS.get(e.errno or 0, ""))
-    return MetricsResult(path)
 
 
 def text(metrics: PassMetrics, duration: float) -> bytes:

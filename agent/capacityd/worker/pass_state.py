@@ -88,8 +88,6 @@ class Counters:
     """Writes of the Node's capacity."""
     last_success: float = 0.0
     """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
-    path: str = ""
-    """The last metrics file written."""
     error: str = ""
     """Why the file could not be written, as logged."""
     advice: str = ""

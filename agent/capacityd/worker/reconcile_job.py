@@ -25,7 +25,7 @@ from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.facts import PassContext
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
-from capacityd.worker import journal, metrics, runtime_files, send_message
+from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
 from capacityd.worker.await_node import await_node, registration_expected
 from capacityd.worker.context import host_of, node_name_of, node_of
@@ -120,7 +120,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
         len(inputs.configuration_errors),
     )
     # The last step of a pass: if the file can't be written, nothing else is lost.
-    if written := metrics.replace_textfile(last.counters.path, figures, time.monotonic() - began):
+    if written := metrics_file.replace(machine_record.state_directory(), figures, time.monotonic() - began):
         send_message(written)
     return False
 

@@ -1,20 +1,15 @@
-"""The metrics file: its content, according to Prometheus' own parser. An error with the file is only logged."""
+"""The content of the metrics file, according to Prometheus' own parser."""
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd import __version__
-from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.messages import MetricsResult
+from capacityd.model.config import Config, Resource
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
@@ -154,126 +149,3 @@ def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> No
     samples = series(metrics.text(figures, 0.1))
     assert samples["detector_success{detector=usb}"] == 0
     assert samples["detector_duration_seconds{detector=usb}"] == 3
-
-
-def config(textfile: Path | None, observe: bool = False) -> Config:
-    return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
-
-
-class Passes:
-    """Passes that end one after another. Each gets the counters of the previous pass."""
-
-    def __init__(self) -> None:
-        self.counters = Counters()
-
-    def end(
-        self, textfile: Path | None, status: PassStatus = STATUS, *, succeeded: bool = True, lost: int = 0
-    ) -> MetricsResult | None:
-        configured = config(textfile, status.observe)
-        previous = self.counters.path
-        self.counters = metrics.count_pass(self.counters, configured, status, lost, succeeded=succeeded)
-        figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
-        return metrics.replace_textfile(previous, figures, 0.1)
-
-
-@pytest.fixture
-def passes() -> Passes:
-    return Passes()
-
-
-@pytest.mark.parametrize(
-    ("observe", "action", "advances"),
-    [
-        *((True, action, False) for action in (Action.SET, Action.REMOVE, Action.HOLD)),
-        *((True, action, True) for action in (Action.KEEP, Action.REFUSE)),
-        *((False, action, True) for action in (Action.SET, Action.REMOVE, Action.HOLD, Action.KEEP, Action.REFUSE)),
-    ],
-)
-def test_the_last_success_stays_while_observe_mode_withholds_a_change(
-    passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
-) -> None:
-    """The pass is not counted as failed either, because the service does what it is configured to do."""
-    path = tmp_path / "x.prom"
-    changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
-    passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))
-    samples = series(path.read_bytes())
-    assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
-    assert samples["observe{}"] == observe
-    assert samples["reconcile_errors_total{}"] == 0
-
-
-def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Passes, tmp_path: Path) -> None:
-    path = tmp_path / "x.prom"
-    before = os.umask(0o077)
-    try:
-        assert passes.end(path, replace(STATUS, written_at=STATUS.at)) == MetricsResult(str(path))
-        assert passes.end(path, succeeded=False) == MetricsResult(str(path))
-        assert passes.end(path, lost=1) == MetricsResult(str(path))
-    finally:
-        os.umask(before)
-    samples = series(path.read_bytes())
-    counted = {name: samples[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
-    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 1}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    assert os.listdir(tmp_path) == ["x.prom"]
-
-
-def test_without_a_textfile_nothing_is_counted_and_the_previous_one_is_removed(passes: Passes, tmp_path: Path) -> None:
-    assert passes.end(None) is None
-    assert passes.counters == Counters()
-    first, second = tmp_path / "1.prom", tmp_path / "2.prom"
-    passes.end(first)
-    passes.end(second)
-    assert not first.exists()
-    assert second.exists()
-    passes.end(None)
-    assert not second.exists()
-    assert passes.counters == Counters()
-
-
-@pytest.mark.parametrize(
-    ("where", "expected", "advice"),
-    [
-        ("absent/x.prom", "No such file or directory", "create the folder"),
-        ("file/x.prom", "Not a directory", ""),
-        ("folder/x.prom", "Is a directory", ""),
-    ],
-)
-def test_a_file_that_cannot_be_written_is_an_error_with_advice(
-    passes: Passes, tmp_path: Path, where: str, expected: str, advice: str
-) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "folder/x.prom.new").mkdir(parents=True)
-    path = tmp_path / where
-    for _ in range(2):
-        written = passes.end(path)
-        assert written
-        assert written.error == f"{path} could not be written: {expected}"
-        assert written.advice.startswith(advice)
-    assert passes.counters.reconciles == 2, "it goes on counting"
-
-
-@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(
-    passes: Passes, tmp_path: Path, link: Callable[[Path, Path], None]
-) -> None:
-    """The content, the permissions and the owner of the file behind the link stay."""
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "secret").chmod(0o600)
-    link(tmp_path / "x.prom.new", tmp_path / "secret")
-    written = passes.end(tmp_path / "x.prom")
-    assert written
-    assert not written.error
-    assert (tmp_path / "x.prom").read_text().startswith("# HELP")
-    assert ((tmp_path / "secret").read_text(), (tmp_path / "secret").stat().st_mode & 0o777) == ("secret", 0o600)
-    assert sorted(os.listdir(tmp_path)) == ["secret", "x.prom"]
-
-
-def test_without_the_library_the_message_names_the_package(
-    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    written = passes.end(tmp_path / "x.prom")
-    assert written
-    assert written.error
-    assert written.advice == "it needs the package python3-prometheus-client"

@@ -25,7 +25,7 @@ from capacityd.reconcile.apply import apply as apply_plan
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.writing import Denied, Planner
-from capacityd.worker import runtime_files
+from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
@@ -81,6 +81,10 @@ def withdraw(options: argparse.Namespace) -> int:
         return make_withdrawal(state, Facts(context=context, device_plugins=device_plugins, denied=denied))
 
     plan = _execute(options, node, plan_for, _units(config))
+    # In observe mode the service may be running, and goes on writing its metrics.
+    if not options.dry_run and options.node_file is None and not runtime_files.running(directory):
+        for error in metrics_file.remove_all(machine_record.state_directory()):
+            warn(error)
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
         warn(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "

@@ -1,0 +1,115 @@
+"""The metrics file for node_exporter's textfile collector: writes it, and removes it where it is no longer written.
+
+node_exporter reports an old file without an error, beside a new one. So the state directory lists the paths of the
+files that this machine has written, also across boots. Only a file with the metrics of the service is removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+
+from capacityd.linux.atomic_file import read_regular_file, replace_file
+from capacityd.model.messages import MetricsResult
+from capacityd.worker import metrics
+from capacityd.worker.metrics import PassMetrics
+
+_LIST = "textfiles"
+"""The list in the state directory, one path a line. The package's postrm reads it, too."""
+_FIRST_LINE = b"# HELP capacityd_resource_outcome "
+"""How each file starts that this version or an older one has written. The package's postrm has the same text."""
+
+_HINTS = {
+    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart",
+    errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
+    " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
+    errno.EACCES: "root must own the folder, because the service has no right to other users' files",
+}
+"""Advice for each error of the file."""
+
+
+def replace(directory: str, figures: PassMetrics, duration: float) -> MetricsResult | None:
+    """Writes the configured file, and removes earlier ones at other paths. Returns None if no file is configured.
+
+    directory: the state directory. duration: of the pass, in seconds.
+    """
+    path = figures.config.settings.textfile
+    listed = _listed(directory)
+    failed = _remove(earlier for earlier in listed if earlier != path)
+    _save_list(directory, listed, [*failed, *([path] if path else [])])
+    written = _write(path, figures, duration) if path else None
+    if failed and (written is None or not written.error):
+        earlier, error = next(iter(failed.items()))
+        return MetricsResult(path or earlier, f"{_not_removed(earlier, error)}", "delete it")
+    return written
+
+
+def remove_all(directory: str) -> list[str]:
+    """Removes the files that this machine has written. Returns an error for each that could not be removed.
+
+    directory: the state directory.
+    """
+    listed = _listed(directory)
+    failed = _remove(listed)
+    _save_list(directory, listed, [*failed])
+    return [f"{_not_removed(path, error)}: delete it" for path, error in failed.items()]
+
+
+def _write(path: str, figures: PassMetrics, duration: float) -> MetricsResult:
+    try:
+        # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
+        replace_file(path, metrics.text(figures, duration), 0o644)
+    except ImportError as e:
+        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
+    except OSError as e:
+        error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
+        return MetricsResult(path, error, _HINTS.get(e.errno or 0, ""))
+    return MetricsResult(path)
+
+
+def _not_removed(path: str, error: OSError) -> str:
+    reason = os.strerror(error.errno or 0)
+    return f"{path} could not be removed: {reason}; node_exporter still reports its old metrics"
+
+
+def _remove(paths: Iterable[str]) -> dict[str, OSError]:
+    """Removes the files with the service's metrics. Returns path -> error, for files that could not be removed."""
+    failed = {}
+    for path in paths:
+        try:
+            if _is_of_service(path):
+                os.unlink(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as e:
+            failed[path] = e
+    return failed
+
+
+def _is_of_service(path: str) -> bool:
+    """Whether a file has the service's metrics. A link has not, because the service replaces links. Raises OSError."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return False
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+        return f.read(len(_FIRST_LINE)) == _FIRST_LINE
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        content = read_regular_file(os.path.join(directory, _LIST))
+    except OSError:
+        return []
+    return [line for line in os.fsdecode(content).split("\n") if line.startswith("/")]
+
+
+def _save_list(directory: str, before: Sequence[str], paths: Sequence[str]) -> None:
+    """Saves the list if it has changed. Without a list, only a later removal of the files is lost."""
+    if paths == before:
+        return
+    try:
+        content = "".join(f"{path}\n" for path in paths if "\n" not in path)
+        replace_file(os.path.join(directory, _LIST), os.fsencode(content), 0o644, durable=True)
+    except OSError:
+        return  # the condition says that nothing can be saved (StateNotWritable)

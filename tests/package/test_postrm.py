@@ -1,0 +1,93 @@
+"""The package's postrm in a folder with an image (DPKG_ROOT): which metrics files it removes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+OURS = "# HELP capacityd_resource_outcome 1 for the outcome\n# TYPE capacityd_resource_outcome gauge\n"
+USUAL = "var/lib/prometheus/node-exporter/capacityd.prom"
+
+
+def run(image: Path, action: str) -> None:
+    script = ROOT / "packaging/deb/capacityd.postrm"
+    environment = {"PATH": os.environ["PATH"], "DPKG_ROOT": str(image)}
+    done = subprocess.run(["sh", "-eu", script, action], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """An image. Its service has written files at three paths, one of them with a space."""
+    image = tmp_path / "image"
+    for name in ("etc/capacityd/a.toml", "run/capacityd/state.json", "var/lib/capacityd/published.json"):
+        (image / name).parent.mkdir(parents=True)
+        (image / name).touch()
+    for name in (USUAL, "srv/a b/old.prom", "srv/metrics/new.prom"):
+        (image / name).parent.mkdir(parents=True)
+        (image / name).write_text(OURS)
+    (image / "var/lib/capacityd/textfiles").write_text("/srv/a b/old.prom\n/srv/metrics/new.prom\n/srv/gone.prom\n")
+    return image
+
+
+def files(image: Path) -> set[str]:
+    return {str(path.relative_to(image)) for path in image.rglob("*") if not path.is_dir() or path.is_symlink()}
+
+
+def test_a_purge_leaves_nothing_but_the_configuration(image: Path) -> None:
+    run(image, "remove")
+    assert files(image) == {
+        "etc/capacityd/a.toml",
+        "run/capacityd/state.json",
+        "var/lib/capacityd/published.json",
+        "var/lib/capacityd/textfiles",
+    }
+    run(image, "purge")
+    assert files(image) == {"etc/capacityd/a.toml"}
+
+
+@pytest.mark.parametrize("action", ["upgrade", "failed-upgrade", "abort-install", "disappear"])
+def test_other_actions_remove_nothing(image: Path, action: str) -> None:
+    before = files(image)
+    run(image, action)
+    assert files(image) == before
+
+
+def to_link(path: Path) -> None:
+    (path.parent / "target").write_text(OURS)
+    path.unlink()
+    path.symlink_to("target")
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "another program's metrics": lambda path: path.write_text("# HELP node_x x\n"),
+    "fleet's metrics": lambda path: path.write_text("# HELP capacityd_fleet_nodes n\n"),
+    "an empty file": lambda path: path.write_text(""),
+    "a link": to_link,
+}
+
+
+@pytest.mark.parametrize("name", [USUAL, "srv/a b/old.prom"])
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_is_not_ours_stays(image: Path, kind: str, name: str) -> None:
+    FOREIGN[kind](image / name)
+    run(image, "purge")
+    assert name in files(image)
+
+
+def test_a_folder_that_is_a_link_out_of_the_image(image: Path, tmp_path: Path) -> None:
+    """On the machine of the image, the link leads to a folder of its own; here, to one of the build host."""
+    host = tmp_path / "image-of-the-host/metrics"
+    host.mkdir(parents=True)
+    (host / "new.prom").write_text(OURS)
+    (image / "srv/metrics/new.prom").unlink()
+    (image / "srv/metrics").rmdir()
+    (image / "srv/metrics").symlink_to(host)
+    run(image, "purge")
+    assert (host / "new.prom").exists()

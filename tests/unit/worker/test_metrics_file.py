@@ -1,0 +1,229 @@
+"""The metrics file: when it is written, and when and where it is removed. An error with the file is only logged."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.config import Config, Settings
+from capacityd.model.messages import MetricsResult
+from capacityd.model.plan import Action, Change
+from capacityd.worker import metrics, metrics_file
+from capacityd.worker.pass_state import Counters, PassStatus
+from tests import ROOT
+from tests.unit.worker.test_metrics import FIGURES, STATUS, A, B, series
+
+
+def config(textfile: Path | None, observe: bool = False) -> Config:
+    return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
+
+
+class Passes:
+    """Passes that end one after another. Each gets the counters of the previous pass."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.counters = Counters()
+
+    def reboot(self) -> None:
+        """What is in /run is gone."""
+        self.counters = Counters()
+
+    def end(
+        self, textfile: Path | None, status: PassStatus = STATUS, *, succeeded: bool = True, lost: int = 0
+    ) -> MetricsResult | None:
+        configured = config(textfile, status.observe)
+        self.counters = metrics.count_pass(self.counters, configured, status, lost, succeeded=succeeded)
+        figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
+        return metrics_file.replace(str(self.state), figures, 0.1)
+
+
+@pytest.fixture
+def passes(tmp_path_factory: pytest.TempPathFactory) -> Passes:
+    return Passes(tmp_path_factory.mktemp("state"))
+
+
+@pytest.mark.parametrize(
+    ("observe", "action", "advances"),
+    [
+        *((True, action, False) for action in (Action.SET, Action.REMOVE, Action.HOLD)),
+        *((True, action, True) for action in (Action.KEEP, Action.REFUSE)),
+        *((False, action, True) for action in (Action.SET, Action.REMOVE, Action.HOLD, Action.KEEP, Action.REFUSE)),
+    ],
+)
+def test_the_last_success_stays_while_observe_mode_withholds_a_change(
+    passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
+) -> None:
+    """The pass is not counted as failed either, because the service does what it is configured to do."""
+    path = tmp_path / "x.prom"
+    changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
+    passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))
+    samples = series(path.read_bytes())
+    assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
+    assert samples["observe{}"] == observe
+    assert samples["reconcile_errors_total{}"] == 0
+
+
+def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Passes, tmp_path: Path) -> None:
+    path = tmp_path / "x.prom"
+    before = os.umask(0o077)
+    try:
+        assert passes.end(path, replace(STATUS, written_at=STATUS.at)) == MetricsResult(str(path))
+        assert passes.end(path, succeeded=False) == MetricsResult(str(path))
+        assert passes.end(path, lost=1) == MetricsResult(str(path))
+    finally:
+        os.umask(before)
+    samples = series(path.read_bytes())
+    counted = {name: samples[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
+    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 1}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert os.listdir(tmp_path) == ["x.prom"]
+
+
+def test_without_a_textfile_nothing_is_counted(passes: Passes, tmp_path: Path) -> None:
+    passes.end(tmp_path / "x.prom")
+    assert passes.end(None) is None
+    assert passes.counters == Counters()
+
+
+@pytest.mark.parametrize("reboots", [False, True])
+def test_a_file_at_an_earlier_path_is_removed(passes: Passes, tmp_path: Path, reboots: bool) -> None:
+    paths = [tmp_path / name for name in ("1.prom", "2.prom", "3.prom")]
+    for path in (*paths, None, paths[0], None):
+        passes.end(path)
+        assert [p for p in paths if p.exists()] == [p for p in paths if p == path]
+        if reboots:
+            passes.reboot()
+    assert (passes.state / "textfiles").read_text() == ""
+
+
+def test_the_list_is_written_only_when_it_changes(passes: Passes, tmp_path: Path) -> None:
+    passes.end(tmp_path / "x.prom")
+    before = (passes.state / "textfiles").stat()
+    passes.end(tmp_path / "x.prom")
+    assert (passes.state / "textfiles").stat().st_ino == before.st_ino
+
+
+def foreign(path: Path, kind: str) -> None:
+    """Puts something there that the service has not written."""
+    path.unlink()
+    target = path.with_name("target")
+    if kind == "another program's metrics":
+        path.write_text("# HELP node_x x\n")
+    elif kind == "metrics of fleet":
+        path.write_text("# HELP capacityd_fleet_timestamp_seconds when\n")
+    elif kind == "a link":
+        target.write_bytes(metrics.text(FIGURES, 0.1))
+        path.symlink_to(target)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(path)
+
+
+@pytest.mark.parametrize("kind", ["another program's metrics", "metrics of fleet", "a link", "a folder", "a pipe"])
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_is_not_ours_is_not_removed(passes: Passes, tmp_path: Path, kind: str, withdrawn: bool) -> None:
+    path = tmp_path / "x.prom"
+    passes.end(path)
+    foreign(path, kind)
+    if withdrawn:
+        assert metrics_file.remove_all(str(passes.state)) == []
+    else:
+        assert passes.end(None) is None
+    assert os.path.lexists(path)
+    assert (passes.state / "textfiles").read_text() == "", "it is forgotten"
+
+
+def test_a_file_that_cannot_be_removed_is_not_forgotten(
+    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = str(tmp_path / "old.prom"), str(tmp_path / "new.prom")
+    reason = "could not be removed: Permission denied; node_exporter still reports its old metrics"
+    unlink = os.unlink
+
+    def refuse(path: str) -> None:
+        if path in (old, new):
+            raise PermissionError(13, "Permission denied", path)
+        unlink(path)
+
+    passes.end(Path(old))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.unlink", refuse)
+        for path in (new, new, None):
+            result = passes.end(Path(path) if path else None)
+            assert result == MetricsResult(path or old, f"{old} {reason}", "delete it")
+            passes.reboot()
+        assert metrics_file.remove_all(str(passes.state)) == [f"{p} {reason}: delete it" for p in (old, new)]
+    assert passes.end(None) is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_after_a_withdrawal_no_metrics_are_left(passes: Passes, tmp_path: Path) -> None:
+    passes.end(tmp_path / "x.prom")
+    assert metrics_file.remove_all(str(passes.state)) == []
+    assert os.listdir(tmp_path) == []
+    assert metrics_file.remove_all(str(passes.state / "missing")) == [], "nothing was ever written"
+
+
+def test_the_postrm_knows_how_a_file_starts() -> None:
+    first_line = metrics.text(FIGURES, 0.1).splitlines()[0].decode()
+    (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
+    assert first_line.startswith(pattern)
+    never_read = metrics.text(replace(FIGURES, node=None, status=PassStatus(1.0)), 0.1).decode()
+    assert never_read.startswith(pattern)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected", "advice"),
+    [
+        ("absent/x.prom", "No such file or directory", "create the folder"),
+        ("file/x.prom", "Not a directory", ""),
+        ("folder/x.prom", "Is a directory", ""),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_an_error_with_advice(
+    passes: Passes, tmp_path: Path, where: str, expected: str, advice: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder/x.prom.new").mkdir(parents=True)
+    path = tmp_path / where
+    for _ in range(2):
+        written = passes.end(path)
+        assert written
+        assert written.error == f"{path} could not be written: {expected}"
+        assert written.advice.startswith(advice)
+    assert passes.counters.reconciles == 2, "it goes on counting"
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(
+    passes: Passes, tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    """The content, the permissions and the owner of the file behind the link stay."""
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secret").chmod(0o600)
+    link(tmp_path / "x.prom.new", tmp_path / "secret")
+    written = passes.end(tmp_path / "x.prom")
+    assert written
+    assert not written.error
+    assert (tmp_path / "x.prom").read_text().startswith("# HELP")
+    assert ((tmp_path / "secret").read_text(), (tmp_path / "secret").stat().st_mode & 0o777) == ("secret", 0o600)
+    assert sorted(os.listdir(tmp_path)) == ["secret", "x.prom"]
+
+
+def test_without_the_library_the_message_names_the_package(
+    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    written = passes.end(tmp_path / "x.prom")
+    assert written
+    assert written.error
+    assert written.advice == "it needs the package python3-prometheus-client"

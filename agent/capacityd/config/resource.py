@@ -11,6 +11,7 @@ from capacityd.config.tables import GROUPS, device_tables, setting_tables, when_
 from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
+from capacityd.model.quantity import countable
 from capacityd.model.setting_types import Setting
 from capacityd.model.toml_values import describe_toml_value
 from capacityd.model.units import UNITS, Unit, expected_unit
@@ -55,7 +56,19 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     fields.pop("enabled", None)
     if place.problems:
         return None
-    return Resource(name=name, detector=detectors[0].name, source=place.file, **fields)
+    resource = Resource(name=name, detector=detectors[0].name, source=place.file, **fields)
+    return resource if _is_countable(resource, detectors[0], place) else None
+
+
+def _is_countable(resource: Resource, detector: Detector, place: Place) -> bool:
+    """Whether Kubernetes can count the quantity, if the configuration alone decides it. Reports it if not."""
+    if not isinstance(detector, ValueDetector) or detector.computed is None:
+        return True
+    quantity = resource.quantity_of([detector.computed(table.settings) for table in resource.tables])
+    if not countable(quantity):
+        place.report(detector.name, f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one")
+        return False
+    return True
 
 
 def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:

@@ -17,11 +17,21 @@ from capacityd.model.setting_types import Setting
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of addresses in all networks, each counted once, without the excluded ones."""
-    networks, excepted = (cast("tuple[IPNetwork, ...]", settings[key] or ()) for key in ("cidr", "except"))
-    usable = [part for network in networks for part in _usable(network)]
-    remaining = _size([*usable, *excepted]) - _size(excepted)
-    excluded = _size(usable) - remaining
+    networks = _ranges(settings, "cidr")
+    remaining = number(settings)
+    excluded = _size([part for network in networks for part in _usable(network)]) - remaining
     return Contribution(", ".join(map(str, networks)), remaining, f"{excluded} excepted" if excluded else "")
+
+
+def number(settings: Mapping[str, object]) -> int:
+    """The number of addresses, as in read()."""
+    usable = [part for network in _ranges(settings, "cidr") for part in _usable(network)]
+    excepted = _ranges(settings, "except")
+    return _size([*usable, *excepted]) - _size(excepted)
+
+
+def _ranges(settings: Mapping[str, object], key: str) -> tuple[IPNetwork, ...]:
+    return cast("tuple[IPNetwork, ...]", settings[key] or ())
 
 
 def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
@@ -57,4 +67,5 @@ DETECTOR = ValueDetector(
         ),
     },
     read=read,
+    computed=number,
 )

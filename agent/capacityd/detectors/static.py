@@ -14,7 +14,12 @@ from capacityd.model.setting_types import Integer, Setting
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The configured number."""
-    return Contribution("configuration", cast(int, settings["quantity"]))
+    return Contribution("configuration", number(settings))
+
+
+def number(settings: Mapping[str, object]) -> int:
+    """The configured number."""
+    return cast(int, settings["quantity"])
 
 
 DETECTOR = ValueDetector(
@@ -22,4 +27,5 @@ DETECTOR = ValueDetector(
     about="a number in the configuration",
     settings={"quantity": Setting(Integer(0, LARGEST), "the number", required=True)},
     read=read,
+    computed=number,
 )

@@ -5,7 +5,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact intege
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from capacityd.detectors import load
@@ -17,12 +17,9 @@ from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.private import Private, extent, how_to_see, quoted
-from capacityd.model.quantity import LARGEST, number_in, storable
+from capacityd.model.quantity import countable, number_in
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
-
-_REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
-"""Value of the setting reduce -> the function that combines the devices' shares."""
 
 _MAX_ATTEMPTS = 3
 """Attempts to read a resource if devices disappear in the meantime."""
@@ -233,17 +230,13 @@ def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str
 
 def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:
     shares = [share for _, share in counted]
-    total = _REDUCTIONS[resource.reduce](shares)
-    factor = resource.unit.factor if resource.unit else 1
-    part, whole = resource.reserve.share
-    # total/factor - reserve: the share of the total is subtracted first; rounded down once at the end
-    value = (total * (whole - part) - resource.reserve.units * factor * whole) // (factor * whole)
+    value = resource.quantity_of(shares)
     contributions = tuple(c for c, _ in counted)
-    if value > LARGEST or not storable(max(0, value)):
+    if not countable(value):
         larger = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
     warning = ""
     if value <= 0:
         unit = f" {resource.unit.name}" if resource.unit else ""
-        warning = f"less than 1{unit} remains after the reserve, so 0 is published" if total else ""
+        warning = f"less than 1{unit} remains after the reserve, so 0 is published" if resource.reduced(shares) else ""
     return Quantity(max(0, value), contributions, warning=warning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,8 @@ from capacityd.model.units import Unit
 
 _DAY = 86400.0
 _NO_RESERVE = Reserve()
+_REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
+"""Value of the setting reduce -> the function that combines the devices' shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,19 @@ class Resource:
     """In units of the quantity. If there are fewer, or the resource is absent, the Node condition is False."""
     source: str = ""
     """The path of the file that configures the resource."""
+
+    def reduced(self, shares: Sequence[int]) -> int:
+        """The devices' shares, combined as the setting reduce says."""
+        return _REDUCTIONS[self.reduce](shares)
+
+    def quantity_of(self, shares: Sequence[int]) -> int:
+        """The quantity for shares in base units: in the resource's unit, less the reserve, and rounded down. It may be
+        negative."""
+        total = self.reduced(shares)
+        factor = self.unit.factor if self.unit else 1
+        part, whole = self.reserve.share
+        # total/factor - reserve: the share of the total is subtracted first; rounded down once at the end
+        return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
 
     def literals(self, key: str) -> tuple[str, ...]:
         """The text patterns of a key in the resource's tables."""

@@ -12,7 +12,6 @@ from capacityd.model.private import extent
 
 LARGEST = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
-
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -70,6 +69,11 @@ def whole_number(text: str) -> int:
     if len(text) > 30 or int(text) > LARGEST:
         raise ValueError(f"more than Kubernetes can count, which is {LARGEST} ({extent(text)})")
     return int(text)
+
+
+def countable(number: int) -> bool:
+    """Whether Kubernetes can store and count a quantity. Negative numbers are published as 0."""
+    return number <= LARGEST and storable(max(0, number))
 
 
 def storable(number: int) -> bool:

@@ -70,6 +70,7 @@ ONLY_THE_PARSER: dict[str, tuple[str, str]] = {
         r" (unit|fallback): ",
         "disk = {}\nunit = 'GiB'",
     ),
+    "what Kubernetes can count": (r"more than Kubernetes can count", "pool = { cidr = '2001:db8::/64' }"),
     "what only a shell expands": (r"needs a shell", "exec = { command = ['/bin/a', '|', 'b'] }"),
 }
 """Errors that the parser finds and the schema cannot: the parser's message, and an example."""

@@ -121,7 +121,7 @@ COMMANDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_cha
     lambda words: ["/x", *(f"-{word}" for word in words)]
 )
 NUMBER_TABLES = {
-    "static": st.fixed_dictionaries({"quantity": st.integers(0, 2**63 - 1)}),
+    "static": st.fixed_dictionaries({"quantity": st.integers(0, 2**48)}),
     "file": st.fixed_dictionaries({"path": TEXT.map(lambda s: f"/{s}")}, optional={"max_age": st.just("2h")}),
     "exec": st.fixed_dictionaries({"command": COMMANDS}),
 }

@@ -83,3 +83,18 @@ def test_tables_add_up(tmp_path: Path, written: str, value: int, contributions: 
     assert isinstance(reading, Quantity)
     assert reading.value == value
     assert [(c.device, c.amount, c.note) for c in reading.contributions] == contributions
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        'pool = { cidr = "2001:db8::/66" }',
+        'pool = { cidr = "2001:db8::/64", except = "2001:db8::1:0-2001:db8::ffff:ffff:ffff:ffff" }',
+        'pool = [{ cidr = "2001:db8::/64" }, { cidr = "2001:db8:1::/110" }]\nreduce = "min"',
+        'pool = { cidr = "2001:db8::/75" }\nreserve = "50%"',
+    ],
+)
+def test_a_range_may_be_large_if_the_quantity_is_not(tmp_path: Path, written: str) -> None:
+    (tmp_path / "x.toml").write_text(f'[resources."example.com/x"]\n{written}\n')
+    (resource,) = load_config(str(tmp_path / "x.toml")).require().resources
+    assert isinstance(read_resource(resource, machine(), "node"), Quantity)

@@ -15,7 +15,7 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
 from capacityd.model.reading import Absent, Quantity, Unknown
-from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, routes, usb_device
+from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, pci_nic, routes, usb_device
 from tests.support.tour import recordings
 from tests.support.trees import Tree
 
@@ -76,15 +76,38 @@ def serial() -> Recording:
     return merge(bare(), tree.recording(properties))
 
 
+def working() -> Recording:
+    """A machine with two of each kind of device: one works, and one does not."""
+    tree = Tree()
+    for name, state in (("nvme0", "live"), ("nvme1", "dead")):
+        path = f"/sys/devices/pci0000:5e/0000:5e:00.{name[-1]}/nvme/{name}"
+        tree.attributes(path, {"uevent": "", "state": f"{state}\n"})
+        tree.link(f"{path}/subsystem", "/sys/class/nvme")
+        tree.link(f"/sys/class/nvme/{name}", path)
+    at = "/sys/devices/pci0000:3b/host{0}/port-{0}:0/end_device-{0}:0/target{0}:0:0/{0}:0:0:0"
+    return merge(
+        bare(),
+        tree.recording(),
+        disk("sda", at.format(0), number="8:0", of_device={"wwid": "naa.5", "state": "running"}),
+        disk("sdb", at.format(1), number="8:16", of_device={"wwid": "naa.6", "state": "offline"}),
+        pci_function("0000:03:00.0", "10de", "1cb3", "030000", attributes={"current_link_width": "16\n"}),
+        pci_function("0000:04:00.0", "10de", "2330", "030200", attributes={"current_link_width": "4\n"}),
+        pci_nic("eth0", "0000:01:00.0", number=2),
+        pci_nic("eth2", "0000:01:00.1", operstate="down", number=3),
+        mounts(("/", "0:2", "rootfs", "rootfs")),
+        routes("eth0"),
+    )
+
+
 RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
-ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial()}
+ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial(), "working": working()}
 
 # recipe -> machine -> the expected answer. On any other machine the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
     "dongle": {"dongles": 4, "adapters": 1},  # without A17 and B03; a dongle without a serial number counts
-    "gpu": {"gpus": 4, "cards": 1},
-    "port-10g": {"network": 3},  # two of 25G, one of 100G; virtual functions are not physical ports
-    "nic-mbps": {"network": 100_000},
+    "gpu": {"gpus": 4, "cards": 1, "working": 2},
+    "port-10g": {"network": 3, "working": 2},  # two of 25G, one of 100G; virtual functions are not physical ports
+    "nic-mbps": {"network": 100_000, "working": 10_000},
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: without the system's disk and the small disk
     "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # cloud: the two local disks, less a tenth
     "vf": {"network": 2},
@@ -94,11 +117,13 @@ TRUTH: dict[str, dict[str, int]] = {
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
     "seats": {"software": 12},
+    **{need: {"working": 1} for need in ("nvme-live", "gpu-x16", "disk-running")},
+    "port-up": {"network": 3, "working": 1},
 }
 UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     **{
         (need, machine): "reports no link modes"
-        for need in ("port-10g", "nic-mbps")
+        for need in ("port-10g", "port-up", "nic-mbps")
         for machine in ("virtual", "cloud")
     },
     **{("seats", machine): "/run/licences is not part of the recording" for machine in {*ALL} - {"software"}},

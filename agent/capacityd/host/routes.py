@@ -6,6 +6,7 @@ the first, so nothing would seem to depend on the second.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -110,9 +111,7 @@ def _tables() -> Mapping[int, set[int]]:
     """Family -> the numbers of the tables whose default routes count."""
     tables: defaultdict[int, set[int]] = defaultdict(lambda: {*_TABLES})
     vrfs = False
-    for kind, message in ask(_GETRULE, _ROUTE.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0, 0)):
-        if kind != _NEWRULE:
-            continue
+    for message in _rules():
         family, _, _, tos, table, _, _, action, flags = _ROUTE.unpack_from(message)
         values = attributes(message[_ROUTE.size :])
         vrfs = vrfs or _L3MDEV in values
@@ -123,6 +122,17 @@ def _tables() -> Mapping[int, set[int]]:
         for family in _FAMILIES:
             tables[family] |= of_vrfs
     return tables
+
+
+def _rules() -> list[bytes]:
+    """The messages about policy rules; empty if the kernel has none (CONFIG_FIB_RULES)."""
+    try:
+        asked = ask(_GETRULE, _ROUTE.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0, 0))
+        return [message for kind, message in asked if kind == _NEWRULE]
+    except OSError as e:
+        if e.errno != errno.EOPNOTSUPP:
+            raise
+        return []
 
 
 def _selects(values: Mapping[int, bytes]) -> bool:

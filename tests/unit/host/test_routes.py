@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from collections.abc import Iterable, Iterator
@@ -183,3 +184,20 @@ def test_a_route_without_a_known_interface_is_unknown(
     answers_of(monkeypatch, *messages)
     with pytest.raises(HostError, match=f"^{reason}$"):
         default_interfaces()
+
+
+@pytest.mark.parametrize(("code", "known"), [(errno.EOPNOTSUPP, True), (errno.ENOBUFS, False)])
+def test_a_kernel_without_policy_rules_has_the_main_table(
+    code: int, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(kind: int, body: bytes) -> list[tuple[int, bytes]]:
+        if kind == 34:
+            raise OSError(code, "")
+        return [route(OIF)] if kind == 26 and body[0] == 2 else []
+
+    monkeypatch.setattr(routes, "ask", ask)
+    if known:
+        assert default_interfaces() == ["lo"]
+    else:
+        with pytest.raises(HostError, match="the routes could not be read"):
+            default_interfaces()

@@ -38,7 +38,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
 
     for file in files.paths:
         try:
-            texts[file] = read(file, usual=files.usual, masks=file in files.masking)
+            texts[file] = read(file, files)
             document = parse_toml(texts[file])
         except ConfigError as e:
             private = e.line > 0 and is_private(file)  # an error without a line does not concern the text

@@ -1,7 +1,7 @@
 """The files of the configuration in the order in which they are merged, and their text.
 
 File names merge and mask as in the UAPI configuration files specification, except that the main file comes after the
-vendors' files and before the administrator's. Only root may be able to change files in the usual places, because they
+vendors' files and before the administrator's. Only root may be able to change the files (linux/trust.py), because they
 can name programs, which the service runs as root.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from capacityd.linux.permissions import owner_and_mode
+from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
@@ -39,7 +40,9 @@ class Files:
     """The files to read, and the errors of their folders."""
 
     usual: bool
-    """Whether the files are in the usual places. If so, only root may be able to change them."""
+    """Whether the files are in the usual places, which the service reads."""
+    trust: Trust
+    """Who may be able to change the files. A user who names a file also trusts its owner and its group."""
     masking: set[str] = field(default_factory=set)
     """Paths of files that replace a vendor's file of the same name. Only such a file may be empty."""
     paths: list[str] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Files:
 
 def usual_files(root: str) -> Files:
     """The files in the usual places. root: the folder used as /."""
-    files = Files(usual=True)
+    files = Files(usual=True, trust=own_trust())
     vendors: dict[str, str] = {}
     for folder in _VENDORS:
         vendors |= _list_masking(os.path.join(root, folder), vendors, files)
@@ -66,7 +69,7 @@ def usual_files(root: str) -> Files:
 
 def files_at(path: str) -> Files:
     """The file at this path or, for a folder, the files in it."""
-    files = Files(usual=False)
+    files = Files(usual=False, trust=own_trust().with_owner_of(path))
     if not os.path.lexists(path):
         files.failures[path] = "no such file or folder"
     elif not os.path.isdir(path):
@@ -78,12 +81,12 @@ def files_at(path: str) -> Files:
     return files
 
 
-def read(path: str, *, usual: bool, masks: bool) -> str:
+def read(path: str, files: Files) -> str:
     """A file's text; "" for /dev/null, which masks another file as an empty one does. Raises ConfigError with the
     reason.
 
-    usual: whether the file is in one of the usual places. masks: whether it replaces another file, so that it may be
-    empty. Any other empty file has probably lost its content in a power failure.
+    files: the files to which it belongs. Only a file that masks another one may be empty: any other empty file has
+    probably lost its content in a power failure.
     """
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
@@ -92,15 +95,16 @@ def read(path: str, *, usual: bool, masks: bool) -> str:
             return ""
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError("is not a regular file")
-        if why := untrusted(path, status, usual=usual):
-            raise ConfigError(why)
+        part, why = _problem(path, files)
+        if why:
+            raise ConfigError(why if part == path else f"{part} {why}")
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as e:
         raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
-    if not (content := raw.removeprefix(codecs.BOM_UTF8).strip()) and not masks:
+    if not (content := raw.removeprefix(codecs.BOM_UTF8).strip()) and path not in files.masking:
         raise ConfigError(f"is empty{_LOST}; if it is meant to be empty, write a comment into it", 1)
     if content and not content.strip(b"\0"):
         raise ConfigError(f"contains only zero bytes{_LOST}", 1)
@@ -112,29 +116,23 @@ def read(path: str, *, usual: bool, masks: bool) -> str:
         raise ConfigError(why, line) from e
 
 
-def untrusted(path: str, status: os.stat_result, *, usual: bool) -> str:
-    """Why a configuration file or its folder is rejected, with the command that fixes it; "" if it is safe.
+def _problem(path: str, files: Files) -> tuple[str, str]:
+    """The file or folder because of which a file or folder is rejected, and the reason with the command that fixes it.
 
-    usual: whether it is in one of the usual places. The user has named any other file, so its owner does not matter,
-    nor whether its group can write it.
+    Both are "" if there is no such reason.
     """
-    state = f"({owner_and_mode(status)})"
-    folder = stat.S_ISDIR(status.st_mode)
-    why = f"but {'a file in it' if folder else 'it'} can name programs that run as root"
-    if status.st_mode & stat.S_IWOTH:
-        return f"is writable by everybody {state}, {why}: chmod {'go' if usual else 'o'}-w {path}"
-    if not usual:
-        return ""
-    if status.st_uid not in (0, os.geteuid()):
-        return f"does not belong to root {state}, {why}: chown root {path}"
-    if status.st_mode & stat.S_IWGRP:
-        return f"is writable by its group {state}, {why}: chmod g-w {path}"
+    folder = os.path.isdir(path)
+    if flaw := (flaw_of_folder if folder else flaw_of)(path, files.trust):
+        why = f"but {'a file in it' if flaw.path != path or folder else 'it'} can name programs that run as root"
+        return flaw.path, f"{flaw.problem}, {why}: {flaw.remedy}"
     # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
+    status = os.stat(path)
     needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
-    if status.st_mode & needed != needed:
+    if files.usual and status.st_mode & needed != needed:
         mode = "u+rx" if folder else "u+r"
-        return f"is not readable by its owner {state}; the service cannot read it either: chmod {mode} {path}"
-    return ""
+        state = owner_and_mode(status)
+        return path, f"is not readable by its owner ({state}); the service cannot read it either: chmod {mode} {path}"
+    return "", ""
 
 
 def _list_masking(folder: str, masked: Collection[str], files: Files) -> dict[str, str]:
@@ -151,8 +149,9 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     """
     try:
         names = os.listdir(folder)
-        checked = (os.path.dirname(folder), folder) if files.usual else ()
-        unsafe = {path: why for path in checked if (why := untrusted(path, os.stat(path), usual=True))}
+        checked = (os.path.dirname(folder), folder) if files.usual else (folder,)
+        problems = (_problem(path, files) for path in checked)
+        unsafe = {path: why for path, why in problems if why}
     except OSError as e:
         # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):

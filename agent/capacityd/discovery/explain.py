@@ -140,6 +140,8 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
     """How to fix an error. key: the device's unreadable key; "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
+    if error.cause is Cause.NOT_TRUSTED:
+        return f"run the command at the end of the message; {_RETRIES}"
     if error.cause is Cause.NO_MEASURE:
         return f"set fallback: the {resource.measure} to assume for a device that does not report it"
     if resource.detector == "file":

@@ -9,8 +9,10 @@ import time
 from collections.abc import Sequence
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.linux.program_trust import flaw_of_command
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.model.errors import Cause, HostError, ProgramFailed
+from capacityd.linux.trust import Flaw, Trust, own_trust
+from capacityd.model.errors import Cause, HostError, ProgramFailed, ProgramNotTrusted
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
@@ -22,10 +24,12 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     """Runs a program for at most timeout seconds. The calling process must have no other children.
 
     Returns the exit status, standard output and standard error. Raises HostError if the program can't be started, does
-    not end in time, or writes more than 64 KiB.
+    not end in time, or writes more than 64 KiB, and ProgramNotTrusted if another user could change what it runs.
     """
     program = command[0]
     _check(program)
+    if flaw := untrusted(command, own_trust()):
+        raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
     become_subreaper()
     try:
         return run_program(command, timeout, _ENVIRONMENT, _MAX_OUTPUT_BYTES, "/")
@@ -42,6 +46,11 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
         kill_children(time.monotonic() + 1)
+
+
+def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
+    """What somebody else could change, of all that run() would run; None if there is nothing."""
+    return flaw_of_command(command, _ENVIRONMENT["PATH"], trust)
 
 
 def _interpreter_problem(program: str) -> tuple[str, str]:
@@ -61,13 +70,11 @@ def _interpreter_problem(program: str) -> tuple[str, str]:
 
 
 def _check(program: str) -> None:
-    """Raises ProgramFailed if the program must not or can't be run."""
+    """Raises ProgramFailed if the program can't be run."""
     try:
-        mode = os.stat(program).st_mode
+        os.stat(program)
         executable = os.access(program, os.X_OK)
     except OSError as e:
         raise ProgramFailed(f"{program} can't be run: {os.strerror(e.errno or 0)}", e.errno) from e
     if not executable:
         raise ProgramFailed(f"{program} is not executable (chmod +x)")
-    if mode & 0o002:
-        raise ProgramFailed(f"{program} can be written by everybody, so it is not run (chmod o-w)")

@@ -64,5 +64,10 @@ def owner_name(uid: int) -> str:
     """The user. In the service's user namespace, all users but root look alike (PrivateUsers=, systemd.exec(5))."""
     if uid == 0:
         return "root"
+    return "another user" if uid == overflow_uid() else f"uid {uid}"
+
+
+def overflow_uid() -> int:
+    """The uid that stands for every user that a user namespace does not map (user_namespaces(7))."""
     with open(_OVERFLOW_UID, encoding="ascii") as f:
-        return "another user" if uid == int(f.read()) else f"uid {uid}"
+        return int(f.read())

@@ -22,6 +22,7 @@ class Cause(Enum):
     NO_MEASURE = "no_measure"  # a device matches but has no value to add up
     TOO_LARGE = "too_large"  # more than Kubernetes can count
     PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
+    NOT_TRUSTED = "not_trusted"  # another user than root could change a program, so it was not run
     TIMEOUT = "timeout"  # the program or the detector did not end in time
     HANGING = "hanging"  # an earlier pass's detector hangs in the kernel, so no other one is started
     KILLED = "killed"  # a signal killed the detector, or it used too much memory
@@ -94,6 +95,13 @@ class ProgramFailed(HostError):
         super().__init__(message, errno, Cause.PROGRAM_FAILED, detail=detail)
 
 
+class ProgramNotTrusted(HostError):
+    """Another user could change a program, or something on the way to it, so it was not run."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, cause=Cause.NOT_TRUSTED)
+
+
 class StateError(CapacitydError):
     """This machine can't save state that must outlive a worker: a full or read-only file system."""
 
@@ -154,6 +162,10 @@ class CredentialsMissing(NodeDenied):
     def __init__(self, message: str, files: Sequence[str], *, detail: str = "") -> None:
         super().__init__(message, detail=detail)
         self.files = tuple(files)
+
+
+class CredentialsNotTrusted(NodeDenied):
+    """Another user could change a kubeconfig, a file that it names, or its exec plugin, so it was not used."""
 
 
 class PluginFailed(NodeDenied):

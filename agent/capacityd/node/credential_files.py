@@ -1,4 +1,4 @@
-"""Reads a kubeconfig and the files that it names.
+"""Reads a kubeconfig and the files that it names, if only root could change them.
 
 The kubernetes library waits forever for a pipe and reads files of any size, and its errors contain no advice.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 
 from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.linux.trust import Flaw, Trust, flaw_of, own_trust
+from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeDenied
 from capacityd.model.text import printable
 
 _MAX_FILE_BYTES = 1 << 20
@@ -18,6 +20,9 @@ _MAX_NAME = 255
 """Maximum length of a file's name in bytes (NAME_MAX)."""
 _CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
 """The start of a certificate or key, as PEM or base64, or of a JSON Web Token."""
+_MICROK8S = "/var/snap/microk8s/"
+"""MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
+The group's members may start privileged pods, so this adds nothing to their rights."""
 
 
 def permission_advice(path: str) -> str:
@@ -27,13 +32,31 @@ def permission_advice(path: str) -> str:
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
+def kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
+    """Who may be able to change a kubelet's kubeconfig and the files that it names.
+
+    trust: for the kubelets of all other distributions than MicroK8s.
+    """
+    return trust.with_group_of(kubeconfig) if kubeconfig.startswith(_MICROK8S) else trust
+
+
+def refuse(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
+    """The error for a file or a program that somebody else could change."""
+    return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
+
+
 class CredentialFiles:
     """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
-    def __init__(self, kubeconfig: str, *, of_kubelet: bool) -> None:
-        """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it."""
+    def __init__(self, kubeconfig: str, *, of_kubelet: bool, trust: Trust | None = None) -> None:
+        """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it.
+
+        trust: by default, that of the user who runs this process. A person's files are read whoever could change them,
+        as kubectl does, because they decide only what that person does.
+        """
         self._kubeconfig = kubeconfig
         self._of_kubelet = of_kubelet
+        self.trust = kubelet_trust(kubeconfig, trust or own_trust()) if of_kubelet else None
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
         self._contents: dict[str, str] = {}
         self._paths: dict[str, None] = {}
@@ -58,7 +81,10 @@ class CredentialFiles:
             )
         self._paths[path] = None
         if path not in self._contents:
-            content = self._content(path, self.named(path, purpose))
+            named = self.named(path, purpose)
+            content = self._content(path, named)
+            if self.trust and (flaw := flaw_of(path, self.trust)):
+                raise refuse(named, flaw)
             # Comments in PEM files may have any encoding. The parts that we use are ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
         return self._contents[path]
@@ -71,6 +97,18 @@ class CredentialFiles:
         named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
         is_shown = path == self._kubeconfig or os.path.lexists(path)
         return f"{named}, {printable(path)}," if is_shown else named
+
+    def require_trusted_plugin(self, find_flaw: Callable[[Trust], Flaw | None]) -> None:
+        """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or choose another one.
+
+        find_flaw: the plugin's. A person's plugin is only refused if somebody else could change the kubeconfig.
+        """
+        if self.trust is None:
+            flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
+        else:
+            flaw = find_flaw(self.trust)
+        if flaw:
+            raise refuse(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
     def _content(self, path: str, file: str) -> bytes:
         try:

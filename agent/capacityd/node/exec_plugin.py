@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
+from capacityd.linux.trust import Flaw, Trust
 from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
@@ -39,6 +41,14 @@ class ExecPlugin:
     cluster: Mapping[str, object] | None = None
     """The information about the cluster that the plugin receives."""
     install_hint: str = ""
+
+    def flaw(self, trust: Trust) -> Flaw | None:
+        """What somebody else could change, of all that run() runs; None if there is nothing."""
+        search_path = self._variables().get("PATH") or os.defpath
+        program = shutil.which(self.command, path=search_path)
+        if "/" not in self.command and (flaw := flaw_of_name(self.command, search_path, trust)):
+            return flaw
+        return flaw_of_command([program, *self.arguments], search_path, trust) if program else None
 
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from capacityd.linux.trust import Trust
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
@@ -34,21 +35,22 @@ _UNSUPPORTED = {
 
 def load(
     kubeconfig: str | None,
-    plugin_timeout: float = _PLUGIN_TIMEOUT,
+    plugin_timeout: float | None = _PLUGIN_TIMEOUT,
     *,
     of_kubelet: bool = True,
     context: str | None = None,
+    trust: Trust | None = None,
 ) -> ClusterAccess:
     """Reads this kubeconfig (by default the kubelet's) and all files that it names.
 
-    Nothing is cached, because the kubelet renews its certificate. An exec plugin runs for at most plugin_timeout
-    seconds.
-    of_kubelet: whether it is the kubelet's kubeconfig, not a person's. context: replaces the current context. Raises
-    CredentialsMissing if a file does not exist, NodeDenied if a file cannot be read or used, and NodeUnreachable if the
-    plugin does not end in time.
+    Nothing is cached, because the kubelet renews its certificate. plugin_timeout: seconds for which an exec plugin may
+    run; None only checks it, and leaves out its credentials.
+    of_kubelet: whether it is the kubelet's kubeconfig, not a person's. context: replaces the current context. trust:
+    who may be able to change the kubelet's files; default: own_trust(). Raises CredentialsMissing if a file does not
+    exist, NodeDenied if a file cannot be read or used, and NodeUnreachable if the plugin does not end in time.
     """
     path = kubeconfig or first_path()
-    files = CredentialFiles(path, of_kubelet=of_kubelet)
+    files = CredentialFiles(path, of_kubelet=of_kubelet, trust=trust)
     with _explaining(path):
         try:
             return _Kubeconfig(path, files).access(plugin_timeout, context)
@@ -84,7 +86,7 @@ class _Kubeconfig:
         names = (entry.get("name") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
         return self._text(document, "current-context"), frozenset(name for name in names if isinstance(name, str))
 
-    def access(self, plugin_timeout: float, context_name: str | None = None) -> ClusterAccess:
+    def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
         """Parses the current context, or the given one, and reads the files that it names."""
         document = self._document()
         if not document:
@@ -104,8 +106,11 @@ class _Kubeconfig:
         named_by_files = (token_user(token or ""), certificate)
         private_key = self._pem(user, "client-key")
         if "exec" in user and not token and not certificate:
-            credential = self._plugin(self._mapping(user["exec"], "exec"), cluster).run(plugin_timeout)
-            token, certificate, private_key = credential.token, credential.certificate, credential.key
+            plugin = self._plugin(self._mapping(user["exec"], "exec"), cluster)
+            self._files.require_trusted_plugin(plugin.flaw)
+            if plugin_timeout is not None:
+                credential = plugin.run(plugin_timeout)
+                token, certificate, private_key = credential.token, credential.certificate, credential.key
         if bool(certificate) != bool(private_key):
             raise self._error("has a client certificate without its key, or a key without its certificate")
         if token and not (token.isascii() and token.isprintable()):

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load
-from capacityd.config.files import untrusted
 from tests.support.forked import forked
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
 MAIN = "etc/capacityd/capacityd.toml"
+OTHER = 54321
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 
 def resource(name: str, quantity: int = 1) -> str:
@@ -256,22 +257,51 @@ def test_a_folder_that_others_can_change(tmp_path: Path, folder: str, mode: int,
     assert not loaded.config.complete
 
 
-def status(uid: int, mode: int) -> os.stat_result:
-    return os.stat_result((mode, 0, 0, 1, uid, 0, 0, 0, 0, 0))
+@as_root
+def test_a_file_of_another_user(tmp_path: Path) -> None:
+    """The owner of such a file could name programs to run as root."""
+    load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
+    path = tmp_path / ETC / "a.toml"
+    os.chown(path, OTHER, OTHER)
+    loaded = load(root=str(tmp_path))
+    state = "(owner uid 54321, mode 0644)"
+    why = f"does not belong to root {state}, but it can name programs that run as root: chown root {path}"
+    assert [str(problem) for problem in loaded.problems] == [f"{path}: {why}"]
+    assert quantities(loaded) == {"b": 1}
+    assert not loaded.config.complete
 
 
-def test_a_file_of_another_user() -> None:
-    """The service (root without CAP_DAC_OVERRIDE) could not read such a file, and its owner could name programs to run.
+@as_root
+def test_a_folder_above_that_another_user_owns(tmp_path: Path) -> None:
+    """Its owner could replace every folder below it."""
+    load_files(tmp_path, {f"{ETC}/a.toml": A, MAIN: B})
+    os.chown(tmp_path / "etc", OTHER, OTHER)
+    etc = str(tmp_path / "etc")
+    problem, of_main = load(root=str(tmp_path)).problems
+    assert problem.file == etc
+    assert problem.message.endswith(f"but a file in it can name programs that run as root: chown root {etc}")
+    assert of_main.file == str(tmp_path / MAIN)
+    assert of_main.message.startswith(f"{etc} does not belong to root")
 
-    A file given by --config may belong to any user and may be writable by its group, as with the common umask 002.
-    """
-    why = untrusted("/f", status(54321, 0o100640), usual=True)
-    assert "owner uid 54321, mode 0640" in why
-    assert why.endswith(": chown root /f")
-    assert not untrusted("/f", status(54321, 0o100664), usual=False)
-    assert untrusted("/f", status(54321, 0o100646), usual=False).endswith(": chmod o-w /f")
-    for user in (0, os.geteuid()):
-        assert not untrusted("/f", status(user, 0o100640), usual=True)
+
+@as_root
+def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) -> None:
+    """So root can check a user's checkout, also with the common umask 002; but nobody else may be able to change it."""
+    folder, file = tmp_path / "conf.d", tmp_path / "conf.d" / "a.toml"
+    load_files(tmp_path, {"conf.d/a.toml": A})
+    for path in (folder, file):
+        os.chown(path, OTHER, OTHER)
+        path.chmod(path.stat().st_mode | 0o020)
+    assert load(str(folder)).require()
+    assert load(str(file)).require()
+    file.chmod(0o666)
+    for named in (folder, file):
+        (problem,) = load(str(named)).problems
+        assert problem.message.endswith(f": chmod o-w {file}")
+    file.chmod(0o644)
+    os.chown(file, OTHER + 1, 0)
+    (problem,) = load(str(folder)).problems
+    assert problem.message.endswith(f": chown root {file}")
 
 
 def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:

@@ -112,7 +112,21 @@ def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
 
 
 def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path) -> None:
-    assert "written by everybody" in error(script(tmp_path, f"touch {tmp_path}/ran; echo 1", 0o757))
+    program = script(tmp_path, f"touch {tmp_path}/ran; echo 1", 0o757)
+    message = error(program, cause=Cause.NOT_TRUSTED)
+    assert message.startswith(f"{program} is not run, because {program} is writable by everybody (owner ")
+    assert message.endswith(f"mode 0757): chmod go-w {program}")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_program_whose_interpreter_another_user_owns_is_not_run(tmp_path: Path) -> None:
+    interpreter = tmp_path / "interpreter"
+    interpreter.symlink_to("/bin/sh")
+    os.chown(interpreter, 12345, 12345, follow_symlinks=False)
+    (tmp_path / "program").write_text(f"#!{interpreter}\ntouch {tmp_path}/ran; echo 1\n")
+    (tmp_path / "program").chmod(0o755)
+    assert error(str(tmp_path / "program"), cause=Cause.NOT_TRUSTED).endswith(f": chown -h root {interpreter}")
     assert not (tmp_path / "ran").exists()
 
 

@@ -7,30 +7,19 @@ import sys
 from collections.abc import Iterator
 
 from capacityd.cli.output.terminal import print_json
+from capacityd.cli.service_view import service_problems
 from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
-from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.model.errors import NodeDenied, StateError
+from capacityd.model.errors import StateError
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.text import plural, printable
-from capacityd.node.kubelet_kubeconfig import first_path
 from capacityd.reconcile import machine_record
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:
     values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
     return values | {"line": problem.line or None}
-
-
-def _unreadable_kubeconfig(path: str | None) -> Iterator[Problem]:
-    """Yields a warning if the service can't read the kubelet's kubeconfig. path: None for the default ones."""
-    try:
-        kubeconfig = path or first_path()
-    except NodeDenied:
-        return
-    if why := why_unreadable_to_root(kubeconfig):
-        yield Problem(kubeconfig, why)
 
 
 def _kept(loaded: Loaded) -> Iterator[Problem]:
@@ -57,8 +46,7 @@ def config(options: argparse.Namespace) -> int:
         return 0
     loaded = load(options.config)
     if options.task == "check":
-        kubeconfig = options.kubeconfig or loaded.config.settings.kubeconfig
-        warnings = (*loaded.warnings, *_unreadable_kubeconfig(kubeconfig), *_kept(loaded))
+        warnings = (*loaded.warnings, *service_problems(loaded.config, options.kubeconfig), *_kept(loaded))
         if options.json:
             errors = list(map(_as_dict, loaded.problems))
             print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})

@@ -1,0 +1,77 @@
+"""`config check` says what the service does not use, before the service does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from tests import ROOT
+from tests.support.reachable import make_reachable
+from tests.unit.node.test_credentials import config, written
+
+OTHER = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+
+
+def configured(tmp_path: Path, *, program: Path, kubeconfig: str) -> Path:
+    path = tmp_path / "60-x.toml"
+    path.write_text(
+        f'[kubernetes]\nkubeconfig = "{kubeconfig}"\n'
+        f'[resources."example.com/a"]\nexec = [{{ command = ["/bin/true"] }}, {{ command = ["{program}"] }}]\n'
+        '[resources."example.com/b"]\nstatic = { quantity = 1 }\n'
+    )
+    return path
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program"
+    path.write_text("#!/bin/sh\necho 1\n")
+    path.chmod(0o755)
+    return path
+
+
+@as_root
+def test_programs_and_credentials_that_others_could_change(
+    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = written(tmp_path, config(user={"token": "t"}))
+    path = configured(tmp_path, program=program, kubeconfig=kubeconfig)
+    command = ["config", "check", "--config", str(path)]
+    assert run(command) == 0
+    assert capsys.readouterr().err == ""
+    os.chown(program, OTHER, OTHER)
+    os.chmod(kubeconfig, 0o666)
+    assert run(command) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f'{path}: warning: [resources."example.com/a"] exec: the service does not run {program}, because {program} '
+        f"does not belong to root (owner uid 12345, mode 0755): chown root {program}",
+        f"{kubeconfig}: warning: the kubeconfig, {kubeconfig}, is not used, because {kubeconfig} is writable by "
+        f"everybody (owner root, mode 0666): chmod go-w {kubeconfig}",
+    ]
+    assert run([*command, "--json"]) == 0
+    assert [warning["file"] for warning in json.loads(capsys.readouterr().out)["warnings"]] == [str(path), kubeconfig]
+
+
+@as_root
+def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: Path) -> None:
+    """The user may run the own program, but the service, which is root, does not."""
+    path = configured(tmp_path, program=program, kubeconfig="/nonexistent")
+    make_reachable(tmp_path)
+    os.chown(program, OTHER, OTHER)
+
+    user = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+    capacityd = [*user, "/usr/bin/python3", "-m", "capacityd", "--config", str(path)]
+
+    def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*capacityd, *arguments], cwd=ROOT / "agent", capture_output=True, text=True)
+
+    warnings, output = ran("config", "check").stderr, ran("probe", "--json").stdout
+    assert f"the service does not run {program}" in warnings
+    reading = json.loads(output)["resources"][0]
+    assert reading["cause"] == "program_failed"  # /bin/true prints no number

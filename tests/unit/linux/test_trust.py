@@ -1,0 +1,245 @@
+"""Who could change a file, and the command that ends this. Another user tries it: the kernel decides the same."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust, service_trust
+from tests import ROOT
+from tests.support.forked import forked
+from tests.support.reachable import make_reachable
+
+OTHER = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of root, which other users can reach, two folders below another one."""
+    make_reachable(tmp_path)
+    path = tmp_path / "above" / "folder" / "file"
+    path.parent.mkdir(parents=True)
+    path.write_text("root's")
+    return path
+
+
+def owned(path: Path, uid: int = OTHER, gid: int = OTHER, mode: int | None = None) -> None:
+    os.chown(path, uid, gid, follow_symlinks=False)
+    if mode is not None:
+        path.chmod(mode)
+
+
+def acl_entry(path: Path) -> None:
+    """As setfacl -m u:12345:rw: the entries owner, named user, group, mask, others (acl(5))."""
+    entries = [(1, 6, 0xFFFFFFFF), (2, 6, OTHER), (4, 4, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 4, 0xFFFFFFFF)]
+    packed = (2).to_bytes(4, "little")
+    for tag, permissions, user in entries:
+        packed += tag.to_bytes(2, "little") + permissions.to_bytes(2, "little") + user.to_bytes(4, "little")
+    os.setxattr(path, "system.posix_acl_access", packed)
+
+
+def behind_a_link(file: Path, *, links_owner: int = 0, folders_mode: int = 0o755) -> None:
+    """Moves the file away and makes a link in its place."""
+    target = file.parents[2] / "target"
+    file.rename(target)
+    file.symlink_to(target)
+    owned(file, links_owner, links_owner)
+    file.parent.chmod(folders_mode)
+
+
+def behind_a_link_to_another(file: Path) -> None:
+    behind_a_link(file)
+    owned(file.resolve())
+
+
+def in_a_sticky_folder(file: Path) -> None:
+    owned(file)
+    file.parent.chmod(0o1777)
+
+
+# what is done to the file, and the remedy; "" if no other user can change what its path leads to
+CASES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "root's alone": (lambda f: None, ""),
+    "readable by its group and by all": (lambda f: f.chmod(0o755), ""),
+    "another's": (owned, "chown root FILE"),
+    "another's, and read-only": (lambda f: owned(f, mode=0o444), "chown root FILE"),
+    "of another's group, which may only read": (lambda f: owned(f, 0, OTHER, 0o640), ""),
+    "of another's group, which may write": (lambda f: owned(f, 0, OTHER, 0o664), "chmod g-w FILE"),
+    "writable by all": (lambda f: f.chmod(0o646), "chmod go-w FILE"),
+    "writable by an ACL": (acl_entry, "chmod g-w FILE"),
+    "in another's folder": (lambda f: owned(f.parent), "chown root FOLDER"),
+    "in a folder of another's group": (lambda f: owned(f.parent, 0, OTHER, 0o775), "chmod g-w FOLDER"),
+    "in a folder that all may write": (lambda f: f.parent.chmod(0o777), "chmod go-w FOLDER"),
+    "in a folder such as /tmp": (lambda f: f.parent.chmod(0o1777), ""),
+    "in another's folder such as /tmp": (lambda f: owned(f.parent, mode=0o1777), "chown root FOLDER"),
+    "another's, in a folder such as /tmp": (in_a_sticky_folder, "chown root FILE"),
+    "below another's folder": (lambda f: owned(f.parents[1]), "chown root ABOVE"),
+    "below a folder that all may write": (lambda f: f.parents[1].chmod(0o777), "chmod go-w ABOVE"),
+    "behind a link of root": (behind_a_link, ""),
+    "behind a link of another in a folder such as /tmp": (
+        lambda f: behind_a_link(f, links_owner=OTHER, folders_mode=0o1777),
+        "chown -h root FILE",
+    ),
+    "behind a link of root in a folder such as /tmp": (lambda f: behind_a_link(f, folders_mode=0o1777), ""),
+    "behind a link in a folder that all may write": (
+        lambda f: behind_a_link(f, folders_mode=0o777),
+        "chmod go-w FOLDER",
+    ),
+    "behind a link to another's file": (behind_a_link_to_another, "chown root TARGET"),
+}
+
+
+def changed_by_another(file: Path) -> bool:
+    """Whether another user changes what the path leads to: writes it, or replaces it, or a folder above it."""
+
+    def attempt() -> None:
+        os.setgroups([])
+        os.setgid(OTHER)
+        os.setuid(OTHER)
+        for path in (file, file.parent, file.parents[1]):
+            try:
+                path.rename(f"{path}.away")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text("another's")
+            except OSError:
+                continue
+            return
+        try:
+            if file.stat().st_uid == OTHER:  # an owner may always change the mode
+                file.chmod(0o600)
+            file.write_text("another's")
+        except OSError:
+            pass
+
+    forked(attempt)
+    return file.read_text() != "root's"
+
+
+@as_root
+@pytest.mark.parametrize(("change", "remedy"), CASES.values(), ids=CASES)
+def test_who_could_change_a_file(file: Path, change: Callable[[Path], object], remedy: str) -> None:
+    change(file)
+    places = {"FILE": file, "FOLDER": file.parent, "ABOVE": file.parents[1], "TARGET": file.parents[2] / "target"}
+    for word, place in places.items():
+        remedy = remedy.replace(word, str(place))
+    flaw = flaw_of(str(file), service_trust())
+    assert (flaw.remedy if flaw else "") == remedy
+    if flaw:
+        state = subprocess.run(["stat", "-c", "%a", flaw.path], capture_output=True, text=True, check=True).stdout
+        assert f"mode {int(state, 8):04o})" in flaw.problem
+        subprocess.run(shlex.split(flaw.remedy), check=True)
+        assert flaw_of(str(file), service_trust()) is None, "the remedy helps"
+        return
+    assert not changed_by_another(file)
+
+
+@as_root
+@pytest.mark.parametrize("case", [case for case, (_, remedy) in CASES.items() if remedy])
+def test_another_user_can_change_it(file: Path, case: str) -> None:
+    """No file is refused for nothing."""
+    CASES[case][0](file)
+    assert changed_by_another(file)
+
+
+@as_root
+def test_a_name_that_another_user_could_create(file: Path) -> None:
+    """A search for a program's name finds what another user creates in the meantime."""
+    folder = file.parent
+    missing = folder / "missing" / "program"
+    assert flaw_of_folder(str(folder), service_trust()) is None
+    assert flaw_of_folder(str(missing), service_trust()) is None
+    folder.chmod(0o1777)
+    for place in (folder, missing):
+        flaw = flaw_of_folder(str(place), service_trust())
+        assert flaw is not None
+        assert flaw.remedy == f"chmod go-w {folder}"
+    assert flaw_of(str(missing), service_trust()) is None, "a missing file can't be used"
+
+
+def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "file").touch()
+    for name in ("loop", "dangling", "none", "file/below"):
+        assert flaw_of(str(tmp_path / name), own_trust()) is None
+    assert flaw_of("/", own_trust()) is None
+    assert flaw_of(f"{tmp_path}/../{tmp_path.name}/./file", own_trust()) is None
+
+
+@as_root
+def test_two_dots_leave_the_folder_that_a_link_leads_to(file: Path) -> None:
+    """As in the kernel, and not the folder that holds the link."""
+    (file.parents[2] / "link").symlink_to(file.parent)
+    owned(file.parents[1])
+    for path in (f"{file.parents[2]}/link/../folder/file", f"{file.parents[2]}/link/../../above"):
+        flaw = flaw_of(path, service_trust())
+        assert flaw is not None
+        assert flaw.path == str(file.parents[1])
+
+
+@as_root
+def test_an_ordinary_user_trusts_root_and_the_user_but_no_third_one(file: Path) -> None:
+    owned(file.parent, OTHER, OTHER)
+    owned(file, OTHER, OTHER)
+
+    def flaw(uid: int) -> str:
+        os.setgid(uid)
+        os.setuid(uid)
+        return str(flaw_of(str(file), own_trust()))
+
+    assert forked(lambda: flaw(OTHER)) == "None"
+    assert forked(lambda: flaw(OTHER + 1)) == (
+        f"{file.parent} does not belong to root (owner uid 12345, mode 0755): chown root {file.parent}"
+    )
+
+
+@as_root
+def test_the_private_group_of_a_user_is_the_user(file: Path) -> None:
+    """Ubuntu creates such groups, and the umask 002 with them."""
+    account = pwd.getpwnam("daemon")  # a user with a group of the same name and without other members
+    owned(file, account.pw_uid, account.pw_gid, 0o664)
+
+    def flaw(uid: int, gid: int) -> str:
+        os.setgid(gid)
+        os.setuid(uid)
+        return str(flaw_of(str(file), own_trust()))
+
+    assert forked(lambda: flaw(account.pw_uid, account.pw_gid)) == "None"
+    os.chown(file, account.pw_uid, OTHER)
+    assert "writable by its group" in forked(lambda: flaw(account.pw_uid, account.pw_gid))
+
+
+@as_root
+def test_the_owner_of_a_named_file_is_trusted(file: Path) -> None:
+    owned(file, OTHER, OTHER, 0o664)
+    assert flaw_of(str(file), service_trust().with_owner_of(str(file))) is None
+    assert service_trust().with_owner_of(f"{file}.missing") == service_trust() == Trust(frozenset({0}))
+    owned(file, 65534, 0, 0o644)  # in a user namespace, this is any user
+    assert flaw_of(str(file), service_trust().with_owner_of(str(file))) is not None
+
+
+@as_root
+def test_in_the_services_user_namespace(file: Path) -> None:
+    """There, all other users have one uid. The answers are the same."""
+    owned(file.parent, 0, OTHER, 0o775)
+    code = "import sys; from capacityd.linux.trust import *; print(flaw_of(sys.argv[1], own_trust()))"
+    command = ["unshare", "--map-root-user", sys.executable, "-c", code, str(file)]
+
+    def answer() -> str:
+        done = subprocess.run(command, cwd=ROOT / "agent", capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert answer() == f"{file.parent} is writable by its group (owner root, mode 0775): chmod g-w {file.parent}"
+    owned(file.parent, OTHER, 0, 0o755)
+    why = f"{file.parent} does not belong to root (owner another user, mode 0755): chown root {file.parent}"
+    assert answer() == why
+    owned(file.parent, 0, 0)
+    assert answer() == "None"

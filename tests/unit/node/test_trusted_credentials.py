@@ -1,0 +1,161 @@
+"""A kubeconfig, its files and its exec plugin are used only if nobody but root could change them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux.trust import service_trust
+from capacityd.model.errors import CredentialsNotTrusted
+from capacityd.node import credential_files
+from capacityd.node.kubeconfig import load
+from capacityd.node.operator_kubeconfig import load_operators
+from tests.unit.node.test_credentials import V1, config, credential, program, written
+
+OTHER = 12345
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+
+
+@pytest.fixture
+def kubelet(tmp_path: Path) -> Path:
+    """A folder with a kubeconfig, which names an authority, a token and a program that others may not change."""
+    folder = tmp_path / "kubelet"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "token").write_text("t")
+    (folder / "ca.crt").write_text("ca")
+    program(folder / "bin", f"touch {tmp_path}/ran; echo '{credential(token='t')}'", "login")
+    by_plugin(folder)
+    return folder
+
+
+def by_plugin(folder: Path, command: str = "bin/login", name: str = "kubeconfig") -> str:
+    user = {"exec": {"apiVersion": V1, "command": command}}
+    return written(folder, config({"certificate-authority": "ca.crt"}, user), name)
+
+
+def by_token(folder: Path) -> str:
+    return written(folder, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}), "kubeconfig")
+
+
+def given(path: Path) -> None:
+    os.chown(path, OTHER, OTHER, follow_symlinks=False)
+
+
+def linked_by_another(path: Path) -> None:
+    target = path.with_name("target")
+    path.rename(target)
+    path.symlink_to(target)
+    given(path)
+
+
+CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "kubeconfig that all may write": ("kubeconfig", lambda path: path.chmod(0o666), "chmod go-w"),
+    "another's kubeconfig": ("kubeconfig", given, "chown root"),
+    "kubeconfig in another's folder": ("", given, "chown root"),
+    "kubeconfig behind another's link": ("kubeconfig", linked_by_another, "chown -h root"),
+    "another's authority": ("ca.crt", given, "chown root"),
+    "another's plugin": ("bin/login", given, "chown root"),
+    "plugin in a folder that all may write": ("bin", lambda path: path.chmod(0o777), "chmod go-w"),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "remedy"), CHANGES.values(), ids=CHANGES)
+def test_what_another_user_could_change(
+    kubelet: Path, name: str, change: Callable[[Path], object], remedy: str
+) -> None:
+    path = str(kubelet / "kubeconfig")
+    change(kubelet / name)
+    for seconds in (5.0, None):
+        with pytest.raises(CredentialsNotTrusted) as raised:
+            load(path, plugin_timeout=seconds)
+        assert str(raised.value).endswith(f": {remedy} {kubelet / name!s}")
+        assert raised.value.files
+    assert (kubelet.parent / "ran").exists() is (name == "ca.crt")
+
+
+def test_another_users_token(kubelet: Path) -> None:
+    path = by_token(kubelet)
+    assert load(path).token == "t"
+    given(kubelet / "token")
+    with pytest.raises(CredentialsNotTrusted, match=f"the token file named in {path}, .* is not used, because"):
+        load(path)
+
+
+def test_a_plugin_that_is_looked_up_where_others_can_create_it(kubelet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_plugin(kubelet, "login")
+    monkeypatch.setenv("PATH", f"{kubelet}/bin:/usr/bin:/bin")
+    assert load(str(kubelet / "kubeconfig")).token == "t"
+    monkeypatch.setenv("PATH", f"{kubelet}/first:{kubelet}/bin:/usr/bin:/bin")
+    (kubelet / "first").mkdir(mode=0o777)
+    (kubelet / "first").chmod(0o777)
+    with pytest.raises(CredentialsNotTrusted, match=f"chmod go-w {kubelet}/first"):
+        load(str(kubelet / "kubeconfig"))
+
+
+def test_a_check_runs_no_plugin(kubelet: Path) -> None:
+    assert load(str(kubelet / "kubeconfig"), plugin_timeout=None, trust=service_trust()).token is None
+    assert not (kubelet.parent / "ran").exists()
+
+
+# Files of distributions: path -> mode, with "g" for the distribution's group; the kubeconfig is the first one.
+DISTRIBUTIONS: dict[str, dict[str, str]] = {
+    "kubeadm": {"etc/kubernetes/kubelet.conf": "600", "etc/kubernetes": "755"},
+    "kubespray": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755"},
+    "k3s": {"var/lib/rancher/k3s/agent/kubelet.kubeconfig": "600", "var/lib/rancher/k3s/agent": "700"},
+    "rke2": {"var/lib/rancher/rke2/agent/kubelet.kubeconfig": "644", "var/lib/rancher/rke2/agent": "755"},
+    "k0s": {"var/lib/k0s/kubelet.conf": "600", "var/lib/k0s": "755"},
+    "k0s, load balancer": {"run/k0s/nllb/kubeconfig.yaml": "444", "run/k0s/nllb": "755", "run/k0s": "711"},
+    "EKS": {"var/lib/kubelet/kubeconfig": "644", "var/lib/kubelet": "755"},
+    "AKS": {"var/lib/kubelet/kubeconfig": "600", "var/lib/kubelet": "700"},
+    "GKE": {"var/lib/kubelet/kubeconfig": "644", "var/lib/kubelet": "750"},
+    "MicroK8s": {
+        "var/snap/microk8s/42/credentials/kubelet.config": "660g",
+        "var/snap/microk8s/42/credentials": "770g",
+        "var/snap/microk8s/42/certs/ca.crt": "660g",
+        "var/snap/microk8s/42/certs": "770g",
+    },
+}
+
+
+@pytest.mark.parametrize("files", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
+def test_the_files_of_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> None:
+    """The group of MicroK8s may write its files. All others may not have such a group."""
+    monkeypatch.setattr(credential_files, "_MICROK8S", f"{tmp_path}/var/snap/microk8s/")
+    authority = tmp_path / "var/snap/microk8s/42/certs/ca.crt"
+    for path in [*map(tmp_path.joinpath, files), authority]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()
+    kubeconfig = tmp_path / next(iter(files))
+    if authority.parent.parent in kubeconfig.parents:
+        written(kubeconfig.parent, config({"certificate-authority": str(authority)}), kubeconfig.name)
+    else:
+        written(kubeconfig.parent, config(user={"token": "t"}), kubeconfig.name)
+    for name, mode in files.items():
+        (tmp_path / name).chmod(int(mode.rstrip("g"), 8))
+        if mode.endswith("g"):
+            os.chown(tmp_path / name, 0, OTHER)
+    assert load(str(kubeconfig)).server
+    assert load(str(kubeconfig), plugin_timeout=None, trust=service_trust()).server
+    kubeconfig.chmod(0o662)
+    with pytest.raises(CredentialsNotTrusted):
+        load(str(kubeconfig))
+
+
+def test_a_persons_kubeconfig(kubelet: Path) -> None:
+    """As with kubectl, it is read whoever could change it. But its plugin is run only if its owner and group alone
+    could."""
+    path = by_token(kubelet)
+    (kubelet / "kubeconfig").chmod(0o666)
+    assert load_operators(path).token == "t"
+    path = by_plugin(kubelet)
+    given(kubelet / "bin" / "login")
+    with pytest.raises(CredentialsNotTrusted, match=f"chmod o-w {path}"):
+        load_operators(path)
+    assert not (kubelet.parent / "ran").exists()
+    given(kubelet / "kubeconfig")
+    (kubelet / "kubeconfig").chmod(0o664)
+    assert load_operators(path).token == "t"

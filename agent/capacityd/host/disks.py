@@ -31,7 +31,7 @@ _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
 
-_SINGLE_PATH = ("/usb", "/ata")
+_SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
 _GENERATED = "nvme."
@@ -102,7 +102,8 @@ def whole_disks(host: Host) -> list[Disk]:
             disks.append(_Paths([name], reason, may_have_others=True))
             doubt = doubt or reason
             continue
-        disk, own_doubt = _disk_with(name, ids, by_id, facts)
+        is_known = not by_id.keys().isdisjoint(ids)
+        disk, own_doubt = _disk_with(name, ids, by_id, facts) if is_known else (None, "")
         if disk is None:
             disk = _Paths([], own_doubt or (doubt if ids else ""), may_have_others=bool(ids))
             disks.append(disk)
@@ -150,7 +151,7 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
     holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
     uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
     ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH)]
-    wwid = None if any(part in real for part in _SINGLE_PATH) else world_wide_id(host, f"{BLOCK}/{name}")
+    wwid = None if _SINGLE_PATH.search(real) else world_wide_id(host, f"{BLOCK}/{name}")
     return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED) else ids
 
 
@@ -192,13 +193,21 @@ class _Facts:
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
-    """The facts of a path with this world-wide id. A serial number that only repeats the id is none."""
+    """The facts of a path with this world-wide id."""
     path = f"{BLOCK}/{name}"
-    serial = _serial_file(host, path) or host.property(path, *_PAGE_80) or ""
-    short = "" if serial else host.property(path, _SHORT_SERIAL) or ""
-    if _letters(short) not in _letters(wwid):
-        serial = short
-    return _Facts(serial, host.text(f"{device_of(host, path)}/model") or "", read_int(host, f"{path}/size") or 0)
+    device = device_of(host, path)
+    serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_PAGE_80)
+    return _Facts(
+        serial or _own_short_serial(host, path, wwid),
+        host.text(f"{device}/model") or "",
+        read_int(host, f"{path}/size") or 0,
+    )
+
+
+def _own_short_serial(host: Host, path: str, wwid: str) -> str:
+    """udev's short serial number; "" if it only repeats the world-wide id."""
+    short = host.property(path, _SHORT_SERIAL) or ""
+    return "" if _letters(short) in _letters(wwid) else short
 
 
 def _letters(text: str) -> str:
@@ -206,16 +215,13 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text.lower()))
 
 
-def _serial_file(host: Host, path: str) -> str | None:
-    """The serial number in /sys: of virtio at the disk, of NVMe and memory cards at the device."""
-    own = host.text(f"{path}/serial")
-    return own if own is not None else host.text(f"{device_of(host, path)}/serial")
-
-
 def serial_number(host: Host, path: str) -> str | None:
-    """The serial number of a disk: from /sys, for SCSI and USB from udev. Raises HostError.
+    """The serial number of a disk. Raises HostError.
 
-    udev's properties are tried in lsblk's order.
+    For virtio it is at the disk, for NVMe and memory cards at the device, for SCSI and USB in udev. udev's properties
+    are tried in lsblk's order.
     """
-    serial = _serial_file(host, path)
-    return serial if serial is not None else host.property(path, *_PAGE_80, _SHORT_SERIAL)
+    for folder in (path, device_of(host, path)):
+        if (serial := host.text(f"{folder}/serial")) is not None:
+            return serial
+    return host.property(path, *_PAGE_80, _SHORT_SERIAL)

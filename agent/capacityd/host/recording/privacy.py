@@ -12,13 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from capacityd.host.recording.contents import (
-    COMPOSED,
-    VERBATIM,
-    is_identifier,
-    is_identifying_property,
-    keeps_property,
-)
+from capacityd.host.recording.contents import COMPOSED, VERBATIM, is_identifier, is_identifying_property, keeps_property
 from capacityd.host.recording.format import Recording
 from capacityd.linux.filesystems import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE
@@ -148,6 +142,8 @@ class Privacy:
         if _is_uevent(path):
             hidden = self._properties(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in hidden.items())
+        if path.endswith(".mount"):  # a unit, with the device's name
+            return "\n".join(map(self._node, text.split("\n")))
         if path == MOUNT_TABLE:
             return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
         return text if "/capabilities/" in path or path.endswith("/modalias") else self.text(text)
@@ -182,7 +178,8 @@ class Privacy:
         kind, source, options = [*filesystem.split(" "), "", "", ""][:3]
         remote = may_hang(kind) and kind != "autofs" and not source.startswith("/dev/") and re.search("[:/@]", source)
         hidden = f"id-{self._digits(source)[:12]}" if remote else self._node(source)
-        return f"{self.text(mount)}{hyphen}{kind} {hidden} {options}"
+        devices = ",".join(map(self._node, options.split(",")))
+        return f"{self.text(mount)}{hyphen}{kind} {hidden} {devices}"
 
     def _node(self, path: str) -> str:
         """A path that may be a link in /dev. Its name may contain a serial number."""

@@ -165,6 +165,20 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
     assert any(f" ext4 {root} " in line for line in host.lines("/proc/self/mountinfo"))
 
 
+def test_the_names_of_a_file_systems_further_devices_are_replaced() -> None:
+    """The journal of XFS and the device of an automount may be named by a link that contains a serial number."""
+    link = "/dev/disk/by-id/ata-ST4000NM0035_ZC1ABCDE-part1"
+    lines = f"1 0 8:1 / / rw - xfs /dev/sda1 rw,logdev={link}\n2 1 0:9 / /efi rw - autofs systemd-1 rw,fd=3,direct\n"
+    unit = {"/run/systemd/generator/efi.mount": f"[Mount]\nWhat={link}\nWhere=/efi\nType=vfat\n"}
+    world = merge(bare(), files({"/proc/self/mountinfo": lines, **unit}), {"links": {link: "../../sda1"}})
+    world = merge(world, files({"/dev/sda1": ""}))
+    recording = without_identifiers(Recorder(RecordedHost(world)).run())
+    assert "ZC1ABCDE" not in json.dumps(recording)
+    hidden = recording["files"]["/run/systemd/generator/efi.mount"].split("\n")[1].removeprefix("What=")
+    assert f"logdev={hidden}\n" in recording["files"]["/proc/self/mountinfo"]
+    assert recording["links"][hidden] == "/dev/sda1"
+
+
 def test_another_recording_has_other_hashes() -> None:
     world = merge(bare(), usb_device("1-1", serial=SERIAL))
     made = [without_identifiers(Recorder(RecordedHost(world)).run()) for _ in range(2)]

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.cli.inventory.devices import DeviceEntry, list_devices
+from capacityd.cli.inventory.devices import DeviceEntry, list_devices, listing_of
+from capacityd.cli.inventory.found import FoundDevices, find
 from capacityd.cli.inventory.table import device_table, readable
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity, Unknown
 from tests.support.configs import HEADER, loaded
@@ -169,6 +171,17 @@ def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
         (d.name, d.path, d.vendor, d.model, d.unique.toml, d.kind.toml, d.kind.count)
         for d in entries("usb", RecordedHost(recording()))
     ]
+
+
+def test_devices_are_the_same_after_they_left_the_process_that_read_them() -> None:
+    """The subsystem of lo can't be read, but it is one of a few: a line for another subsystem still counts exactly."""
+    host = machine(usb_device("1-1"), nic("lo"), {"links": {"/sys/devices/virtual/net/lo/subsystem": "gone"}})
+    detector = device_detector("udev")
+    found = find(host, detector)
+    assert decode_variant(FoundDevices, json.loads(json.dumps(encode_variant(found)))) == found
+    assert any(unread.possible for device in found.devices for unread in device.unread.values())
+    (usb,) = (entry for entry in listing_of(detector, found).entries if entry.name == "1-1")
+    assert usb.kind.count == 1
 
 
 def test_a_value_excluded_by_default_is_named() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from capacityd.cli.inventory.found import FoundDevice, FoundDevices, find
+from capacityd.cli.inventory.found import FoundDevice, FoundDevices, Unread, find
 from capacityd.cli.inventory.selectors import DeviceIndex, DeviceValues, TomlSelector, kind_selector, unique_selector
 from capacityd.model.device import DeviceDetector
-from capacityd.model.errors import HostError
+from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host
 
 _COMPANY_SUFFIX = re.compile(
@@ -84,8 +84,12 @@ def _natural_order(device: FoundDevice) -> list[tuple[str, int]]:
 
 
 def _values_of(device: FoundDevice) -> DeviceValues:
-    unread = {key: HostError(reason) for key, reason in device.unread.items()}
-    return DeviceValues(device.values, unread, device.doubt)
+    return DeviceValues(device.values, {key: _error(unread) for key, unread in device.unread.items()}, device.doubt)
+
+
+def _error(unread: Unread) -> HostError:
+    error = HostError(unread.reason)
+    return AmbiguousValue(error, unread.possible) if unread.possible else error
 
 
 def _names_of(detector: DeviceDetector, device: FoundDevice, values: DeviceValues) -> tuple[str, str]:

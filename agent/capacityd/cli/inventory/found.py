@@ -11,12 +11,21 @@ from capacityd.discovery.child import MAX_RUNNING, Child, start_child, wait_for_
 from capacityd.discovery.reader import value_of
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
-from capacityd.model.errors import HostError
+from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Unknown
 
 _VENDOR, _MODEL = "ID_VENDOR_FROM_DATABASE", "ID_MODEL_FROM_DATABASE"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A value that could not be read."""
+
+    reason: str
+    possible: tuple[str, ...] = ()
+    """The values that are possible; empty: any value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +36,8 @@ class FoundDevice:
     path: str
     values: Mapping[str, Value]
     """Key -> value, without the keys that the device lacks."""
-    unread: Mapping[str, str]
-    """Key -> why its value could not be read."""
+    unread: Mapping[str, Unread]
+    """The keys whose values could not be read."""
     doubt: str
     """Why it is unknown whether this is a separate device; "" if it is separate."""
     vendor: str
@@ -87,13 +96,13 @@ def find(host: Host, detector: DeviceDetector) -> FoundDevices:
 
 def _found(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
     values: dict[str, Value] = {}
-    unread: dict[str, str] = {}
+    unread: dict[str, Unread] = {}
     missing: list[str] = []
     for key in detector.keys:
         try:
             value = value_of(host, detector, device, key)
         except HostError as e:
-            unread[key] = str(e)
+            unread[key] = Unread(str(e), e.possible if isinstance(e, AmbiguousValue) else ())
             continue
         if value in (None, "", ()):
             missing.append(key)
@@ -102,7 +111,7 @@ def _found(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
     doubt = device.doubt
     if missing and (gone := _why_gone(host, device)):
         doubt = gone
-        unread |= dict.fromkeys(missing, gone)
+        unread |= dict.fromkeys(missing, Unread(gone))
     return FoundDevice(device.name, device.path, values, unread, doubt, *_names(host, detector, device))
 
 

@@ -300,6 +300,46 @@ def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp
     served.wait_for_readings({"example.com/filesystems": before})
 
 
+SECRET = "SECRET-7d3f9a"
+THEIRS = '[resources."example.com/theirs"]\nfile = { path = "/srv/theirs/seats" }\n'
+
+
+@pytest.mark.parametrize(
+    ("attack", "says"),
+    [
+        ("ln -s /etc/secret new", "is a symbolic link of another user to a file of root, so it is not followed"),
+        ("ln -sfn /etc folder; ln -s folder/secret new", "is a symbolic link of another user to a file of root"),
+        ("ln -s /proc/1/root/etc/secret new", "could not be read"),
+        ("ln -s /dev/stdin new", "/srv/theirs/seats"),
+        (f"echo {SECRET} >new", f"not a whole number from 0 up ({len(SECRET)} characters)"),
+    ],
+)
+def test_another_user_reads_no_secret_through_the_service(served: Machine, attack: str, says: str) -> None:
+    """The user owns the folder of a configured file, and reads all that every user may read."""
+    served.write("/etc/secret", SECRET, "600")
+    served.write("/etc/capacityd/conf.d/61-theirs.toml", THEIRS)
+    served.run("install", "--directory", "--owner=12345", "/srv/theirs")
+
+    def as_user(script: str) -> str:
+        command = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "sh", "-c")
+        return served.run(*command, f"cd /srv/theirs; {script}", status=None).stdout
+
+    as_user("echo 7 >new; mv -f new seats")
+    served.run("systemctl", "reload", UNIT)
+    served.wait_for_readings({"example.com/theirs": 7})
+    as_user(f"{attack}; mv -fT new seats")
+    wait_until(lambda: says in as_user("capacityd status"), PATIENCE, says)
+    assert as_user("cat /etc/secret") == ""
+    readable = as_user("capacityd status; capacityd status --json; cat /run/capacityd/* /var/lib/capacityd/*")
+    assert says in readable
+    assert SECRET not in readable
+    assert SECRET not in served.journal() + served.out("cat", "/run/capacityd/node.json")
+    as_user("rm seats; echo 8 >seats")
+    served.wait_for_readings({"example.com/theirs": 8})
+    served.run("rm", "/etc/capacityd/conf.d/61-theirs.toml")
+    served.run("systemctl", "reload", UNIT)
+
+
 def test_a_watchdog_and_a_crash(served: Machine) -> None:
     """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder.
     No crash leaves a core dump, which would contain credentials."""

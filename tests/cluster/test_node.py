@@ -153,9 +153,7 @@ def test_no_such_node(cluster: Cluster) -> None:
     name = cluster.node_name()
     api_node = opened(cluster.kubeconfig(node_user(name)))
     for use in (api_node.read, lambda: api_node.write([add(KEY, "1")])):
-        with pytest.raises(
-            NodeMissing, match=f'API server {cluster.url} has no Node "{name}" .HTTP 404.. Has the kubelet'
-        ):
+        with pytest.raises(NodeMissing, match=f'the API server in .* has no Node "{name}" .HTTP 404.. Has the kubelet'):
             use()
     assert isinstance(api_node, ApiNode)
     cluster.create_node(name)
@@ -166,9 +164,7 @@ def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
     name = cluster.create_node(status=node_info("abc"))
     config = cluster.kubeconfig(ADMIN)
     assert opened(config, name, "abc").write([add(KEY, "1")]).machine_id == "abc"
-    with pytest.raises(
-        NodeDenied, match=f'Node "{name}" belongs to another machine: its machineID is abc, this machine\'s is x'
-    ):
+    with pytest.raises(NodeDenied, match="another machine: its machineID is abc, this machine's is not an id"):
         opened(config, name, "x").write([add(KEY, "2")])
     assert cluster.capacity(name)["example.com/x"] == "1"
     with pytest.raises(NodeMissing, match='no Node "no-such-host"'):

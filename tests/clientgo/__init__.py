@@ -14,11 +14,14 @@ from tests.cluster.binaries import Programs, Source, cache_folder
 _FOLDER = Path(__file__).resolve().parent
 
 
-def client_go(kubeconfigs: Sequence[Path]) -> list[dict[str, Any]]:
-    """Returns the outcome for each kubeconfig, as program/main.go describes it. Builds the program if it is missing."""
-    process = subprocess.run(
-        [_program()], input="".join(f"{path}\n" for path in kubeconfigs), capture_output=True, text=True, check=True
-    )
+def client_go(kubeconfigs: Sequence[Path], *, connect: bool = True) -> list[dict[str, Any]]:
+    """Returns the outcome for each kubeconfig, as program/main.go describes it. Builds the program if it is missing.
+
+    connect: whether to send a request to the server as well.
+    """
+    command: list[str | Path] = [_program(), *(["--connect"] if connect else [])]
+    lines = "".join(f"{path}\n" for path in kubeconfigs)
+    process = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in process.stdout.splitlines()]
 
 

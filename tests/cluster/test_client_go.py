@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.clientgo import client_go
 from tests.clientgo.certificates import CASES, serve
+from tests.clientgo.shapes import SHAPES
 from tests.support.server import Request, answer
 
 
@@ -27,3 +28,16 @@ def test_certificates(tmp_path: Path) -> None:
     assert {name: outcome.get("reached", False) for name, outcome in outcomes.items()} == {
         name: case.accepted for name, case in CASES.items()
     }, outcomes
+
+
+def test_kubeconfigs(tmp_path: Path) -> None:
+    paths = []
+    for number, shape in enumerate(SHAPES.values()):
+        paths.append(tmp_path / str(number))
+        paths[-1].write_text(shape.text, newline="")
+    outcomes = dict(zip(SHAPES, client_go(paths, connect=False), strict=True))
+    read = {
+        name: None if outcome.get("error") else (outcome["host"], outcome.get("token", ""))
+        for name, outcome in outcomes.items()
+    }
+    assert read == {name: shape.read for name, shape in SHAPES.items()}, outcomes

@@ -191,8 +191,7 @@ class _Pool:
     """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed. Without
-        # TLS, no context is created, because loading the system's authorities takes 42 ms.
+        # The library itself would write certificates and keys to files in /tmp. Loading authorities takes up to 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         self._trust = ServerTrust(access) if "https" in schemes else None
         pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities

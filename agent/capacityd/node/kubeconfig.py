@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from urllib.parse import urlsplit
 
-import yaml
-
 from capacityd.linux.trust import Trust
 from capacityd.model.errors import CredentialsMissing, NodeDenied
 from capacityd.model.text import printable
@@ -24,6 +22,7 @@ from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.node.yaml_text import InvalidYaml, parse_yaml
 
 _PLUGIN_TIMEOUT = 30.0
 _UNSUPPORTED = {
@@ -119,7 +118,7 @@ class _Kubeconfig:
             kubeconfig=printable(self._path),
             server=self._server(cluster),
             authority=self._pem(cluster, "certificate-authority"),
-            verify=cluster.get("insecure-skip-tls-verify") is not True,
+            verify=not self._flag(cluster, "insecure-skip-tls-verify"),
             server_name=self._text(cluster, "tls-server-name"),
             proxy=self._proxy(cluster),
             token=token,
@@ -131,17 +130,11 @@ class _Kubeconfig:
 
     def _document(self) -> Mapping[str, object]:
         """Returns the content of the kubeconfig. As in kubectl, an empty file is one without entries."""
-        content = self._yaml()
-        return {} if content is None else self._mapping(content, "the file")
-
-    def _yaml(self) -> object:
-        text = self._files.read(self._path, "the kubeconfig")
         try:
-            return yaml.safe_load(text)
-        except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, e.g. KeyError for "!!bool x"
-            mark = getattr(e, "problem_mark", None)
-            # Not the library's message, because it quotes lines, which may contain a secret.
-            raise self._error(f"is not valid YAML{f', line {mark.line + 1}' if mark else ''}") from None
+            content = parse_yaml(self._files.read(self._path, "the kubeconfig"))
+        except InvalidYaml as e:
+            raise self._error(str(e)) from None
+        return {} if content is None else self._mapping(content, "the file")
 
     def _entry(self, document: Mapping[str, object], group: str, kind: str, name: str) -> Mapping[str, object]:
         entries = document.get(group) or []
@@ -209,7 +202,7 @@ class _Kubeconfig:
             command=self._files.resolve(command) if "/" in command else command,
             arguments=tuple(str(a) for a in arguments),
             environment={name: value for name, value in variables.items() if name},
-            cluster=self._cluster_info(cluster) if entry.get("provideClusterInfo") is True else None,
+            cluster=self._cluster_info(cluster) if self._flag(entry, "provideClusterInfo") else None,
             install_hint=self._text(entry, "installHint") or "",
         )
 
@@ -236,6 +229,12 @@ class _Kubeconfig:
         if value is not None and not isinstance(value, str):
             raise self._error(f"is invalid: {key} is not text")
         return value
+
+    def _flag(self, entry: Mapping[str, object], key: str) -> bool:
+        value = entry.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self._error(f"is invalid: {key} is neither true nor false")
+        return value is True
 
     def _error(self, problem: str, detail: str = "") -> NodeDenied:
         return NodeDenied(f"the kubeconfig {printable(self._path)} {problem}", detail=detail)

@@ -1,4 +1,4 @@
-// Prints what client-go reads from kubeconfigs, and whether its requests reach the servers.
+// Prints what client-go reads from kubeconfigs and, with --connect, whether its requests reach the servers.
 //
 // Each line of standard input is the path of a kubeconfig, each line of output the outcome in JSON.
 package main
@@ -36,13 +36,13 @@ func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	output := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
-		if err := output.Encode(try(lines.Text())); err != nil {
+		if err := output.Encode(try(lines.Text(), len(os.Args) > 1)); err != nil {
 			panic(err)
 		}
 	}
 }
 
-func try(path string) outcome {
+func try(path string, connect bool) outcome {
 	loader := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loader, nil).ClientConfig()
 	if err != nil {
@@ -57,6 +57,8 @@ func try(path string) outcome {
 			environment[variable.Name] = variable.Value
 		}
 		result.Exec = &exec{Command: plugin.Command, Arguments: plugin.Args, Environment: environment}
+	} else if !connect {
+		return result
 	} else if err := request(config); err != nil {
 		result.Transport = err.Error()
 	} else {

@@ -1,0 +1,74 @@
+"""Reads the YAML or JSON of a kubeconfig as kubectl does: the first document, and as text what is text for kubectl.
+
+kubectl uses sigs.k8s.io/yaml, whose plain scalars are those of go-yaml 2 (resolve.go). PyYAML would also read dates and
+numbers to the base 60, such as 10:20:30, and its parser in Python accepts fewer tabs than libyaml.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import yaml
+
+# libyaml's loader, unless PyYAML was built without libyaml.
+_Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MAX_DEPTH = 100
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF",
+    "int": r"[-+]?(?:0[0-7_]*|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)",
+    "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    "merge": r"<<",
+}
+
+
+class InvalidYaml(Exception):
+    """The text is not YAML. The message has no part of the text, which may be secret.
+
+    line: where, from 1; None if unknown.
+    """
+
+    def __init__(self, line: int | None, *, tab: bool) -> None:
+        place = f", line {line}" if line else ""
+        super().__init__(f"is not valid YAML{place}" + (": the line has a tab in its indentation" if tab else ""))
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Creates text for all plain scalars but those in _SCALARS."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
+    bool_values: ClassVar[dict[str, bool]] = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
+
+
+for _name, _pattern in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})$"), None)
+
+
+def parse_yaml(text: str) -> object:
+    """Returns the content of the first document, None if there is none. Raises InvalidYaml."""
+    try:
+        _check_depth(text)
+        loader = _Loader(text)
+        try:
+            return loader.get_data() if loader.check_data() else None
+        finally:
+            loader.dispose()
+    except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, e.g. KeyError for "!!bool x"
+        mark = getattr(e, "problem_mark", None)
+        lines = text.splitlines()
+        indentation = re.match(r"\s*", lines[mark.line]) if mark and mark.line < len(lines) else None
+        raise InvalidYaml(mark.line + 1 if mark else None, tab=bool(indentation and "\t" in indentation[0])) from None
+
+
+def _check_depth(text: str) -> None:
+    """Raises RecursionError if lists and mappings are nested too deeply. libyaml's loader would crash."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise RecursionError
+        if isinstance(event, yaml.DocumentEndEvent):
+            return

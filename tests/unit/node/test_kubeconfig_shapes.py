@@ -1,0 +1,42 @@
+"""A kubeconfig that client-go reads is read. tests/cluster/test_client_go.py runs client-go on the same table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.errors import NodeDenied
+from capacityd.node.kubeconfig import load
+from tests.clientgo.shapes import SHAPES
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape(tmp_path: Path, name: str) -> None:
+    shape = SHAPES[name]
+    path = tmp_path / "kubeconfig"
+    path.write_text(shape.text, newline="")
+    if (shape.read is None) != shape.differs:
+        with pytest.raises(NodeDenied):
+            load(str(path))
+        return
+    access = load(str(path))
+    if shape.read:
+        host, token = shape.read
+        assert access.server.lower() == (host if "://" in host else f"https://{host}").lower()
+        assert access.token == (token.strip() or None)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("indented with tabs", "line 6: the line has a tab in its indentation"),
+        ("a number", "current-context is not text"),
+        ("insecure in quotes", "insecure-skip-tls-verify is neither true nor false"),
+    ],
+)
+def test_a_message(tmp_path: Path, name: str, message: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(SHAPES[name].text)
+    with pytest.raises(NodeDenied, match=message):
+        load(str(path))

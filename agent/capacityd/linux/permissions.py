@@ -61,7 +61,7 @@ def owner_and_mode(status: os.stat_result) -> str:
 
 
 def owner_name(uid: int) -> str:
-    """The user. In the service's user namespace, all users but root look alike (PrivateUsers=, systemd.exec(5))."""
+    """The user. In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), other users may look alike."""
     if uid == 0:
         return "root"
     return "another user" if uid == overflow_uid() else f"uid {uid}"

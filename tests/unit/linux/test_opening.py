@@ -178,8 +178,8 @@ print(json.dumps(outcomes))
 """
 
 
-def test_in_the_services_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
-    """As with PrivateUsers=yes in the unit: root is mapped, all others are not."""
+def test_in_a_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
+    """As with PrivateUsers=yes in a drop-in: root is mapped, all others are not."""
     for folder in [tmp_path, *tmp_path.parents[:2]]:
         folder.chmod(0o755)
     made(tmp_path / "root", ROOT, "SECRET")

@@ -16,6 +16,7 @@ PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMain
     ("values", "expected", "advice"),
     [
         ("loaded enabled failed failed 5", UnitState(True, True, 5), "it fails to start (exit status 5): "),
+        ("loaded enabled activating auto-restart 217", UnitState(True, True, 217), "cannot start it in its sandbox"),
         ("loaded enabled activating auto-restart 1", UnitState(True, True, 1), "fails to start"),
         ("loaded enabled inactive dead 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
         ("loaded disabled inactive dead 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),

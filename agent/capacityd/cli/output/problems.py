@@ -11,6 +11,9 @@ from capacityd.model.node import CONDITION
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 
+_NOT_EXECUTED = 200
+"""From this exit status on, systemd could not execute the program (systemd.exec(5), "Process Exit Codes")."""
+
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
     """The errors in a report. now: in seconds since the epoch. unit: the systemd unit's state, if it is not running."""
@@ -64,6 +67,9 @@ def _next_attempt(report: StatusReport, now: float) -> str:
 
 def _start_advice(unit: UnitState | None) -> str:
     """What to do if the service is not running."""
+    if unit is not None and unit.failing and unit.exit_status >= _NOT_EXECUTED:
+        why = f"systemd cannot start it in its sandbox (exit status {unit.exit_status}, see systemd.exec(5))"
+        return f"{why}: this system lacks what the unit or a drop-in needs, see `systemctl cat capacityd`"
     if unit is not None and unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"

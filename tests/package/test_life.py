@@ -97,8 +97,23 @@ def test_a_service_without_a_module_is_not_started_again_and_again(fresh: Machin
     assert fresh.journal().count(remedy) == 1
     assert "Traceback" not in fresh.journal()
     assert remedy in fresh.run("capacityd", "devices", status=1).stderr
+    control = "Package: back\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: x\n"
+    fresh.write("/root/new/DEBIAN/control", control)
+    fresh.run("sh", "-ec", f"mkdir -p /root/new{modules}; mv /root/hidden/* /root/new{modules}")
+    fresh.run("dpkg-deb", "--build", "/root/new", "/root/back.deb")
+    fresh.dpkg("--install", "--force-overwrite", "/root/back.deb")
+    assert fresh.active == "active", "another package has brought the module"
+
+    fresh.run("sh", "-ec", f"mv {modules}/psutil* /root/hidden")
+    fresh.run("systemctl", "restart", UNIT, status=1)
+    fresh.install(packages.current)
+    assert fresh.active == "failed", "the module is still missing"
     fresh.run("sh", "-ec", f"mv /root/hidden/* {modules}")
-    enable(fresh)
+    fresh.install(packages.current)
+    assert fresh.active == "active", "the package was installed again, as after an interrupted upgrade"
+    fresh.run("systemctl", "stop", UNIT)
+    fresh.install(packages.current)
+    assert fresh.active == "inactive"
 
 
 def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: Packages) -> None:

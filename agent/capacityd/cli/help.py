@@ -76,7 +76,7 @@ NOTES = {
 
 FILES = (
     ("/etc/capacityd/conf.d/*.toml", "the configuration, capacityd.toml(5)"),
-    ("/usr/share/doc/capacityd/examples", "configurations to copy from"),
+    ("/usr/share/capacityd/examples", "configurations to copy from"),
 )
 """Pairs of path and what is there, for the help of the program itself."""
 
@@ -86,7 +86,7 @@ STATUSES = {
     2: "an error in the usage or the configuration",
     3: "the API server is unreachable or denies access",
     4: "done, but something is unknown, refused or less than expected",
-    5: "`run` lacks a Python module, so systemd does not start it again",
+    5: "`run` lacks a Python module, so systemd does not start it again until a package installs it",
 }
 
 COMMAND_STATUSES = {

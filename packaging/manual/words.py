@@ -16,7 +16,7 @@ FILES = (
     ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
     ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
-    ("/usr/share/doc/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
+    ("/usr/share/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
 
 ENVIRONMENT = (

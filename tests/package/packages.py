@@ -47,11 +47,20 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_older(sources: Path, top: Path) -> Path:
-    """Builds an older version with a different conf/capacityd.toml, and returns its path."""
+    """Builds an older version, and returns its path.
+
+    It has a different conf/capacityd.toml, and the folder of examples is in /usr/share/doc.
+    """
     before = top / "before"
     subprocess.run(["cp", "-R", sources, before], check=True)
     with open(before / "conf/capacityd.toml", "a") as example:
         example.write("# As an older version had it.\n")
+    debian = before / "packaging/deb"
+    (debian / "capacityd.maintscript").unlink()
+    for name in ("capacityd.install", "capacityd.links", "rules"):
+        file = debian / name
+        lines = (line for line in file.read_text().splitlines(keepends=True) if "/doc/capacityd/examples" not in line)
+        file.write_text("".join(lines).replace("share/capacityd/examples", "share/doc/capacityd/examples"))
     return build(before, top / "older", OLDER, environment=NO_TESTS)
 
 

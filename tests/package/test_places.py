@@ -1,0 +1,81 @@
+"""Installations in places other than the running machine, and on machines without documentation."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests import ROOT
+from tests.package.machine import Machine
+from tests.package.packages import Packages
+from tests.package.service import enable
+from tests.support.pages import blocks
+
+# As in Ubuntu's minimal and Debian's slim images.
+_MINIMAL = """\
+path-exclude=/usr/share/doc/*
+path-include=/usr/share/doc/*/copyright
+path-exclude=/usr/share/man/*
+path-exclude=/usr/share/locale/*
+"""
+_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_minimal_image_has_what_the_pages_use(fresh: Machine, packages: Packages, upgraded: bool) -> None:
+    """Its dpkg installs no documentation."""
+    fresh.write("/etc/dpkg/dpkg.cfg.d/excludes", _MINIMAL)
+    for package in (packages.older, packages.current) if upgraded else (packages.current,):
+        fresh.install(package)
+    assert not fresh.exists("/usr/share/doc/capacityd/README.md")
+    used = {path for page in _PAGES for path in re.findall(r"/usr/share/capacityd[\w./-]*[\w-]", page.read_text())}
+    assert "/usr/share/capacityd/examples/kubernetes" in used
+    for path in used:
+        assert fresh.exists(path), path
+    operations = blocks((ROOT / "docs/operations.md").read_text())
+    (copy,) = (line for block in operations for line in block.text.splitlines() if line.startswith("cp -r /usr/share"))
+    fresh.run("sh", "-ec", f"cd /srv; {copy}")
+    assert fresh.exists("/srv/capacityd/kubernetes/kustomization.yaml")
+
+
+def test_the_examples_are_also_among_the_documentation(fresh: Machine, packages: Packages) -> None:
+    """An upgrade replaces the folder of an older version by a link, and a downgrade loses nothing."""
+    link, file = "/usr/share/doc/capacityd/examples", "kubernetes/kustomization.yaml"
+    fresh.install(packages.older)
+    assert fresh.run("test", "-L", link, status=1)
+    for _ in range(2):
+        fresh.install(packages.current)
+        assert fresh.out("readlink", "-f", link) == "/usr/share/capacityd/examples"
+        assert fresh.exists(f"{link}/{file}")
+        assert fresh.out("find", "/usr/share/doc/capacityd", "-name", "*dpkg*") == ""
+    fresh.install(packages.older)
+    assert fresh.exists(f"{link}/{file}")
+
+
+def test_an_image_is_not_the_machine_that_builds_it(fresh: Machine, packages: Packages) -> None:
+    """The machine installs the package into an image, and removes it there. Its own installation stays as it is."""
+    fresh.install(packages.current)
+    enable(fresh)
+    fresh.write("/var/lib/prometheus/node-exporter/capacityd.prom", "# HELP capacityd_resource_outcome x\n")
+    ours = ("/usr/share/capacityd", "/var/lib/capacityd", "/var/lib/prometheus", "/etc/systemd/system")
+    listed = ("find", *ours, "-printf", "%p %C@ %i\n")
+    before, pid = {*fresh.out(*listed).splitlines()}, fresh.main_pid
+    made = (
+        "mkdir -p /image/var/lib/dpkg/info /image/var/lib/dpkg/updates /image/var/lib/dpkg/triggers; "
+        ": >/image/var/lib/dpkg/status; : >/image/var/lib/dpkg/available"
+    )
+    fresh.run("sh", "-ec", made)
+    image = ("--root=/image", "--force-script-chrootless", "--force-depends")
+    for package in (packages.older, packages.current):
+        fresh.dpkg(*image, "--install", fresh.put(package))
+    assert fresh.out("readlink", "/image/usr/share/doc/capacityd/examples") == "../../capacityd/examples"
+    assert fresh.exists("/image/usr/share/capacityd/capacityd/__init__.py")
+    for path in ("/image/run/capacityd", "/image/var/lib/capacityd", "/image/var/lib/prometheus/node-exporter"):
+        fresh.write(f"{path}/capacityd.prom", "# HELP capacityd_resource_outcome x\n")
+    fresh.write("/image/usr/share/capacityd/capacityd/__pycache__/x.pyc", "")
+    fresh.dpkg(*image, "--purge", "capacityd")
+    assert fresh.out("sh", "-c", "find /image -name '*capacityd*' -not -path '/image/var/lib/dpkg/*'") == ""
+    assert fresh.main_pid == pid
+    assert {*fresh.out(*listed).splitlines()} == before
+    assert fresh.exists("/run/capacityd/state.json")

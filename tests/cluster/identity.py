@@ -16,11 +16,13 @@ READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 Kind = Literal["certificate", "account"]
 
 
-def node_info(machine_id: str) -> dict[str, Any]:
+def node_info(machine_id: str, system_uuid: str = "") -> dict[str, Any]:
     """The part of a Node's status that identifies its machine."""
     keys = ("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
-    more = ("operatingSystem", "osImage", "systemUUID")
-    return {"nodeInfo": {**dict.fromkeys((*keys, *more), ""), "machineID": machine_id}}
+    more = ("operatingSystem", "osImage")
+    return {
+        "nodeInfo": {**dict.fromkeys((*keys, *more), ""), "machineID": machine_id, "systemUUID": system_uuid},
+    }
 
 
 def create_node(cluster: Cluster) -> str:

@@ -172,6 +172,18 @@ def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
     assert opened(cluster.kubeconfig(node_user(name)), None, "x").read().machine_id == "abc"
 
 
+def test_a_clone_with_the_same_machine_id_is_another_machine(cluster: Cluster) -> None:
+    ours, theirs = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
+    config = str(cluster.kubeconfig(ADMIN))
+    name = cluster.create_node(status=node_info("abc", theirs))
+    clone = open_node(config, name, "no-such-host", "abc", system_uuid=ours)
+    with pytest.raises(NodeDenied, match="belongs to another machine, which has the same machine-id"):
+        clone.write([add(KEY, "2")])
+    assert "example.com/x" not in cluster.capacity(name)
+    open_node(config, name, "no-such-host", "abc", system_uuid=theirs).write([add(KEY, "1")])
+    assert cluster.capacity(name)["example.com/x"] == "1"
+
+
 def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str) -> None:
     user = f"agent-of-{node}"
     config = cluster.kubeconfig(user, credentials="certificate")

@@ -207,3 +207,11 @@ def basename(path: str | None) -> str | None:
 def machine_id(host: Host) -> str:
     """The machine's id (machine-id(5)); "" if it has none."""
     return host.text("/etc/machine-id") or ""
+
+
+def system_uuid(host: Host) -> str:
+    """The UUID that the firmware or the hypervisor gives this machine; "" if it is unknown: only root may read it."""
+    try:
+        return host.text("/sys/class/dmi/id/product_uuid") or ""
+    except HostError:
+        return ""

@@ -78,6 +78,8 @@ class NodeState:
     """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
     resource_version: str = ""
     """Changes with each write to the Node, by any writer; "" if unknown."""
+    system_uuid: str = ""
+    """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,13 @@ class ReviewCache:
     """The files with the credentials that were last used."""
 
 
-def open_node(
+def open_node(  # noqa: PLR0913  # what identifies the Node and the machine
     kubeconfig: str | None,
     node_name: str | None,
     hostname: str,
     machine_id: str | None,
     cache: ReviewCache | None = None,
+    system_uuid: str = "",
 ) -> Node:
     """Returns this machine's Node on the API server, without sending a request.
 
@@ -46,11 +47,12 @@ def open_node(
     node_name: None to determine the name from the credentials or the host name.
     hostname: this machine's host name.
     machine_id: this machine's id. The Node's must be equal, unless the credentials are those of the Node's kubelet.
-    None accepts any Node. cache: an earlier Node's review, None for none.
+    None accepts any Node. cache: an earlier Node's review, None for none. system_uuid: this machine's; "" if unknown.
+    It tells clones with the same id apart.
     """
     from capacityd.node.api_node import ApiNode
 
-    return ApiNode(kubeconfig, node_name, hostname, machine_id, cache or ReviewCache())
+    return ApiNode(kubeconfig, node_name, hostname, machine_id, cache or ReviewCache(), system_uuid)
 
 
 def open_node_file(path: str) -> Node:

@@ -15,6 +15,7 @@ from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import Identity, credentials_hash, identify
 from capacityd.node.kubeconfig import load
+from capacityd.node.system_uuid import is_of_another_machine
 
 T = TypeVar("T")
 
@@ -26,18 +27,20 @@ _MAX_EVENT_MESSAGE = 1024  # characters
 class ApiNode:
     """This machine's Node on a kubeconfig's API server."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what identifies the Node and the machine
         self,
         kubeconfig: str | None,
         node_name: str | None,
         hostname: str,
         machine_id: str | None,
         cache: ReviewCache,
+        system_uuid: str = "",
     ) -> None:
         self._kubeconfig = kubeconfig
         self._configured = node_name
         self._hostname = hostname
         self._machine_id = machine_id
+        self._system_uuid = system_uuid
         self._cache = cache
         self._client: Client | None = None
         self._identity: Identity | None = None
@@ -158,9 +161,15 @@ class ApiNode:
         return review, False
 
     def _check(self, state: NodeState) -> None:
-        """Checks the machine id, unless the identity is the Node's own: other identities may have access to other
+        """Checks the machine, unless the identity is the Node's own: other identities may have access to other
         Nodes."""
         if not self._identify().is_own_node and not self._is_this_machine(state):
+            if self._has_this_machine_id(state):
+                raise NodeDenied(
+                    f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
+                    "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
+                    "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
+                )
             theirs = _shown_id(state.machine_id) or "not set"
             ours = _shown_id(self._machine_id or "") or "none (/etc/machine-id is empty)"
             raise NodeDenied(
@@ -170,8 +179,13 @@ class ApiNode:
         self._checked = True
 
     def _is_this_machine(self, state: NodeState) -> bool:
-        """Compares the machine id, unless any Node is accepted."""
-        return self._machine_id is None or (bool(self._machine_id) and state.machine_id == self._machine_id)
+        """Compares the machine id and the system's UUID, unless any Node is accepted."""
+        if self._machine_id is None:
+            return True
+        return self._has_this_machine_id(state) and not is_of_another_machine(state.system_uuid, self._system_uuid)
+
+    def _has_this_machine_id(self, state: NodeState) -> bool:
+        return bool(self._machine_id) and state.machine_id == self._machine_id
 
     def _call(self, action: Callable[[Client], T]) -> T:
         """Runs the action. Repeats it after NodeDenied if the credentials have changed since they were read."""

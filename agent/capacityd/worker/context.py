@@ -9,7 +9,7 @@ from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
-from capacityd.model.host import Host, machine_id
+from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.node import ReviewCache, open_node, open_node_file
 
@@ -57,11 +57,13 @@ def node_of(
     refuse_combinations(options, reads_only=reads_only)
     if options.node_file is not None:
         return open_node_file(options.node_file)
+    own_id = None if options.machine is not None else machine_id(host)
     return open_node(
         kubeconfig=options.kubeconfig or config.settings.kubeconfig,
         node_name=options.node_name or config.settings.node_name,
         hostname=host.hostname(),
-        machine_id=None if options.machine is not None else machine_id(host),
+        machine_id=own_id,
+        system_uuid=system_uuid(host) if own_id else "",
         cache=cache,
     )
 

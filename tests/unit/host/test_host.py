@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
-from capacityd.model.host import SystemDevices, machine_id, read_int
+from capacityd.model.host import SystemDevices, machine_id, read_int, system_uuid
 from capacityd.model.text import printable
 from tests.support.machines import machine, write_tree
 
@@ -182,6 +182,15 @@ def test_numbers() -> None:
 def test_the_machines_names() -> None:
     assert machine_id(RecordedHost({"files": {"/etc/machine-id": "abc\n"}})) == "abc"
     assert machine_id(RecordedHost({})) == ""
+
+
+def test_the_uuid_of_the_system() -> None:
+    path = "/sys/class/dmi/id/product_uuid"
+    assert system_uuid(RecordedHost({"files": {path: "4c4c4544-0042-3510-8052-b4c04f4d5931\n"}})) == (
+        "4c4c4544-0042-3510-8052-b4c04f4d5931"
+    )
+    assert system_uuid(RecordedHost({"errors": {path: "EACCES"}})) == "", "only root may read it"
+    assert system_uuid(RecordedHost({})) == ""
     recorded = RecordedHost({"arch": "riscv64", "hostname": "n1"})
     assert (recorded.arch(), recorded.hostname()) == ("riscv64", "n1")
     assert (LIVE.arch(), LIVE.hostname()) == (os.uname().machine, os.uname().nodename)

@@ -30,6 +30,7 @@ PATCH: list[dict[str, object]] = [
     {"op": "test", "path": "/status/capacity/other", "value": None},
     {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
 ]
+UUID, OTHER_UUID = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
 EVENT = Event("Normal", "CapacityChanged", "x")
 
 Open = Callable[..., "AbstractContextManager[tuple[Server, Node]]"]
@@ -41,12 +42,12 @@ def opened(tmp_path: Path) -> Open:
 
     @contextmanager
     def opened(
-        script: Script, node_name: str | None = None, machine_id: str | None = None
+        script: Script, node_name: str | None = None, machine_id: str | None = None, system_uuid: str = ""
     ) -> Iterator[tuple[Server, Node]]:
         with serve(script) as server:
             path = tmp_path / "kubelet.conf"
             configure(path, server.url, "secret-token")
-            yield server, open_node(str(path), node_name, "Host-1 ", machine_id)
+            yield server, open_node(str(path), node_name, "Host-1 ", machine_id, system_uuid=system_uuid)
 
     return opened
 
@@ -483,6 +484,41 @@ def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours
         api_node.write(PATCH)
     with opened(follow, None, None) as (_, api_node):
         assert api_node.write(PATCH).name == "n1", "None accepts any Node"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "same"),
+    [
+        (UUID, UUID, True),
+        (UUID.upper(), UUID, True),
+        ("44434241-4645-4847-898a-8b8c8d8e8f90", "41424344-4546-4748-898a-8b8c8d8e8f90", True),  # byte orders
+        (UUID, OTHER_UUID, False),
+        (UUID, "44434241-4645-4847-898a-8b8c8d8e8f90", False),
+        ("", UUID, True),
+        (UUID, "", True),  # not readable, or a machine without DMI
+        ("0123456789abcdef0123456789abcdef", UUID, True),  # a kubelet that could read the machine-id only
+        ("Not Settable", UUID, True),
+        ("ffffffff-ffff-ffff-ffff-ffffffffffff", UUID, True),
+        (UUID, "00000000-0000-0000-0000-000000000000", True),
+        (UUID, "03000200-0400-0500-0006-000700080009", True),
+        ("00020003-0004-0005-0006-000700080009", UUID, True),
+    ],
+)
+def test_clones_with_one_machine_id(opened: Open, theirs: str, ours: str, same: bool) -> None:
+    """A machine is refused only if both UUIDs are known. The message does not show ours, which only root may read."""
+    document: dict[str, Any] = node()
+    document["status"]["nodeInfo"] = {"machineID": "abc", "systemUUID": theirs}
+    with opened(script(who=review("bob"), read=answer(200, document)), None, "abc", ours) as (server, api_node):
+        if same:
+            assert api_node.write(PATCH).name == "n1"
+            return
+        with pytest.raises(NodeDenied, match="belongs to another machine, which has the same machine-id") as raised:
+            api_node.write(PATCH)
+    assert ours not in str(raised.value)
+    assert "PATCH" not in [request.method for request in server.received]
+    follow = script(who=ME, read=answer(200, document))
+    with opened(follow, None, "abc", ours) as (_, api_node):
+        assert api_node.write(PATCH).name == "n1", "a kubelet's identity has access to its own Node only"
 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", "n1")])

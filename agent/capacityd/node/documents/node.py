@@ -59,6 +59,7 @@ def node_state(document: Any) -> NodeState:
         heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
         configuration=configuration,
         resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
+        system_uuid=printable_text(node_info, "systemUUID", "status.nodeInfo.systemUUID"),
     )
 
 

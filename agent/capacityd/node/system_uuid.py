@@ -1,0 +1,42 @@
+"""Compares a Node's systemUUID with this machine's.
+
+Clones of an image may share a machine-id, but the firmware or the hypervisor gives each machine a UUID of its own. The
+kubelet reads the same file as capacityd. A kubelet that cannot read it reports something else, such as the machine-id.
+Source: GetSystemUUID in google/cadvisor, lib/utils/sysfs/sysfs.go.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLACEHOLDERS = (
+    UUID("03000200-0400-0500-0006-000700080009"),  # firmware that the board's maker has not filled in
+    UUID("12345678-1234-5678-90ab-cddeefaabbcc"),
+)
+
+
+def is_of_another_machine(theirs: str, ours: str) -> bool:
+    """Whether both are UUIDs, and not of the same machine.
+
+    An old kernel and a new one may print the first three groups in opposite byte orders: the format changed with SMBIOS
+    2.6.
+    """
+    their_uuid, our_uuid = _parsed(theirs), _parsed(ours)
+    if their_uuid is None or our_uuid is None:
+        return False
+    return their_uuid not in (our_uuid, _swapped(our_uuid))
+
+
+def _parsed(text: str) -> UUID | None:
+    """The UUID; None if it is none, or one that many machines have."""
+    if not _UUID.fullmatch(text.lower()):
+        return None
+    uuid = UUID(text)
+    common = len(set(uuid.hex)) == 1 or any(uuid in (known, _swapped(known)) for known in _PLACEHOLDERS)
+    return None if common else uuid
+
+
+def _swapped(uuid: UUID) -> UUID:
+    return UUID(bytes=uuid.bytes_le)

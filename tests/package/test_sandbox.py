@@ -225,6 +225,57 @@ def test_a_program_that_needs_more_names_the_sandbox(served: Machine) -> None:
     served.run("systemctl", "restart", UNIT)
 
 
+HIDDEN = """\
+[resources."example.com/a-file"]
+file = { path = "/root/data/seats" }
+[resources."example.com/a-program"]
+exec = { command = ["/tmp/tools/count"] }
+"""
+
+
+def test_what_the_sandbox_hides_is_named_with_the_drop_in_that_shows_it(served: Machine) -> None:
+    """Root can read these in a shell. `config check` says that the service cannot, and the service says so, too."""
+    expected = {"example.com/a-file": 3, "example.com/a-program": 5}
+    served.write("/root/data/seats", "3\n")
+    served.write("/tmp/tools/count", COUNT, "755")
+    served.write("/etc/capacityd/conf.d/70-hidden.toml", HIDDEN)
+    try:
+        assert expected.items() <= by_hand(served).items()
+        served.run("systemctl", "restart", UNIT)
+        served.wait_for_readings(dict.fromkeys(expected, "unknown"))
+        notes = {row["name"]: row["note"] for row in served.status()["resources"] if row["name"] in expected}
+        warnings = served.run("capacityd", "config", "check").stderr
+        lines = []
+        for name, setting in (("example.com/a-file", "ProtectHome=tmpfs"), ("example.com/a-program", "PrivateTmp=yes")):
+            found = re.search(r"BindReadOnlyPaths=[^\"]+", notes[name])
+            assert found, notes[name]
+            assert setting in notes[name]
+            assert found[0] in warnings
+            lines.append(found[0])
+        with changed(served, "\n".join(["[Service]", *lines])):
+            assert "BindReadOnlyPaths" not in served.run("capacityd", "config", "check").stderr
+            served.run("systemctl", "restart", UNIT)
+            served.wait_for_readings(expected)
+    finally:
+        served.run("rm", "/etc/capacityd/conf.d/70-hidden.toml")
+        served.run("systemctl", "restart", UNIT)
+
+
+def test_a_program_that_another_user_could_change_is_not_run(served: Machine) -> None:
+    """Also in the service's user namespace, where the other user has no number."""
+    served.run("chown", "daemon", "/usr/local/bin/count")
+    try:
+        served.run("systemctl", "reload", UNIT)
+        served.wait_for_readings({"example.com/programs": "unknown"})
+        (row,) = (r for r in served.status()["resources"] if r["name"] == "example.com/programs")
+        assert row["note"].endswith(": chown root /usr/local/bin/count")
+        assert "the service does not run /usr/local/bin/count" in served.run("capacityd", "config", "check").stderr
+    finally:
+        served.run("chown", "root", "/usr/local/bin/count")
+        served.run("systemctl", "restart", UNIT)
+    served.wait_for_readings({"example.com/programs": 5})
+
+
 def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None:
     for place in ("/root/odd name:1.toml", "/tmp/a/seats.toml"):
         served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')

@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Iterator
 
 from capacityd.cli.commands.run import command_for
+from capacityd.linux.sandbox import UNIT
 from capacityd.model.errors import CapacitydError, UsageError
 
-_UNIT = "capacityd.service"
 # Settings for starting, stopping and watching the service. All other settings define the sandbox.
 _LIFECYCLE_SETTINGS = (
     *("Exec", "FileDescriptorStore", "Notify", "Restart", "RuntimeDirectory", "Standard", "StartLimit", "Timeout"),
@@ -32,9 +32,9 @@ def run_in_sandbox(options: argparse.Namespace) -> int:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    unit = _run(["systemctl", "cat", "--no-pager", _UNIT], subprocess.PIPE)
+    unit = _run(["systemctl", "cat", "--no-pager", UNIT], subprocess.PIPE)
     if unit.returncode:
-        raise CapacitydError(f"could not read the unit {_UNIT}: {unit.stderr.strip()}")
+        raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
     settings = [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
     probe = ["probe", *(f"--{name}" for name in ("explain", "json") if getattr(options, name))]
     if options.node_name is not None:

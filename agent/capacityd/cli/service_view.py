@@ -9,6 +9,7 @@ from capacityd.config import Problem
 from capacityd.config.toml import toml_key
 from capacityd.host.program import untrusted
 from capacityd.linux.permissions import why_unreadable_to_root
+from capacityd.linux.sandbox import Sandbox, service_sandbox
 from capacityd.linux.trust import service_trust
 from capacityd.model.config import Config, Resource
 from capacityd.model.errors import CredentialsNotTrusted, NodeDenied, NodeError
@@ -21,18 +22,38 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
     kubeconfig: the command line's option; None for the configured one or, by default, the kubelet's.
     """
+    kubeconfig = kubeconfig or config.settings.kubeconfig
+    names_paths = kubeconfig or any(_paths(resource) for resource in config.resources)
+    sandbox = service_sandbox() if names_paths else Sandbox()
     for resource in config.resources:
+        hidden = (advice for path in _paths(resource) if (advice := sandbox.advice(path)))
+        yield from (_problem(resource, advice) for advice in hidden)
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
-    yield from _unusable_kubeconfig(kubeconfig or config.settings.kubeconfig)
+    if kubeconfig and (advice := sandbox.advice(kubeconfig)):
+        yield Problem(kubeconfig, advice)
+    yield from _unusable_kubeconfig(kubeconfig)
+
+
+def _paths(resource: Resource) -> list[str]:
+    """The absolute paths that the detectors `file` and `exec` name."""
+    tables = [table.settings for table in resource.tables]
+    if resource.detector == "file":
+        return [str(settings["path"]) for settings in tables]
+    if resource.detector == "exec":
+        return [word for settings in tables for word in cast(tuple[str, ...], settings["command"]) if word[:1] == "/"]
+    return []
+
+
+def _problem(resource: Resource, why: str) -> Problem:
+    return Problem(resource.source, why, table=f"resources.{toml_key(resource.name)}", key=resource.detector)
 
 
 def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
     for table in resource.tables:
         command = cast(tuple[str, ...], table.settings["command"])
         if flaw := untrusted(command, service_trust()):
-            why = f"the service does not run {command[0]}, because {flaw}"
-            yield Problem(resource.source, why, table=f"resources.{toml_key(resource.name)}", key="exec")
+            yield _problem(resource, f"the service does not run {command[0]}, because {flaw}")
 
 
 def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:

@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from typing import cast
 
 from capacityd.model.device import ValueDetector
-from capacityd.model.errors import HostError, ProgramFailed
+from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Host
 from capacityd.model.private import Private, extent, quoted, shortened
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Command, Duration, Setting
 from capacityd.model.text import printable
-
-_SANDBOXED = "NoNewPrivs: 1"
-"""The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
-
-_SANDBOX_HINT = (
-    " (it ran in the service's sandbox, which may deny access: run capacityd probe --as-service to test it there, "
-    "and systemctl edit capacityd to extend the sandbox)"
-)
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
@@ -29,9 +21,10 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     try:
         return _read(host, settings)
     except HostError as e:
-        if _SANDBOXED not in host.lines("/proc/self/status"):
+        if e.cause is Cause.NOT_TRUSTED:
             raise
-        raise HostError(f"{e}{_SANDBOX_HINT}", e.errno, e.cause, detail=e.detail.text) from e
+        advice = host.sandbox_advice(cast(tuple[str, ...], settings["command"]), runs=True)
+        raise HostError(f"{e}{advice}", e.errno, e.cause, detail=e.detail.text) from e
 
 
 def _read(host: Host, settings: Mapping[str, object]) -> Contribution:

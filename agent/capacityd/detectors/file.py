@@ -21,7 +21,10 @@ _MAX_CLOCK_STEP = 60
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     """The number in the file. Raises HostError if the file is missing: its writer may not have started yet."""
     path, max_age = str(settings["path"]), settings["max_age"]
-    content = host.read_file(path, _MAX_BYTES)
+    try:
+        content = host.read_file(path, _MAX_BYTES)
+    except HostError as e:
+        raise HostError(f"{e}{host.sandbox_advice([path])}", e.errno, e.cause, detail=e.detail.text) from e
     if isinstance(max_age, float) and content.age < -_MAX_CLOCK_STEP:
         raise HostError(f"{path} is dated {duration_text(-content.age)} in the future; is the clock right?")
     if isinstance(max_age, float) and content.age > max_age:

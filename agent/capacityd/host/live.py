@@ -19,6 +19,7 @@ from capacityd.host.network import addresses, link_kind, linked_interface
 from capacityd.host.program import run
 from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import ForeignLink, open_data_file
+from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Output
 from capacityd.model.private import quoted
@@ -113,6 +114,7 @@ class LiveHost:
     addresses = staticmethod(addresses)
     memory = staticmethod(memory)
     filesystem_size = staticmethod(measure)
+    sandbox_advice = staticmethod(sandbox_advice)
 
     def processors(self, measure: str) -> int | None:
         return PROCESSOR_MEASURES[measure](self)

@@ -144,6 +144,12 @@ class Host(Protocol):
     def run(self, command: Sequence[str], timeout: float) -> Output:
         """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""
 
+    def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
+        """Why the service's sandbox may deny these paths, as the end of a message; "" outside of the sandbox.
+
+        runs: whether a program failed, whose command this is.
+        """
+
     def ctime(self, path: str) -> float | None:
         """The ctime of a file or socket, in seconds since the epoch; None if it is missing or can't be read."""
 

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable
 
 from capacityd.linux.permissions import why_unreadable_to_root
+from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust, flaw_of, own_trust
 from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeDenied
 from capacityd.model.text import printable
@@ -118,7 +119,7 @@ class CredentialFiles:
                     raise NodeDenied(f"{file} is a pipe; it must be a file, because it is read again and again")
                 content = f.read(_MAX_FILE_BYTES + 1)
         except FileNotFoundError as e:
-            advice = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
+            advice = (". Has the kubelet joined the cluster?" if self._of_kubelet else "") + sandbox_advice([path])
             files, detail = [os.path.abspath(path)], f"the path is {printable(path)}"
             raise CredentialsMissing(f"{file} does not exist{advice}", files, detail=detail) from e
         except PermissionError as e:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
+from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust
 from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
 from capacityd.model.private import quoted
@@ -69,11 +70,13 @@ class ExecPlugin:
         if program is None:
             hint = f"; {NO_SECRETS.quote(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
-            raise NodeDenied(f"{self._name} is not installed or not executable", detail=detail)
+            advice = sandbox_advice([self.command])
+            raise NodeDenied(f"{self._name} is not installed or not executable{advice}", detail=detail)
         status, out = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
             end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-            raise PluginFailed(f"{self._name} {end}. {_SEE_OUTPUT}")
+            advice = sandbox_advice([program, *self.arguments], runs=True)
+            raise PluginFailed(f"{self._name} {end}. {_SEE_OUTPUT}{advice}")
         try:
             return exec_credential(out, self.version)
         except InvalidCredential as e:

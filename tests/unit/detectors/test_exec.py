@@ -9,6 +9,7 @@ import pytest
 
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux import sandbox
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.private import Private
 from capacityd.model.reading import Contribution
@@ -161,11 +162,12 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
 
 
 @pytest.mark.parametrize("sandboxed", [True, False])
-def test_a_failure_in_the_services_sandbox_names_the_sandbox(sandboxed: bool) -> None:
-    host = RecordedHost({"files": {"/proc/self/status": f"Seccomp: 0\nNoNewPrivs:\t{int(sandboxed)}\n"}})
-    with pytest.raises(HostError) as raised:
-        DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0})
-    assert ("probe --as-service" in str(raised.value)) is sandboxed
+def test_a_failure_in_the_services_sandbox_names_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandboxed: bool
+) -> None:
+    (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
+    monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
+    assert ("probe --as-service" in error(script(tmp_path, "exit 1"))) is sandboxed
 
 
 def test_a_recorded_program() -> None:

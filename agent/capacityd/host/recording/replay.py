@@ -121,6 +121,9 @@ class RecordedHost:
         status, out, err = self._answer("programs", json.dumps(list(command)), f"the output of {command[0]}")
         return Output(int(status), printable(out.strip()), printable(err.strip()))
 
+    def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
+        return ""  # a recording is not read in the service
+
     def ctime(self, path: str) -> float | None:
         return None  # a recording contains hardware; no kubelet runs on it
 

@@ -1,0 +1,110 @@
+"""The sandbox of the service's unit: what it hides, and the drop-in that opens it.
+
+Files below /tmp or /root work for root in a shell, but not for the service, so each message about such a file says so.
+The settings come from systemd, so that they include all drop-ins.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from capacityd.linux.permissions import why_unreadable_to_root
+
+UNIT = "capacityd.service"
+_TIMEOUT = 5.0  # seconds
+_STATUS = "/proc/self/status"
+_SANDBOXED = "NoNewPrivs:\t1"
+"""The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
+_HIDDEN_BY = {
+    "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
+    "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
+}
+"""Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
+_BINDS = ("BindPaths", "BindReadOnlyPaths")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Settings of the unit."""
+
+    hidden: dict[str, str] = field(default_factory=dict)
+    """Folder that the service does not see -> the setting that hides it."""
+    visible: tuple[str, ...] = ()
+    """Folders and files that are visible although a folder above is hidden."""
+
+    def hiding(self, path: str) -> str:
+        """The folder that hides a path from the service; "" if the service sees the path."""
+        real = os.path.realpath(path)
+        above = max((folder for folder in self.hidden if _is_below(real, folder)), key=len, default="")
+        shown = max((folder for folder in self.visible if _is_below(real, folder)), key=len, default="")
+        return above if len(above) > len(shown) else ""
+
+    def advice(self, path: str) -> str:
+        """Why the service does not see a path, and how to change this; "" if the service sees the path."""
+        if not (above := self.hiding(path)):
+            return ""
+        folder = os.path.dirname(os.path.realpath(path))
+        return (
+            f"the service's sandbox hides {above} ({self.hidden[above]}), so {path} works only outside of the service: "
+            'move the file to another folder, or run `systemctl edit capacityd`, add the lines "[Service]" and '
+            f'"BindReadOnlyPaths={folder}", and restart the service'
+        )
+
+
+def service_sandbox() -> Sandbox:
+    """The sandbox of the service's unit; one that hides nothing if there is no systemd or no unit."""
+    names = (*_HIDDEN_BY, *_BINDS)
+    command = ["systemctl", "show", f"--property={','.join(names)}", UNIT]
+    try:
+        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return Sandbox()
+    settings = dict(line.split("=", 1) for line in shown.stdout.splitlines() if "=" in line)
+    hidden = {
+        folder: f"{name}={settings[name]}"
+        for name, (values, folders) in _HIDDEN_BY.items()
+        if settings.get(name) in values
+        for folder in folders
+    }
+    return Sandbox(hidden, tuple(_destinations(" ".join(settings.get(name, "") for name in _BINDS))))
+
+
+def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:
+    """The reason in the service's sandbox why paths can't be used, as the end of a message; "" outside of the sandbox.
+
+    paths: what was read, or the program that failed, and its arguments. runs: whether a program failed.
+    """
+    if not is_sandboxed():
+        return ""
+    sandbox = service_sandbox()
+    for path in (path for path in paths if path.startswith("/")):
+        if advice := sandbox.advice(path) or (not runs and why_unreadable_to_root(path)):
+            return f" ({advice})"
+    return _RUN_ADVICE if runs else ""
+
+
+_RUN_ADVICE = (
+    " (it ran in the service's sandbox, which may deny what works in a shell of root, such as a write: `systemctl edit "
+    'capacityd` extends the sandbox, for example with the lines "[Service]" and "ReadWritePaths=FOLDER"; for exec, '
+    "`capacityd probe --as-service` shows the result)"
+)
+
+
+def is_sandboxed() -> bool:
+    """Whether this process runs in the service's sandbox."""
+    with open(_STATUS, encoding="utf-8", errors="replace") as file:
+        return any(line.rstrip("\n") == _SANDBOXED for line in file)
+
+
+def _destinations(binds: str) -> Iterator[str]:
+    """The destinations of bind mounts, as systemctl shows them: SOURCE:DESTINATION:OPTIONS, with "-" if optional."""
+    for bind in binds.split():
+        source, _, rest = bind.lstrip("-").partition(":")
+        yield rest.partition(":")[0] or source
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")

@@ -1,0 +1,100 @@
+"""What the unit's sandbox hides, according to systemd, and what messages advise. tests/package tries the advice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from capacityd.linux import sandbox
+from capacityd.linux.sandbox import Sandbox, is_sandboxed, sandbox_advice, service_sandbox
+
+SHIPPED = """\
+PrivateTmp=yes
+ProtectHome=tmpfs
+BindPaths=
+BindReadOnlyPaths=-/home:/home:rbind
+"""
+
+
+@pytest.fixture
+def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A systemctl that prints this file. The process counts as sandboxed."""
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ncat {tmp_path}/unit\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    (tmp_path / "unit").write_text(SHIPPED)
+    (tmp_path / "status").write_text("Seccomp:\t0\nNoNewPrivs:\t1\n")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
+    return tmp_path / "unit"
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("/tmp/x/seats", "/tmp"),
+        ("/var/tmp/seats", "/var/tmp"),
+        ("/root/bin/count", "/root"),
+        ("/run/user/0/seats", "/run/user"),
+        ("/home/bob/seats", ""),
+        ("/rootfs/seats", ""),
+        ("/tmpfs", ""),
+        ("/run/seats", ""),
+    ],
+)
+def test_what_the_shipped_unit_hides(unit: Path, path: str, hidden: str) -> None:
+    assert service_sandbox().hiding(path) == hidden
+    assert bool(sandbox_advice([path])) is bool(hidden)
+
+
+@pytest.mark.parametrize(
+    ("line", "visible"),
+    [
+        ("BindReadOnlyPaths=-/home:/home:rbind /tmp/x:/tmp/x:rbind", True),
+        ("BindPaths=/srv/x:/tmp/x:norbind", True),
+        ("BindPaths=/tmp/x:/srv/x:rbind", False),
+        ("BindPaths=/tmp/x/y", False),
+        ("PrivateTmp=no", True),
+        ("PrivateTmp=disconnected", False),
+    ],
+)
+def test_drop_ins_count(unit: Path, line: str, visible: bool) -> None:
+    name = line.partition("=")[0]
+    unit.write_text("".join(f"{old}\n" for old in SHIPPED.splitlines() if not old.startswith(f"{name}=")) + line)
+    assert (service_sandbox().hiding("/tmp/x/seats") == "") is visible
+
+
+def test_the_advice(unit: Path, tmp_path: Path) -> None:
+    """It names the folder behind a link, because a bind mount of a link's folder would not show the file."""
+    assert sandbox_advice(["/root/bin/count"]) == (
+        " (the service's sandbox hides /root (ProtectHome=tmpfs), so /root/bin/count works only outside of the service"
+        ': move the file to another folder, or run `systemctl edit capacityd`, add the lines "[Service]" and '
+        '"BindReadOnlyPaths=/root/bin", and restart the service)'
+    )
+    (tmp_path / "link").symlink_to("/root/elsewhere/seats")
+    assert "BindReadOnlyPaths=/root/elsewhere" in sandbox_advice([str(tmp_path / "link")])
+    assert "BindReadOnlyPaths=/root/x" in sandbox_advice(["/usr/bin/python3", "-I", "/root/x/count.py"], runs=True)
+    assert "ReadWritePaths=FOLDER" in sandbox_advice(["/usr/bin/count"], runs=True)
+    assert sandbox_advice(["/srv/seats"]) == ""
+
+
+def test_outside_of_the_sandbox_there_is_no_advice(unit: Path, tmp_path: Path) -> None:
+    (tmp_path / "status").write_text("NoNewPrivs:\t0\n")
+    assert not is_sandboxed()
+    assert sandbox_advice(["/root/bin/count"], runs=True) == ""
+
+
+def test_without_systemd_nothing_is_hidden(unit: Path, tmp_path: Path) -> None:
+    (tmp_path / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    assert service_sandbox() == Sandbox()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_a_file_that_root_without_capabilities_may_not_read(unit: Path, tmp_path: Path) -> None:
+    """In a shell, root reads it."""
+    unit.write_text("PrivateTmp=no\n")
+    (tmp_path / "seats").write_text("1")
+    (tmp_path / "seats").chmod(0o600)
+    os.chown(tmp_path / "seats", 12345, 12345)
+    assert sandbox_advice([str(tmp_path / "seats")]).endswith(f": chown root {tmp_path}/seats)")

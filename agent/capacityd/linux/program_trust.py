@@ -11,7 +11,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capacityd.linux.trust import Flaw, Trust, flaw_of, flaw_of_folder
 
@@ -43,7 +43,9 @@ def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
     found = shutil.which(name, path=search_path)
     for folder in search_path.split(os.pathsep):
         if flaw := flaw_of_folder(folder or "/", trust):
-            return flaw
+            # Others need a folder such as /tmp as it is.
+            shared = os.stat(flaw.path).st_mode & stat.S_ISVTX
+            return replace(flaw, remedy="write the absolute path of the program instead") if shared else flaw
         if found == os.path.join(folder, name):
             break
     return None

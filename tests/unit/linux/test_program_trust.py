@@ -137,6 +137,12 @@ def test_a_name_is_looked_up_only_where_nobody_else_can_create_it(folders: Folde
     assert flaw("/tmp", folders.ours) == "/tmp"
 
 
+def test_nobody_is_told_to_change_the_mode_of_tmp() -> None:
+    flaw = flaw_of_name("sh", "/tmp:/bin", service_trust())
+    assert flaw is not None
+    assert (flaw.path, flaw.remedy) == ("/tmp", "write the absolute path of the program instead")
+
+
 def test_a_pipe_is_not_read(folders: Folders) -> None:
     os.mkfifo(folders.ours / "pipe.py")
     assert folders.flaw("/bin/cat", str(folders.ours / "pipe.py")) == ""

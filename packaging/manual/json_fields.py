@@ -79,6 +79,13 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("stale_reason", "text", 'why the state of the service may be out of date; "" if it is current'),
         Field("metrics_error, metrics_advice", "text", "why the metrics could not be written, and the remedy"),
         Field("event_source_errors", "list", "event sources that do not work"),
+        Field("watched_since", "time or null", "since when the Node has been watched; null if it is not"),
+        Field("not_watched", "text", 'why the Node is not watched; "" if it is'),
+        Field(
+            "other_agent",
+            "object or null",
+            "if another capacityd writes the Node: name -> the quantity of this machine, and that of the other",
+        ),
         Field("configuration", "text or null", "hash of the configuration in use"),
         Field("configuration_errors", "list", "errors of the configuration"),
         Field("previous_configuration_active", "true or false", "after a rejected reload"),

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,7 +166,7 @@ class Service:
         if daemon is None or daemon.process.poll() is not None:
             return
         # A worker that has ended remains a child until the service has reaped it (wait(2)).
-        self.wait(lambda: self._awaits_node() or not children(daemon.pid), PATIENCE, "no worker is under way")
+        self.wait(lambda: not set(children(daemon.pid)) - watchers(daemon.pid), PATIENCE, "no worker is under way")
         turns = len(self.notifications.times("WATCHDOG=1"))
 
         def turned() -> bool:
@@ -176,11 +176,6 @@ class Service:
             return len(self.notifications.times("WATCHDOG=1")) > turns
 
         self.wait(turned, PATIENCE, "its main loop turns")
-
-    def _awaits_node(self) -> bool:
-        """Whether a worker is running that only waits for the Node."""
-        lines = [n.line for n in self.notifications.all() if n.line.startswith("STATUS=")]
-        return bool(lines) and "Has the kubelet registered?" in lines[-1]
 
     # Results
 
@@ -227,7 +222,7 @@ class Service:
         """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
         pid = self.process.pid if self.process else None
         wait_until(
-            lambda: self._awaits_node() or set(self.machine.processes()) <= {pid},
+            lambda: set(self.machine.processes()) <= {pid, *(watchers(pid) if pid else ())},
             PATIENCE,
             "nothing but the service runs",
         )
@@ -249,14 +244,24 @@ class Service:
         self.notifications.close()
 
 
+def watchers(service: int) -> set[int]:
+    """The PID of a service's watcher, unless the watcher is starting and reads its credentials."""
+    pids = set()
+    for pid in children(service):
+        with suppress(OSError):
+            if b"capacityd.watcher" in Path(f"/proc/{pid}/cmdline").read_bytes() and not children(pid):
+                pids.add(pid)
+    return pids
+
+
 def _port(url: str) -> int:
     port = urlsplit(url).port
     assert port is not None
     return port
 
 
-PUBLISHED = ["get nodes", "patch nodes/status", "create events"]
-"""The requests that a pass makes when it publishes a change."""
+PUBLISHED = ["patch nodes/status", "create events"]
+"""The requests that a pass makes when it publishes a change while the Node is watched."""
 
 
 @contextmanager

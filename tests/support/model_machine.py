@@ -25,6 +25,7 @@ from capacityd.model.messages import Message, PassResult
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
 from capacityd.reconcile import apply, machine_record, writing
 from capacityd.worker import context, journal, reconcile_job, runtime_files
@@ -54,8 +55,8 @@ class Machine:
     uptime: float = 10_000.0
     booted: float = EPOCH
     """The time of the boot in seconds since the epoch, by the machine's clock."""
-    kubelet_started_at: float | None = None
-    """In seconds since the epoch; None: the kubelet has not started."""
+    watched: WatchedNode | None = None
+    """The Node as a watcher has last seen it; None: the Node is not watched."""
     device_plugins: set[str] = field(default_factory=set)
     checkpoint_readable: bool = True
     kill_at: int | None = None
@@ -205,11 +206,10 @@ class Machine:
             (reconcile_job, "uptime", lambda: self.uptime),
             (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
             (reconcile_job, "discover", lambda *_: Discovery(self.probe(), {})),
-            (reconcile_job, "kubelet_started_at", lambda _: self.kubelet_started_at),
             (reconcile_job, "device_plugin_names", list_plugins),
             (reconcile_job, "send_message", self.messages.append),
-            (reconcile_job, "registration_expected", lambda *_: 0.0),
-            (runtime_files, "read_config", lambda _: SimpleNamespace(restored=lambda: self.configured, errors=())),
+            (reconcile_job, "active_config", lambda _: (self.configured, ())),
+            (runtime_files, "read_watched_node", lambda _: self.watched),
             (journal, "send", lambda _: None),
             (context, "machine_id", lambda _: None),
             (api_node, "load", lambda _: ACCESS),

@@ -58,6 +58,8 @@ class ModelServer:
         self.annotated_by_others = False
         """Whether another writer has written capacityd's annotation since the Node was registered."""
         self.gets = self.patches = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after each change of the Node."""
         self.point: Callable[[str], None] = lambda _: None
         self.check: Callable[[dict[str, Any], dict[str, Any], Sequence[Mapping[str, object]]], None] = lambda *_: None
         """Called before admission with the Node before and after the worker's write, and with the patch."""
@@ -114,6 +116,12 @@ class ModelServer:
             self.allocatable[name] = value
         self._changed()
 
+    def zero(self) -> None:
+        """A kubelet that starts sets every extended resource to 0."""
+        for name in [name for name in self.capacity if "/" in name]:
+            self.capacity[name] = "0"
+        self._changed()
+
     def annotate(self, text: str | None) -> None:
         """Another writer sets or removes capacityd's annotation."""
         if self.document is None:
@@ -139,6 +147,7 @@ class ModelServer:
 
     def delete(self) -> None:
         self.document = None
+        self.on_change()
 
     def register(self) -> None:
         """A kubelet creates the Node."""
@@ -216,6 +225,7 @@ class ModelServer:
         if self.document is not None:
             self._versions += 1
             self.document["metadata"]["resourceVersion"] = str(self._versions)
+            self.on_change()
 
 
 class ModelClient:

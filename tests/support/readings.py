@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,7 +65,7 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
 
 def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
     """The events that start a pass while such a resource is configured: udev subsystems, and other kernel events."""
-    watch = watch_of(Config((resource(detector, *tables),)), None)
+    watch = watch_of(Config((resource(detector, *tables),)), Namespace(kubeconfig=None, node_file=None))
     return set(watch.subsystems), {events.value for events in watch.kernel}
 
 

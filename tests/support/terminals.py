@@ -109,7 +109,7 @@ _LAST_PASS = replace(
         _LOWER,
         Wait(UPTIME + 230, WaitReason.DENIED, "example.com/disk"),
         Wait(UPTIME + 48, WaitReason.UNKNOWN, "example.com/seats"),
-        Wait(UPTIME + 33, WaitReason.VERIFICATION),
+        Wait(UPTIME + 33, WaitReason.ALLOCATABLE),
     ),
     changes=(
         Change("example.com/disk", Action.DENY, "2", "3", "the webhook quota.example.com allows 2"),

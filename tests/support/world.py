@@ -17,8 +17,10 @@ from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
+from capacityd.service.loop import CHECK_PERIOD
 from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
+from tests.support.model_watch import ModelWatch
 
 SYNC = 10.0  # seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
@@ -85,16 +87,13 @@ class World:
     # The kubelet and its device plugins
 
     def start_kubelet(self, zeroes: bool, delay: float) -> None:
-        """The kubelet restarts: it creates its socket and, after delay, writes the Node. zeroes: sets capacity to 0."""
+        """The kubelet restarts and, after delay, writes the Node. zeroes: sets capacity to 0."""
         self._starts += 1
         start = self._starts
-        self.move(self.uptime + 2.0)  # more than a second after the kubelet's last heartbeat
-        self.machine.kubelet_started_at = self.machine.now
         if delay:
             self.later(delay, lambda: self._register(start, zeroes))
         else:
             self._register(start, zeroes)
-        self.hear({PassReason.KUBELET})
 
     def _register(self, start: int, zeroes: bool) -> None:
         if start != self._starts:
@@ -102,8 +101,7 @@ class World:
         if self.server.document is None:
             self.server.register()
         elif zeroes:
-            for name in [name for name in self.server.capacity if "/" in name]:
-                self.server.capacity[name] = "0"
+            self.server.zero()
         self._report(start)
 
     def _report(self, start: int) -> None:
@@ -169,6 +167,11 @@ class Loop:
         """The reasons of each pass that has sent a GET."""
         self.failure: RetryCause | None = None
         """The cause of the last pass's failure."""
+        self.missing = False
+        """Whether the Node was missing in the last pass."""
+        self._known: str | None = None  # the hash of the Node as the last pass knew it
+        self._has_news = False  # whether the watcher has reported anything since the hashes were compared
+        self.watch = ModelWatch(world, self._on_watch)
         self._uniform = random.Random(seed).uniform
         self._suspended = 0.0  # seconds of uptime during which the machine was suspended
         self.start(state_lost=True)
@@ -178,6 +181,8 @@ class Loop:
         if state_lost:
             self.world.machine.lose_state()
         self._schedule = Schedule(self._monotonic(), self._uniform)
+        self._known, self._compare_at = None, self.world.uptime
+        self.watch.stop()
         self.configure()
         self.world.hear = lambda reasons: self._schedule.notify(reasons, self._monotonic())
 
@@ -188,7 +193,8 @@ class Loop:
         self.start(state_lost=True)
 
     def configure(self) -> None:
-        """The service applies the configured resync period."""
+        """The service applies the configured resync period, and ends the watch. The next pass starts it again."""
+        self.watch.stop()
         self._schedule.set_resync_period(self.world.machine.configured.settings.resync, self._monotonic())
 
     def suspend(self, seconds: float) -> None:
@@ -202,8 +208,9 @@ class Loop:
         world = self.world
         end = world.uptime + seconds
         while True:
+            self._compare_node()
             wakes = self._schedule.wakes_at() + self._suspended
-            at = min(wakes, world.next())
+            at = min(wakes, world.next(), self._compare_at)
             if at > end:
                 break
             world.move(max(at, world.uptime))
@@ -222,6 +229,10 @@ class Loop:
         if machine.server.gets > gets:
             self.reads.append(reasons)
         now, result = self._monotonic(), machine.result
+        if result and result.node is not None:
+            self._known = result.node
+            self.watch.start()
+        self.missing = bool(result and result.node == "")
         if not ended or result is None:
             self.failure = RetryCause.OTHER
             self._schedule.failed(now, None)
@@ -230,7 +241,21 @@ class Loop:
             self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
         else:
             self.failure = None
-            self._schedule.succeeded(now, result.requeue_after, node_read=result.node_read)
+            self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+
+    def _on_watch(self) -> None:
+        self._has_news = True
+        self._schedule.set_watched(watched=self.watch.seen is not None)
+
+    def _compare_node(self) -> None:
+        """As the service does: after each report of the watcher, and once a minute."""
+        if self._compare_at <= self.world.uptime:
+            self._compare_at = self.world.uptime + CHECK_PERIOD
+            self._has_news = True
+        seen = self.watch.seen
+        if self._has_news and seen is not None and (seen != self._known or self._schedule.failing):
+            self._schedule.notify({PassReason.NODE}, self._monotonic())
+        self._has_news = False
 
     def _monotonic(self) -> float:
         return self.world.uptime - self._suspended

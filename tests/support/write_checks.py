@@ -100,6 +100,7 @@ class WriteChecks:
         config, plugins = self._machine.configured, self._machine.known_plugins
         assert not config.settings.observe
         check_guards(patch)
+        check_unread(after, patch)
         _check_rest(before, after)
         limited = {name for name in NAMES if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
         check_true(before, after, {name: reading for name, reading in self._readings.items() if name not in limited})
@@ -247,8 +248,28 @@ def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
     for operation in patch:
         path = str(operation["path"])
         ours = "/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/allocatable", "/status/conditions"
+        if operation["op"] == "test" and path == "/metadata/resourceVersion":
+            continue
         assert path.startswith(ours)
         assert path in tested or path == "/status/conditions/-"
+
+
+def check_unread(after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
+    """Checks the guards that a patch needs because the Node was not read just before.
+
+    No other writer has added a condition of capacityd's type. A condition that is True after the patch is right for the
+    published quantities as they are then.
+    """
+    tested = {o["path"] for o in patch if o["op"] == "test"}
+    if any(o["path"] == "/status/conditions/-" for o in patch):
+        assert "/metadata/resourceVersion" in tested, "nothing guards the new condition"
+    conditions = our_conditions(after)
+    assert len(conditions) <= 1, "there are two conditions of capacityd's type"
+    if patch and conditions and conditions[0]["status"] == "True":
+        for name in _record(after):
+            for part in ("capacity", "allocatable"):
+                path = f"/status/{part}/{name.replace('/', '~1')}"
+                assert path in tested or f"/status/{part}" in tested, f"True, but nothing guards {path}"
 
 
 def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:

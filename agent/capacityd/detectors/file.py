@@ -32,9 +32,10 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
             f"{path} is {duration_text(content.age)} old, max_age is {duration_text(max_age)}; does its writer run?"
         )
     try:
-        return Contribution(path, whole_number(content.text))
+        number = whole_number(content.text)
     except ValueError as e:
         raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
+    return Contribution(path, number, valid_for=max_age - content.age if isinstance(max_age, float) else None)
 
 
 DETECTOR = ValueDetector(

@@ -239,4 +239,5 @@ def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -
     if value <= 0:
         unit = f" {resource.unit.name}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published" if resource.reduced(shares) else ""
-    return Quantity(max(0, value), contributions, warning=warning)
+    limits = [c.valid_for for c in contributions if c.valid_for is not None]
+    return Quantity(max(0, value), contributions, warning=warning, valid_for=min(limits, default=None))

@@ -1,4 +1,4 @@
-"""The kubelet's files on this machine: the resource names of device plugins, and the kubelet's start time."""
+"""The kubelet's file on this machine that lists the resource names of device plugins."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from capacityd.model.host import Host
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 """This path does not depend on the kubelet's root folder. Mode 0600, in a folder that only root may enter."""
-
-SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
-"""The kubelet recreates this socket each time it starts."""
 
 
 class _PodDevices(NamedTuple):
@@ -30,11 +27,6 @@ class _Checkpoint(NamedTuple):
     pkg/kubelet/cm/devicemanager/checkpoint."""
 
     Data: _Devices
-
-
-def kubelet_started_at(host: Host) -> float | None:
-    """When the kubelet created its socket, in seconds since the epoch; None if it is missing or can't be read."""
-    return host.ctime(SOCKET)
 
 
 def device_plugin_names(host: Host) -> frozenset[str] | None:

@@ -29,24 +29,25 @@ def children(process: int) -> list[int]:
     return pids
 
 
-def kill_children(deadline: float) -> dict[int, int]:
+def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
     """Kills and reaps children until none is left, or until the deadline (time.monotonic()).
 
-    Does not wait longer for a child in an uninterruptible sleep. Returns PID -> status from wait(2).
+    Does not wait longer for a child in an uninterruptible sleep. spared: the PID of a child that lives on; 0 for none.
+    Returns PID -> status from wait(2).
     """
-    statuses = {}
+    statuses: dict[int, int] = {}
     backoff = _BACKOFF
     while True:
-        for child in children(os.getpid()):
+        left = [child for child in children(os.getpid()) if child != spared]
+        for child in left:
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
-        try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = ended
-                statuses[pid] = status
-        except OSError:  # no child is left
+            with suppress(OSError):
+                pid, status = os.waitpid(child, os.WNOHANG)
+                statuses |= {pid: status} if pid else {}
+        if not left or (now := time.monotonic()) >= deadline:
             return statuses
-        if (now := time.monotonic()) >= deadline:
-            return statuses
+        if statuses.keys() >= set(left):
+            continue
         time.sleep(min(backoff, deadline - now))
         backoff = min(2 * backoff, _BACKOFF_MAX)

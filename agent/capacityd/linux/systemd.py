@@ -5,16 +5,17 @@ Nothing here blocks: output is dropped if the terminal is stopped, nobody reads 
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum, IntEnum
 
 from systemd import daemon, journal
+
+from capacityd.linux.stderr import use_nonblocking_stderr as use_nonblocking_stderr
+from capacityd.linux.stderr import write_stderr
 
 _JOURNAL = "/run/systemd/journal/socket"
 _STDERR = 2  # file descriptor
@@ -35,6 +36,7 @@ class EntryKind(Enum):
     REFUSED = "4fde5156bc29436a8c57acafb5bf4dfd"
     DENIED = "b17b1d0b43b347fe8fde03f6512f69bb"
     NOT_CONFIGURED = "b3f1c0a86d2e4f4f9a57e1d0c4a2976b"
+    OTHER_WRITER = "5f0d0c7be7b84a0f9b8b3a1d6c2e4f70"
     BELOW_EXPECTED = "9240c49064a3422f97bc464028288914"
     NOT_ALLOCATABLE = "3757b0b701b94f489f964b61de389122"
     HELD = "6c8d3cbdb7d44ee8a4fb01b480946878"
@@ -74,29 +76,6 @@ def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping
         except OSError:
             pass  # journald has stopped in the meantime
     write_stderr(f"capacityd: {message}\n")
-
-
-def write_stderr(text: str) -> None:
-    """Writes as much as standard error accepts without blocking. The rest is lost."""
-    data = text.encode(errors="backslashreplace")
-    try:
-        while data and select.select([], [_STDERR], [], 0)[1]:
-            data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
-    except OSError:
-        pass  # no reader
-
-
-class NonblockingStderr(io.TextIOBase):
-    """Replaces sys.stderr, for tracebacks and the output of libraries."""
-
-    def write(self, text: str) -> int:
-        write_stderr(text)
-        return len(text)
-
-
-def use_nonblocking_stderr() -> None:
-    """From now on, output to sys.stderr never blocks."""
-    sys.stderr = NonblockingStderr()
 
 
 def _stderr_is_journal() -> bool:

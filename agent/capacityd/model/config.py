@@ -102,7 +102,7 @@ class Settings:
     resync: float = _setting(
         "service",
         Duration(1, _DAY),
-        "how often the Node is read without an event; jittered by a fifth",
+        "how often a pass runs without an event; jittered by a fifth",
         "1h",
     )
     start_jitter: float = _setting(

@@ -181,13 +181,19 @@ class NodeForbidden(NodeDenied):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted."""
 
-    cause = RetryCause.MISSING
+
+class WatchHeldBack(NodeError):
+    """A watch of the Node cannot work: something on the way to the API server passes responses on only at their end."""
 
 
 class NodeConflict(NodeError):
-    """Another writer changed the Node in between. Read, plan and write again."""
+    """Another writer changed the Node in between. Read, plan and write again.
+
+    partly_written: whether an earlier patch of the same plan has succeeded.
+    """
 
     cause = RetryCause.CONFLICT
+    partly_written = False
 
 
 class NodeRejected(NodeError):

@@ -24,7 +24,9 @@ class Watch:
     allowed: float = 0.0
     """Seconds that the detectors of a pass may take in total."""
     resync: float = 3600.0
-    """Seconds between two passes that read the Node without an event."""
+    """Seconds between two passes without an event. They refresh the condition's heartbeat."""
+    node: bool = True
+    """Whether the Node is on an API server, so that it can be watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,14 @@ class PassResult:
     """Seconds until the pass that this one requests; None: it requests none."""
     start_in: float | None = None
     """Seconds by which the first pass that reads the Node is delayed (start_jitter); None: no delay."""
-    node_read: bool = True
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials of the Node that the pass has read."""
-    awaits_node: float = 0.0
-    """Seconds for which the worker waits for the Node before it runs the pass again. The worker may be killed."""
+    """The files with the credentials of the Node that the pass has read or written; empty if it sent no request."""
+    node: str | None = None
+    """What the pass knows of the Node at its end, as NodeSeen.fingerprint; None: nothing, because it failed."""
+    written: bool = False
+    """Whether the pass wrote the Node."""
+    healthy: bool = False
+    """Whether nothing is wrong."""
     status: str = ""
     """A line for `systemctl status`."""
 
@@ -88,6 +93,30 @@ class MetricsResult:
 
 Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
 """A line of a worker's standard output."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """The Node is watched. The watcher sends this after a connection's first event and after changes that concern a
+    plan."""
+
+    fingerprint: str
+    """As model/watch.py defines it; "" if the Node does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotWatched:
+    """The Node is not watched now. If the watcher cannot watch at all, it ends after this message."""
+
+    reason: str
+    """What is missing, and how to get it."""
+
+
+WatcherMessage: TypeAlias = NodeSeen | NotWatched
+"""A line of the watcher's standard output."""
+
+WATCHED_NODE = "node.json"
+"""The watcher's file in the runtime directory (model/watch.py). It exists only while the Node is watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +138,11 @@ class ServiceStatus:
     metrics_advice: str = ""
     """As in MetricsResult.advice, from the last pass."""
     pass_running: bool = False
-    """Whether a worker is running or about to run. A worker that only waits for the Node does not count."""
+    """Whether a worker is running or about to run."""
+    watched_since: float | None = None
+    """Since when the Node has been watched, in seconds since the epoch; None: it is not watched."""
+    not_watched: str = ""
+    """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
     slow_activity: Activity | None = None
     """The activity of a slow worker (worker_process.SLOW); None if no worker is slow."""
     slow_since: float = 0.0

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from capacityd.model.quantity import LARGEST, name_problem
 
@@ -26,6 +26,7 @@ class ConditionReason(Enum):
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
     STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is reduced
     REJECTED = "Rejected"  # the API server rejects the whole patch
+    OTHER_WRITER = "OtherWriter"  # another capacityd writes the same Node
     UNKNOWN = "Unknown"  # a resource could not be read
     REFUSED = "Refused"  # capacityd does not own a key of this name
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
@@ -44,7 +45,7 @@ class Condition:
     message: str
     index: int
     """The condition's index in the Node's list of conditions."""
-    stored: Mapping[str, object]
+    stored: Mapping[str, Any]
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
     transition: str = ""
@@ -72,8 +73,6 @@ class NodeState:
     duplicate_conditions: tuple[Condition, ...] = ()
     """Further conditions with capacityd's type. Two concurrent writers can create them, because no test can guard an
     append."""
-    heartbeat: float | None = None
-    """lastHeartbeatTime of the condition Ready, in seconds since the epoch."""
     configuration: str | None = None
     """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
     resource_version: str = ""
@@ -103,6 +102,9 @@ class Node(Protocol):
 
     def read(self) -> NodeState:
         """Reads the Node."""
+
+    def check(self, state: NodeState) -> None:
+        """Checks that this is the Node of this machine, if it comes from elsewhere than read(). Raises NodeDenied."""
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.

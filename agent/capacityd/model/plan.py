@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from capacityd.model.node import NodeState
+from capacityd.model.other_agent import OtherAgent
 from capacityd.model.quantity import plain
 from capacityd.model.waits import Wait
 
@@ -56,6 +57,8 @@ class Health:
     configuration_errors: tuple[str, ...] = ()
     unwritable: str = ""
     """Why this machine can't save its state."""
+    other_agent: OtherAgent | None = None
+    """Another capacityd that has recently written this Node."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the resource could not be read."""
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +72,8 @@ class Health:
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name -> quantity, expected quantity."""
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name -> (published quantity, allocatable). Allocatable is less and stays less, or a repair of it did not last."""
+    """Name -> (published quantity, allocatable). Allocatable is less and stays less, or has been less again soon
+    after a repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +156,9 @@ class Plan:
     """The changes that limits hold back."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> the uptime since when a reduction of its quantity has been due."""
-    less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than the published quantity when the Node was read. Empty in observe mode, which
-    can't repair it."""
+    less_allocatable: Mapping[str, str] = field(default_factory=dict)
+    """Name -> its allocatable, if that was less than the published quantity before this plan. Empty in observe mode,
+    which can't repair it."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""

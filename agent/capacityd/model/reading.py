@@ -20,6 +20,8 @@ class Contribution:
     note: str = ""
     detail: Private = NOTHING
     """What the device or program says beside the number."""
+    valid_for: float | None = None
+    """As in Quantity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Quantity:
     """Filled in only with --explain; so are the fields below."""
     warning: str = ""
     explanation: Explanation | None = None
+    valid_for: float | None = None
+    """Seconds until the resource must be read again, because its source is too old then. None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ def reading_text(reading: Reading | None) -> str:
 def without_details(reading: Reading) -> Reading:
     """The reading without its devices and its explanation: anybody may read what remains."""
     if isinstance(reading, Quantity):
-        return replace(reading, contributions=(), rejections=(), explanation=None)
+        return replace(reading, contributions=(), rejections=(), explanation=None, valid_for=None)
     return replace(reading, rejections=(), explanation=None)
 
 

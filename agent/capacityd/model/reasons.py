@@ -13,18 +13,21 @@ class Job(str, Enum):
 
     CHECK = "check"
     RECONCILE = "reconcile"
+    TARGET = "target"
 
 
 class PassReason(str, Enum):
     """The reason for a reconcile pass. The values are the same in `status`."""
 
     BOOT = "boot"  # the service has started
+    CLOCK = "clock"  # the clock was set
     CONFIG = "config"  # the configuration was checked again
     CREDENTIALS = "credentials"  # a file with credentials has changed
     FILE = "file"  # a file that a resource is read from has changed
     HARDWARE = "hardware"  # a device, a link, an address, a mount or swap has changed
-    KUBELET = "kubelet"  # the kubelet has restarted
+    NODE = "node"  # the Node has changed
     PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
+    POLL = "poll"  # the Node or an event source can't be watched, so a pass looks
     REQUEUE = "requeue"  # an earlier pass requested it
     RESUME = "resume"  # the machine was suspended
     RETRY = "retry"  # the last pass failed
@@ -41,15 +44,15 @@ class Activity(str, Enum):
 
 
 class RetryCause(str, Enum):
-    """The kind of error that a pass ended with. It decides how soon the pass is retried (service/schedule.py)."""
+    """What is wrong. It decides how soon capacityd tries again (pace.py)."""
 
     UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
-    MISSING = "missing"  # the Node does not exist
     STATE = "state"  # this machine could not save its state
     DENIED = "denied"  # the credentials lack a right
     CREDENTIALS = "credentials"  # there are no credentials yet
     CONFLICT = "conflict"  # another writer changes the Node before each write
     REJECTED = "rejected"  # the API server denies the content of a write
+    UNKNOWN = "unknown"  # a resource could not be read
     OTHER = "other"
 
 

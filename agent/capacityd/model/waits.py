@@ -15,8 +15,9 @@ class WaitReason(str, Enum):
     RATE_LIMIT = "rate_limit"  # the resource has been written often lately
     DENIED = "denied"  # the API server has denied this change
     UNKNOWN = "unknown"  # the resource could not be read
-    KUBELET = "kubelet"  # a kubelet that has restarted may still reset capacity
-    VERIFICATION = "verification"  # another writer may change the written value
+    ALLOCATABLE = "allocatable"  # another writer may reduce allocatable again
+    EXPIRY = "expiry"  # the reading is valid until then
+    OTHER_AGENT = "other_agent"  # another capacityd writes this Node
     CONFLICT = "conflict"  # another writer changed the Node before each write
     START_JITTER = "start_jitter"  # the machines of a fleet start at the same time
 
@@ -26,8 +27,9 @@ _TEXTS = {
     WaitReason.RATE_LIMIT: "held back for {} more, because it keeps changing (rate limit)",
     WaitReason.DENIED: "tried again in {} (denied)",
     WaitReason.UNKNOWN: "read again in {} (unknown)",
-    WaitReason.KUBELET: "the Node is read again in {}, because the kubelet has restarted",
-    WaitReason.VERIFICATION: "the Node is read again in {}, to verify what is allocatable",
+    WaitReason.ALLOCATABLE: "the condition waits {}, in case another writer reduces allocatable again",
+    WaitReason.EXPIRY: "read again in {}, when its reading becomes too old",
+    WaitReason.OTHER_AGENT: "waits {} more, because another capacityd writes this Node",
     WaitReason.CONFLICT: "the Node is read again in {}, because another writer came in between",
     WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
 }
@@ -50,4 +52,5 @@ class Wait:
     @property
     def holds_change(self) -> bool:
         """Whether one of capacityd's limits holds back a change of a resource."""
-        return bool(self.name) and self.reason in (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT)
+        limits = (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT, WaitReason.OTHER_AGENT)
+        return bool(self.name) and self.reason in limits

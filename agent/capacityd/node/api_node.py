@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from capacityd.model.errors import NodeDenied, NodeForbidden, NodeMissing, NodeUnreachable
 from capacityd.model.node import Event, NodeState
-from capacityd.model.private import extent
 from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.identity import Identity, credentials_hash, identify
+from capacityd.node.identity import Identity, credentials_hash, identify, is_of_machine, require_own_machine
 from capacityd.node.kubeconfig import load
-from capacityd.node.system_uuid import is_of_another_machine
+from capacityd.node.watch_target import WatchTarget
 
 T = TypeVar("T")
 
@@ -52,15 +50,31 @@ class ApiNode:
         """The Node's name. The first use asks the API server for the user name of our credentials. Raises NodeError."""
         return self._identify().node
 
+    def watch_target(self, names: Collection[str]) -> WatchTarget:
+        """What a watch of the Node needs. names: the configured and recorded resources. Raises NodeError."""
+        identity = self._identify()
+        access = self._call(lambda client: client.access)
+        machine_id = None if identity.is_own_node else self._machine_id
+        return WatchTarget(access, identity.node, identity.user, machine_id, self._system_uuid, frozenset(names))
+
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
         state = self._read_own()
-        if self._identify().cached and state.machine_id and not self._is_this_machine(state):
+        if self._identify().cached and state.machine_id and not is_of_machine(state, self._machine_id, self._system_uuid):
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget()
             state = self._read_own()
         self._check(state)
         return state
+
+    def check(self, state: NodeState) -> None:
+        """Checks that this is the Node of this machine. Raises NodeError, in particular NodeDenied if it is not."""
+        try:
+            self._check(state)
+        except NodeDenied:
+            if not self._identify().cached:
+                raise
+            self.read()  # the kubeconfig may now contain credentials of another user
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a test in the patch
@@ -163,29 +177,9 @@ class ApiNode:
     def _check(self, state: NodeState) -> None:
         """Checks the machine, unless the identity is the Node's own: other identities may have access to other
         Nodes."""
-        if not self._identify().is_own_node and not self._is_this_machine(state):
-            if self._has_this_machine_id(state):
-                raise NodeDenied(
-                    f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
-                    "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
-                    "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
-                )
-            theirs = _shown_id(state.machine_id) or "not set"
-            ours = _shown_id(self._machine_id or "") or "none (/etc/machine-id is empty)"
-            raise NodeDenied(
-                f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, '
-                f"this machine's is {ours}. Set node_name to the name under which this machine's kubelet registered"
-            )
+        if not self._identify().is_own_node:
+            require_own_machine(state, self._machine_id, self._system_uuid)
         self._checked = True
-
-    def _is_this_machine(self, state: NodeState) -> bool:
-        """Compares the machine id and the system's UUID, unless any Node is accepted."""
-        if self._machine_id is None:
-            return True
-        return self._has_this_machine_id(state) and not is_of_another_machine(state.system_uuid, self._system_uuid)
-
-    def _has_this_machine_id(self, state: NodeState) -> bool:
-        return bool(self._machine_id) and state.machine_id == self._machine_id
 
     def _call(self, action: Callable[[Client], T]) -> T:
         """Runs the action. Repeats it after NodeDenied if the credentials have changed since they were read."""
@@ -209,9 +203,3 @@ class ApiNode:
         except NodeDenied as e:
             e.files = access.files
             raise
-
-
-def _shown_id(machine_id: str) -> str:
-    """A machine's id for a message, if it is one: a hexadecimal number, with or without dashes."""
-    is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
-    return machine_id if is_id else f"not an id ({extent(machine_id)})"

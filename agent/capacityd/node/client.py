@@ -7,26 +7,22 @@ lacks.
 from __future__ import annotations
 
 import json
-import ssl
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from http.client import IncompleteRead
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
-from capacityd import __version__
 from capacityd.model.errors import NodeError
 from capacityd.model.node import NodeState
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
-from capacityd.node.tls import ServerTrust
 from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")
@@ -167,7 +163,7 @@ def _api_client(access: ClusterAccess) -> Any:
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)
     api = client.ApiClient(configuration)
-    api.user_agent = f"capacityd/{__version__}"
+    api.user_agent = USER_AGENT
     if access.token:
         # The token's key in Configuration depends on the version.
         api.set_default_header("Authorization", f"Bearer {access.token}")
@@ -191,27 +187,17 @@ class _Pool:
     """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # The library itself would write certificates and keys to files in /tmp. Loading authorities takes up to 42 ms.
-        schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
-        self._trust = ServerTrust(access) if "https" in schemes else None
-        pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities
+        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed.
+        self._verified = VerifiedPool(pool, access)
         self.max_response_bytes = max_response_bytes
         self._pool = pool
-        self._verify = access.verify
         weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its own sockets
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
-        # By default, urllib3 sends a request up to four times and follows redirects. False turns off both.
-        options |= {"preload_content": False, "retries": False}
         if isinstance(body := options.get("body"), str):
             options["body"] = encode(json.loads(body)).encode()
-        with warnings.catch_warnings():
-            if not self._verify:
-                # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
-                warnings.simplefilter("ignore")
-            send = partial(self._send, method, url, options)
-            response = self._trust.connect(send) if self._trust else send(None)
+        response = self._verified.request(method, url, **options)
         try:
             # The library itself would read a response of any size.
             data = response.read(self.max_response_bytes + 1, decode_content=False)
@@ -228,11 +214,6 @@ class _Pool:
             # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
             raise HttpError(response.status, dict(response.headers), data)
         return _Response(response.status, response.reason, response.headers, data)
-
-    def _send(self, method: str, url: str, options: Mapping[str, Any], context: ssl.SSLContext | None) -> Any:
-        # urllib3 keeps the connections of each context apart.
-        self._pool.connection_pool_kw["ssl_context"] = context
-        return self._pool.request(method, url, **options)
 
     def clear(self) -> None:
         """Closes all connections, as PoolManager.clear() does."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
+
+from capacityd.linux.thread import start_thread
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
         except BaseException as e:  # noqa: BLE001  # raised again by the caller's thread
             future.set_exception(e)
 
-    threading.Thread(target=run, daemon=True).start()
+    start_thread(run)
     # future.result(seconds) raises the same TimeoutError as an action that fails with one.
     if not wait([future], seconds).done:
         raise DeadlineExceeded(seconds)

@@ -150,6 +150,7 @@ def _unavailable(call: Call, error: HttpError, text: str) -> NodeUnreachable:
     reason = f": {text}" if text else ""
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){reason}"
     if error.status >= 500 and call.resource == "nodes/status":
+        message += ". Until a write succeeds, the Node's condition may be out of date"
         return NodeWriteFailed(message, error.retry_after, _rejected(call, error.status, text))
     return NodeUnreachable(message, error.retry_after, detail=call.access.address)
 

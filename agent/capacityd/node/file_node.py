@@ -56,6 +56,9 @@ class FileNode:
         """Reads the file. Raises NodeError if it cannot be read or is not a Node."""
         return self._state(self._load())
 
+    def check(self, state: NodeState) -> None:
+        """Does nothing: the user has named the Node."""
+
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Atomically replaces the file with the patched Node. Raises as read() does, NodeConflict, and UsageError."""
         if self._path == _STANDARD_INPUT:

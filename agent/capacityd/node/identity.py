@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 
 from capacityd.model.errors import NodeDenied
+from capacityd.model.node import NodeState
+from capacityd.model.private import extent
 from capacityd.model.text import printable
 from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.system_uuid import is_of_another_machine
 
 _NODE_USER = "system:node:"
 
@@ -52,6 +56,44 @@ def token_user(token: str) -> str:
         return repr((claims["sub"], claims.get("kubernetes.io", {}).get("node")))
     except (ValueError, LookupError, TypeError, AttributeError):
         return token
+
+
+def is_of_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> bool:
+    """Whether the Node is this machine's.
+
+    machine_id: this machine's id; None accepts any Node. system_uuid: this machine's; "" if it is not known.
+    """
+    if machine_id is None:
+        return True
+    return _has_machine_id(state, machine_id) and not is_of_another_machine(state.system_uuid, system_uuid)
+
+
+def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> None:
+    """Raises NodeDenied if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
+    if is_of_machine(state, machine_id, system_uuid):
+        return
+    if _has_machine_id(state, machine_id):
+        raise NodeDenied(
+            f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
+            "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
+            "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
+        )
+    theirs = _shown_id(state.machine_id) or "not set"
+    ours = _shown_id(machine_id or "") or "none (/etc/machine-id is empty)"
+    raise NodeDenied(
+        f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
+        "Set node_name to the name under which this machine's kubelet registered"
+    )
+
+
+def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
+    return bool(machine_id) and state.machine_id == machine_id
+
+
+def _shown_id(machine_id: str) -> str:
+    """A machine's id for a message, if it is one: a hexadecimal number, with or without dashes."""
+    is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
+    return machine_id if is_id else f"not an id ({extent(machine_id)})"
 
 
 def credentials_hash(access: ClusterAccess) -> str:

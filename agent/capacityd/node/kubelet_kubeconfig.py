@@ -20,17 +20,6 @@ KUBECONFIG_PATHS = (
 """Distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are not used."""
 
 
-def changed_at(kubeconfig: str | None) -> float | None:
-    """When the kubeconfig was created or replaced, in seconds since the epoch; None if unknown.
-
-    kubeconfig: None for the first of KUBECONFIG_PATHS that exists.
-    """
-    try:
-        return os.stat(kubeconfig or first_path()).st_ctime
-    except (OSError, NodeDenied, CredentialsMissing):
-        return None
-
-
 def first_path() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 

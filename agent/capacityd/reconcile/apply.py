@@ -1,4 +1,4 @@
-"""Reads the Node, plans and writes; starts over if another writer changes the Node in between."""
+"""Plans and writes; reads the Node and starts over if another writer has changed it in between."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
-from capacityd.model.node import Node
+from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.reconcile.writing import Attempt, Planner, is_same_version, report, unexplained
 
@@ -18,14 +17,28 @@ TRIES = 6
 
 _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavailable
 
-SaveIntention: TypeAlias = Callable[[MachineRecord | None, Plan], MachineRecord | None]
-"""Saves in the machine record what a plan is about to publish: takes the old record and the plan, returns the new
-record."""
+
+@dataclass(frozen=True, slots=True)
+class Intentions:
+    """Keeps in the machine record what a plan is about to publish, even if the process is killed. By default, keeps
+    nothing: for a machine that can't save its record, or for a Node whose record is not kept."""
+
+    save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
+    """Takes the old record and the plan, returns the new record."""
+    forget: Callable[[MachineRecord | None], None] = lambda _: None
+    """Takes the record from before save(), after a write that changed nothing on the Node."""
 
 
-def save_nothing(machine_record: MachineRecord | None, _: Plan) -> MachineRecord | None:
-    """Saves nothing: for a machine that can't save its record, or for a Node whose record is not kept."""
-    return machine_record
+NO_INTENTIONS = Intentions()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What apply() knows before its first request."""
+
+    machine_record: MachineRecord | None
+    node_state: NodeState | None = None
+    """None: apply() reads the Node first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +57,13 @@ class Retries:
 def apply(
     node: Node,
     make_plan: Planner,
-    machine_record: MachineRecord | None,
-    save_intention: SaveIntention = save_nothing,
+    start: Start,
+    intentions: Intentions = NO_INTENTIONS,
     retries: Retries = Retries(),
 ) -> Outcome:
-    """Makes a plan and writes it. Raises NodeError.
+    """Makes a plan and writes it. If a test of the patch fails, reads the Node and starts over. Raises NodeError.
 
-    save_intention: apply() calls this function before it writes a plan, so that this machine knows what it is about to
-    publish even if the process is killed. An exception from this function ends the attempt.
+    An exception from an intention ends the attempt.
     Events are best effort: apply() reports a change once, after the write. If the response is lost, no Event is
     created.
     """
@@ -60,19 +72,23 @@ def apply(
     attempt: Attempt | None = None
     conflict: NodeConflict | None = None
     rejection: NodeRejected | None = None
+    known, machine_record = start.node_state, start.machine_record
     while True:
         try:
-            node_state = node.read()
+            node_state, known = _checked(node, known), None
             no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
             rejection = unexplained(conflict) if conflict and no_other_writer else None
             plan = make_plan(node_state, machine_record, {})
             if plan.write.patch:
-                machine_record = save_intention(machine_record, plan)
+                machine_record = intentions.save(machine_record, plan)
             attempt = Attempt(node, make_plan, node_state, machine_record, plan, not retries.failed_writes)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
             return attempt.write_in_parts(rejection) if rejection else attempt.write()
         except NodeConflict as e:
+            if machine_record != start.machine_record and not e.partly_written:
+                machine_record = start.machine_record
+                intentions.forget(machine_record)
             if rejection:
                 raise rejection from e
             conflicts += 1
@@ -89,6 +105,14 @@ def apply(
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
+
+
+def _checked(node: Node, known: NodeState | None) -> NodeState:
+    """The Node's state, which is this machine's. known: as in Start."""
+    if known is None:
+        return node.read()
+    node.check(known)
+    return known
 
 
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:

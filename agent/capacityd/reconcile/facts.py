@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from capacityd.model.config import Config
 from capacityd.model.node import NodeState
+from capacityd.model.other_agent import OtherAgent
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
+from capacityd.model.watch import WatchedNode
 from capacityd.reconcile.memory import Memory
-
-_LOCAL = frozenset({PassReason.HARDWARE, PassReason.FILE, PassReason.REQUEUE, PassReason.PLUGINS})
-"""Reasons for a pass that say nothing about the Node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ class PassContext:
     """Seconds since the machine booted. Changes of the clock do not affect this value."""
     reasons: frozenset[PassReason] = frozenset()
     """Why the pass runs; empty if a user's command runs it."""
-    kubelet_started_at: float | None = None
-    """When the kubelet created its socket, in seconds since the epoch; None if there is no socket."""
+    watched: WatchedNode | None = None
+    """The Node as the API server last sent it; None: the Node is not watched."""
     machine_record: MachineRecord | None = None
     """The quantities that this machine has published; None if the machine record is missing. A plan uses only a record
     of its own Node: see Facts.about."""
@@ -105,12 +104,10 @@ class Facts:
         return replace(self, context=replace(self.context, machine_record=own))
 
     @property
-    def about_the_node(self) -> bool:
-        """Whether the pass must read the Node, whatever the readings are."""
-        memory = self.memory
-        verification_due = memory.verify_at is not None and memory.verify_at <= self.context.uptime
-        settling = memory.kubelet.settling_since is not None
-        return settling or verification_due or not _LOCAL.issuperset(self.context.reasons)
+    def other_agent(self) -> OtherAgent | None:
+        """Another capacityd that a recent pass has seen."""
+        other = self.memory.other_agent
+        return other if other and self.context.uptime < other.gone_at else None
 
     @property
     def keeps_record(self) -> bool:
@@ -118,12 +115,3 @@ class Facts:
         if self.context.machine_record_error:
             return False
         return self.context.machine_record is not None or (self.policy.complete and bool(self.readings))
-
-    @property
-    def kubelet_may_zero(self) -> bool:
-        """Whether a 0 may come from a kubelet that has restarted or registered the Node since the Node was last read.
-
-        True if the kubelet's start time is unknown.
-        """
-        started_at, last = self.context.kubelet_started_at, self.memory.kubelet
-        return last.settling_since is not None or started_at is None or started_at != last.started_at

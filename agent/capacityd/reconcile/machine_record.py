@@ -86,6 +86,22 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     return intended
 
 
+def forget(directory: str, machine_record: MachineRecord | None) -> None:
+    """After a write that changed nothing on the Node: restores the record from before intend(). Raises StateError.
+
+    Otherwise the next plan would take another writer's key of the intended quantity for this machine's.
+    """
+    if machine_record is not None:
+        write(directory, machine_record)
+        return
+    try:
+        os.unlink(path(directory))
+    except FileNotFoundError:
+        pass
+    except OSError as e:
+        raise StateError(f"{path(directory)} could not be removed: {os.strerror(e.errno or 0)}") from e
+
+
 def confirm(directory: str, plan: Plan) -> None:
     """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
     if plan.write.recorded is None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
+from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, NodeWriteFailed
 from capacityd.model.node import NodeState
-from capacityd.model.plan import Action, Outcome
+from capacityd.model.other_agent import OtherAgent
+from capacityd.model.pace import LONGEST_PAUSE
+from capacityd.model.plan import Outcome, Plan
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile import timing
-from capacityd.reconcile.timing import Denial, Kubelet, WriteTimes
+from capacityd.reconcile.timing import Denial, WriteTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,34 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class LessAllocatable:
+    """Another writer has reduced the allocatable of a resource, perhaps several times."""
+
+    quantity: str
+    """The last reduced quantity."""
+    first_at: float
+    last_at: float
+    """When the first and the last reduction were found."""
+
+    @property
+    def over_at(self) -> float:
+        """When the last repair counts as lasting, unless allocatable is reduced again before."""
+        return self.last_at + timing.REPAIR_LASTS
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a repair of allocatable did not last."""
+        return self.last_at > self.first_at
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """The state that a pass leaves for the next pass. Times are seconds of uptime."""
 
     node: NodeState | None = None
-    """The parts of the Node that a plan uses, as the API server last returned them. They only decide whether the pass
-    must read the Node; no write is derived from them. None: the pass must read the Node."""
+    """The Node as the API server last returned it to a pass, or as it was watched; None: not known."""
+    node_at: float = 0.0
+    """When the Node was last known to be in this state."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when a reduction of its quantity has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
@@ -40,35 +64,36 @@ class Memory:
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Name -> its denied change."""
     conflict: Conflict | None = None
-    kubelet: Kubelet = field(default_factory=Kubelet)
-    less_allocatable: frozenset[str] = frozenset()
-    """Names whose allocatable was less than the published quantity when the Node was last read."""
+    other_agent: OtherAgent | None = None
+    less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
+    """Name -> how another writer has recently reduced its allocatable."""
     writes_fail_since: float | None = None
-    """Since when the API server answers writes with a server error although reads succeed; None: writes do not fail."""
-    verify_at: float | None = None
-    """When the pass reads the Node again, to compare allocatable with the published quantities."""
+    """Since when the API server answers writes with a server error although the Node can be read; None: writes do not
+    fail."""
 
     def without_future(self, uptime: float) -> Memory:
         """The memory as of this uptime. Files from a restored snapshot of the machine may contain later times.
 
         Periods that began in the future begin now. Waits that are longer than the longest possible wait end now.
         """
-        latest = uptime + timing.VERIFY_PERIOD
         future_denials = {
-            name: replace(denial, retry_at=uptime)
+            name: replace(denial, since=min(denial.since, uptime), retry_at=uptime)
             for name, denial in self.denied.items()
-            if denial.retry_at > uptime + timing.pause_after_denials(denial.attempts)
+            if denial.retry_at > uptime + LONGEST_PAUSE or denial.since > uptime
         }
+        other = self.other_agent
         return replace(
             self,
+            node_at=min(self.node_at, uptime),
             lower_since=_past(self.lower_since, uptime),
             unknown_since=_past(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
             denied={**self.denied, **future_denials},
             writes_fail_since=_past_or_now(self.writes_fail_since, uptime),
             conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
-            kubelet=replace(self.kubelet, settling_since=_past_or_now(self.kubelet.settling_since, uptime)),
-            verify_at=uptime if self.verify_at is not None and self.verify_at > latest else self.verify_at,
+            other_agent=other
+            and replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime)),
+            less_allocatable={n: less for n, less in self.less_allocatable.items() if less.last_at <= uptime},
         )
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
@@ -85,21 +110,21 @@ class Memory:
         """Recent writes to this Node. A Node that was deleted and created again has none."""
         return self.write_times if self.node is None or self.node.uid == node_state.uid else WriteTimes()
 
-    def after_outcome(self, outcome: Outcome, kubelet_started_at: float | None, uptime: float) -> Memory:
-        """The memory after a pass that has read the Node. kubelet_started_at: as in PassContext."""
-        plan, node_state = outcome.plan, outcome.node_state
+    def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
+        """The memory after a pass that knew the Node."""
+        plan = outcome.plan
         changed = plan.changed_names if outcome.applied else ()
         return Memory(
-            node=remembered(node_state),
+            node=outcome.node_state,
+            node_at=uptime,
             lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
             unknown_since=self.unknown_since,
             write_times=_write_times(self, outcome, changed, uptime),
             denied=_denied(self, outcome, uptime),
             conflict=None,
-            kubelet=timing.after_read(self.kubelet, kubelet_started_at, node_state.heartbeat, uptime),
-            less_allocatable=plan.less_allocatable,
+            other_agent=_other_agent(outcome, uptime),
+            less_allocatable=_less_allocatable(self, plan, uptime),
             writes_fail_since=self.writes_fail_since if plan.health.denied else None,
-            verify_at=_verify_at(outcome, uptime),
         )
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:
@@ -111,14 +136,8 @@ class Memory:
             since = uptime if since is None else since
         elif not isinstance(error, NodeRejected):
             since = None
-        return replace(self, conflict=conflict, writes_fail_since=since)
-
-
-def remembered(node_state: NodeState) -> NodeState:
-    """The parts of the Node that a plan uses: without the conditions' JSON, which only a patch tests."""
-    condition = node_state.condition
-    stripped = None if condition is None else replace(condition, stored={})
-    return replace(node_state, condition=stripped, duplicate_conditions=())
+        node = None if isinstance(error, NodeMissing) else self.node
+        return replace(self, node=node, conflict=conflict, writes_fail_since=since)
 
 
 def _past(times: Mapping[str, float], uptime: float) -> dict[str, float]:
@@ -151,12 +170,16 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
     return denied
 
 
-def _verify_at(outcome: Outcome, uptime: float) -> float | None:
-    """When to read the Node again to compare allocatable; None if no other writer is expected to change it.
+def _less_allocatable(last: Memory, plan: Plan, uptime: float) -> dict[str, LessAllocatable]:
+    """How other writers have recently reduced allocatable, including what this plan has found."""
+    recent = {name: less for name, less in last.less_allocatable.items() if uptime < less.over_at}
+    for name, quantity in plan.less_allocatable.items():
+        first_at = recent[name].first_at if name in recent else uptime
+        recent[name] = LessAllocatable(quantity, first_at, uptime)
+    return recent
 
-    A Node without a heartbeat has no kubelet that could change allocatable.
-    """
-    plan, has_kubelet = outcome.plan, outcome.node_state.heartbeat is not None
-    if outcome.applied and has_kubelet and any(change.action is Action.SET for change in plan.changes):
-        return uptime + timing.VERIFY_AFTER
-    return uptime + timing.VERIFY_PERIOD if plan.less_allocatable else None
+
+def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:
+    """What to remember of another agent."""
+    other = outcome.plan.health.other_agent
+    return replace(other, answered_at=uptime) if other and outcome.applied else other

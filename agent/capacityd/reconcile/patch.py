@@ -50,10 +50,17 @@ def patch_for(
     annotation_tests, annotation_writes = _annotations(node_state, changes, annotated, configuration)
     condition_tests, condition_writes = _condition(node_state, condition)
     tests = [*capacity_tests, *allocatable_tests, *annotation_tests, *condition_tests]
-    if isinstance(condition, DesiredCondition) and condition.is_true:
+    if _is_true_after(node_state, condition):
         tests += _published_guards(node_state, changes, annotated)
     writes = [*capacity_writes, *allocatable_writes, *annotation_writes, *condition_writes]
     return _patch(node_state, tests, writes)
+
+
+def _is_true_after(node_state: NodeState, condition: _ConditionChange) -> bool:
+    """Whether the Node's condition is True after the patch."""
+    if condition is None:
+        return node_state.condition is not None and node_state.condition.status == "True"
+    return isinstance(condition, DesiredCondition) and condition.is_true
 
 
 def condition_patch(node_state: NodeState, condition: DesiredCondition | None) -> Patch:
@@ -83,7 +90,8 @@ def _quantities(
 
 
 def _published_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
-    """Tests that published quantities that are not written are still on the Node, so that the condition may be True."""
+    """Tests that published quantities that are not written are still on the Node: only then may the condition be
+    True."""
     written = {c.name for c in changes if c.action.writes}
     parts = ((_CAPACITY, node_state.capacity or {}), (_ALLOCATABLE, node_state.allocatable or {}))
     names = [name for name in annotated if name not in written]
@@ -141,7 +149,9 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Opera
         return [*tests, _test(path, dict(current.stored))], [*writes, write]
     if node_state.conditions is None:
         return [_test("/status/conditions", None)], [_add("/status/conditions", [value])]
-    return [], [_add("/status/conditions/-", value)]
+    # Only the version guards an append: two writers that append at the same time would add two conditions.
+    version = [_test("/metadata/resourceVersion", node_state.resource_version)] if node_state.resource_version else []
+    return version, [_add("/status/conditions/-", value)]
 
 
 def _place(condition: Condition) -> str:

@@ -13,6 +13,7 @@ from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, 
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
+from capacityd.reconcile.other_agent import other_agent
 from capacityd.reconcile.patch import REMOVED, patch_for
 from capacityd.reconcile.report import desired_condition, reported_after, reported_before
 from capacityd.reconcile.rules import (
@@ -23,7 +24,7 @@ from capacityd.reconcile.rules import (
     refuse_device_plugin,
     unpublish,
 )
-from capacityd.reconcile.step import Step, change_of, is_less, make_step
+from capacityd.reconcile.step import Step, change_of, is_less, make_step, write_limit
 
 
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
@@ -34,10 +35,10 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
     steps = [make_step(entry, facts) for entry in entries]
-    health, last = health_after(steps, facts), reported_before(facts)
+    health, last = health_after(node_state, steps, facts), reported_before(facts)
     write = _write(node_state, steps, health, last, facts)
     waits = [step.wait for step in steps if step.wait]
-    limit, changes_quantities = memory.write_times.wait_for(""), any(step.decision.action.writes for step in steps)
+    limit, changes_quantities = write_limit("", facts), any(step.decision.action.writes for step in steps)
     if write.patch and not changes_quantities and limit.until > uptime and not facts.policy.observe:
         waits.append(limit)
     if facts.policy.observe or limit in waits:
@@ -50,9 +51,11 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         reported_before=last,
         waits=tuple(waits),
         lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
-        less_allocatable=frozenset(
-            step.name for step in steps if step.allocatable_was_less and not facts.policy.observe
-        ),
+        less_allocatable={
+            step.name: plain(step.entry.allocatable)
+            for step in steps
+            if step.allocatable_was_less and not facts.policy.observe
+        },
         health=health,
         has_condition=facts.policy.condition and not facts.policy.observe,
         node_uid=node_state.uid,
@@ -78,7 +81,7 @@ def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: R
     )
 
 
-def health_after(steps: Sequence[Step], facts: Facts) -> Health:
+def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> Health:
     """What will be wrong with the Node after these steps."""
     # A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key.
     lasting = {
@@ -91,6 +94,7 @@ def health_after(steps: Sequence[Step], facts: Facts) -> Health:
     return Health(
         configuration_errors=facts.context.configuration_errors,
         unwritable=facts.context.unrecordable,
+        other_agent=other_agent(node_state, facts),
         unknown=unknown,
         refused=lasting,
         unverified=tuple(step.name for step in steps if step.unverified),
@@ -127,19 +131,22 @@ def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
 
 
 def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
-    """(published quantity, allocatable) if allocatable is less after this plan, or less again after the last plan's
-    repair.
+    """(published quantity, allocatable) if allocatable is less after this plan, or if a recent repair did not last.
 
     So the condition is never set to True while less is allocatable than what is published.
     """
     published, allocatable = step.decision.annotated, step.entry.allocatable
     if published is None or step.decision.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
+    last = facts.memory.less_allocatable.get(step.name)
+    recent = last if last and facts.context.uptime < last.over_at else None
     if step.decision.action is Action.SET:
-        less = step.allocatable_was_less and step.name in facts.memory.less_allocatable
+        is_reduced = recent is not None and step.allocatable_was_less
     else:
-        less = is_less(allocatable, published)
-    return (str(published), plain(allocatable)) if less else None
+        is_reduced = is_less(allocatable, published)
+    if is_reduced:
+        return str(published), plain(allocatable)
+    return (str(published), recent.quantity) if recent and recent.repeated else None
 
 
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:

@@ -1,4 +1,6 @@
-"""One reconcile pass after discovery: plan, read the Node if a write may be needed, write, and remember.
+"""One reconcile pass after discovery: plan for the Node as it is known, write if needed, and remember.
+
+While the Node is watched, the pass knows it without a request. Otherwise, the pass reads it.
 
 Except for the Node, all input and output is values, so that tests can drive a pass through any history.
 """
@@ -10,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeUnreachable, StateError
+from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
@@ -18,8 +20,9 @@ from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
-from capacityd.reconcile.apply import TRIES, Retries, SaveIntention, apply, save_nothing
+from capacityd.reconcile.apply import NO_INTENTIONS, TRIES, Intentions, Retries, Start, apply
 from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.known_node import known_node, missing_node
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.report import events
@@ -29,7 +32,8 @@ _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDEN
 """Reasons for a pass that retry denied changes at once."""
 
 _HEARTBEAT_SHARE = 0.5
-"""Share of the resync period. A pass that reads the Node refreshes the condition's heartbeat if it is older."""
+"""Share of the resync period. A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is
+older."""
 
 _MIN_REQUEUE = 0.1
 """Minimum pause between two passes, in seconds."""
@@ -43,8 +47,8 @@ class Access:
     device_plugins: Callable[[], Collection[str] | None]
     """Returns the device plugins' names, None if they are unknown. Called for each plan, because a device plugin that
     registers may cause a conflict."""
-    save_intention: SaveIntention = save_nothing
-    """As for apply(). If it raises StateError, the pass still writes the changes that need no machine record."""
+    intentions: Intentions = NO_INTENTIONS
+    """As for apply(). If they raise StateError, the pass still writes the changes that need no machine record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,14 @@ class ReconcileResult:
     waits: tuple[Wait, ...] = ()
     """Reasons for later passes. The earliest one decides when the next pass runs."""
     plan: Plan | None = None
-    """The last plan; None if the Node has never been read."""
+    """The last plan; None if the Node is not known."""
     outcome: Outcome | None = None
-    """The result of reading and writing the Node; None if this pass did not read it."""
+    """The result of the plan; None if the pass failed."""
     failure: Failure | None = None
     """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
     removed nothing. With any other cause, the Node is not as desired."""
+    node_missing: bool = False
+    """Whether the Node does not exist."""
 
     @classmethod
     def not_run(cls, memory: Memory, uptime: float, wait: Wait) -> ReconcileResult:
@@ -94,8 +100,7 @@ class ReconcileResult:
 def reconcile(
     config: Config, readings: Mapping[str, Reading], context: PassContext, memory: Memory, access: Access
 ) -> ReconcileResult:
-    """Reconciles the Node with the readings, unless the Node already matches or must wait. A NodeError is not raised:
-    it becomes the result's failure.
+    """Reconciles the Node with the readings. A NodeError is not raised: it becomes the result's failure.
 
     memory: the memory of the previous pass.
     """
@@ -119,49 +124,57 @@ class Pass:
 
     def run(self) -> ReconcileResult:
         """Runs the pass. A NodeError is not raised: it becomes the result's failure."""
-        seen = self.memory.node
-        if seen is None:
-            return self.reconcile_node(None)
-        facts = self.facts(heartbeats=False)  # a heartbeat alone is no reason to read the Node
-        plan = make_plan(seen, facts)
+        watched = self.context.watched
+        known = known_node(watched, self.memory) if watched else None
+        if watched and watched.state is None and known is None and self.memory.node is None:
+            return self.fail(None, missing_node(watched.name))
+        if known is None:
+            return self.reconcile_node(None, None)
+        # A heartbeat alone is a reason for a write only at a resync.
+        plan = make_plan(known, self.facts(heartbeats=PassReason.RESYNC in self.context.reasons))
         step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
-        if facts.about_the_node or plan.write.patch or events(plan, applied=False):
-            return step.reconcile_node(plan)
-        return step.result(step.memory, plan)
+        if plan.write.patch or events(plan, applied=False):
+            return step.reconcile_node(known, plan)
+        return step.finish(Outcome(plan, known, applied=False))
 
-    def reconcile_node(self, first: Plan | None) -> ReconcileResult:
-        """Reads the Node, plans and writes. first: the plan for the Node as it was last seen; None: it never was."""
+    def reconcile_node(self, known: NodeState | None, first: Plan | None) -> ReconcileResult:
+        """Plans and writes. known: the Node; None: it is read first. first: the plan for it, if there is one."""
         uptime, conflict = self.context.uptime, self.memory.conflict
         if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
             # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
             return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
-            outcome = self.observe(node) if self.config.settings.observe else self.write(node)
+            outcome = self.observe(node, known) if self.config.settings.observe else self.write(node, known)
         except NodeError as error:
             return self.fail(first, error)
+        return self.finish(outcome)
+
+    def finish(self, outcome: Outcome) -> ReconcileResult:
+        """The result of a pass that has carried out its plan."""
         unwritable = outcome.plan.health.unwritable
         failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
-        memory = self.memory.after_outcome(outcome, self.context.kubelet_started_at, uptime)
+        memory = self.memory.after_outcome(outcome, self.context.uptime)
         return replace(self.result(memory, outcome.plan, failure), outcome=outcome)
 
-    def observe(self, node: Node) -> Outcome:
-        """Reads the Node, and plans without writing."""
-        node_state = node.read()
+    def observe(self, node: Node, known: NodeState | None) -> Outcome:
+        """Plans without writing. known: as for reconcile_node()."""
+        node_state = known or node.read()
         return Outcome(self.make_plan(node_state, self.context.machine_record, {}), node_state, applied=False)
 
-    def write(self, node: Node) -> Outcome:
-        """Reads the Node, plans and writes. A change that can't be recorded neither lowers nor removes anything."""
-        save_intention = save_nothing if self.context.unrecordable else self.access.save_intention
+    def write(self, node: Node, known: NodeState | None) -> Outcome:
+        """Plans and writes. A change that can't be recorded neither lowers nor removes anything. known: as for
+        reconcile_node()."""
+        intentions = NO_INTENTIONS if self.context.unrecordable else self.access.intentions
         since = self.memory.writes_fail_since
         retries = Retries(
             conflicts=1 if self.memory.conflict else TRIES,
             failed_writes=since is None or self.context.uptime - since < timing.WRITES_REJECTED_AFTER,
         )
         try:
-            return apply(node, self.make_plan, self.context.machine_record, save_intention, retries)
+            return apply(node, self.make_plan, Start(self.context.machine_record, known), intentions, retries)
         except StateError as error:
-            return replace(self, context=replace(self.context, unwritable=str(error))).write(node)
+            return replace(self, context=replace(self.context, unwritable=str(error))).write(node, known)
 
     def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
         """The plan for this Node. denied: names whose changes the API server has denied in this pass."""
@@ -192,7 +205,8 @@ class Pass:
         message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
         files = error.files if isinstance(error, NodeDenied) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
-        return self.result(memory, first, Failure(message, error.cause, retry_after, files))
+        result = self.result(memory, first, Failure(message, error.cause, retry_after, files))
+        return replace(result, node_missing=isinstance(error, NodeMissing))
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
         """The result, with all waits. memory: for the next pass. plan: the last plan."""
@@ -200,11 +214,12 @@ class Pass:
         waits = list(plan.waits) if plan else []
         denied = plan.health.denied if plan else ()
         waits += [Wait(d.retry_at, WaitReason.DENIED, name) for name, d in memory.denied.items() if name in denied]
-        waits += [timing.wait_for_unknown(name, since, uptime) for name, since in memory.unknown_since.items()]
-        if memory.verify_at is not None:
-            waits.append(Wait(memory.verify_at, WaitReason.VERIFICATION))
-        if wait := timing.wait_for_kubelet(memory.kubelet, uptime):
-            waits.append(wait)
+        waits += timing.waits_for_readings(self.readings, memory.unknown_since, uptime)
+        waits += [
+            Wait(less.over_at, WaitReason.ALLOCATABLE) for less in memory.less_allocatable.values() if less.repeated
+        ]
+        if memory.other_agent:
+            waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
         if memory.conflict:
             waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
         return ReconcileResult(memory, uptime, tuple(waits), plan, failure=failure)

@@ -26,6 +26,8 @@ _REPORT_UNKNOWN_AFTER = 60.0
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
 _MAX_TEXTS = 40
+_OTHER_AGENT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
+"""Names no numbers: both agents write this message, and the numbers depend on the agent."""
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
@@ -102,6 +104,7 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     messages = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
+        ConditionReason.OTHER_WRITER: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(filter(None, refused)),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),

@@ -172,8 +172,6 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decisi
     reading = facts.readings.get(entry.name)
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
-    if entry.equals(0) and facts.kubelet_may_zero:
-        return None  # a kubelet that restarts sets every key without a plugin to 0
     current = plain(entry.current)
     reason = f"another writer (a device plugin?) set it to {current}: the kubelet's list of plugins can't be read"
     return Decision(Action.REFUSE, None, reason, entry.annotated)

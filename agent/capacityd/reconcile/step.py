@@ -76,7 +76,7 @@ def make_step(entry: CapacityEntry, facts: Facts) -> Step:
     wait = _longest_wait(entry.name, facts, lowers=lowers)
     if wait.until <= uptime:
         return Step(entry, reading, decision, lowers=lowers)
-    if wait.reason is WaitReason.RATE_LIMIT and (denial := facts.memory.denied.get(entry.name)):
+    if wait.reason is not WaitReason.LOWER_AFTER and (denial := facts.memory.denied.get(entry.name)):
         # The API server has recently denied this name several times, with other quantities.
         return Step(entry, reading, replace(unchanged, action=Action.DENY, reason=denial.reason), wait, lowers)
     reason = f"{decision.reason}; {wait.text(uptime)}"
@@ -122,9 +122,15 @@ def _needs_record(entry: CapacityEntry, decision: Decision, facts: Facts) -> boo
 
 def _longest_wait(name: str, facts: Facts, *, lowers: bool) -> Wait:
     """The limit that holds a change back longest; this limit may be over."""
-    rate_limit = facts.memory.write_times.wait_for(name)
+    limit = write_limit(name, facts)
     if not lowers:
-        return rate_limit
+        return limit
     since = facts.memory.lower_since.get(name, facts.context.uptime)
     lower_after = Wait(since + facts.policy.lower_after, WaitReason.LOWER_AFTER, name)
-    return max(lower_after, rate_limit, key=lambda wait: wait.until)
+    return max(lower_after, limit, key=lambda wait: wait.until)
+
+
+def write_limit(name: str, facts: Facts) -> Wait:
+    """The limit of how often a name is written; it may be over. "": the condition and the annotations."""
+    times = facts.memory.write_times
+    return times.wait_for_other_agent(name) if facts.other_agent else times.wait_for(name)

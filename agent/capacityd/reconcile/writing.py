@@ -79,6 +79,7 @@ class Attempt:
                 denied |= dict.fromkeys(tried, e.reason)
                 return False
             except NodeConflict as e:
+                e.partly_written = bool(written)
                 denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
                 return False
             written += _writing(plan)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from capacityd.linux.clock import suspended
+from capacityd.linux.systemd import EntryKind, Priority, log
 from capacityd.model.messages import Watch
 from capacityd.model.reasons import KernelEvents, PassReason
+from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
 from capacityd.service.table_events import SWAPS, TableEvents, mount_events, swap_events
 from capacityd.service.udev_events import UdevEvents
 
-Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents
+Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents | ClockEvents
 
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
@@ -36,21 +38,36 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
 class EventSources:
-    """The open event sources of a configuration."""
+    """The event sources of a configuration. A source that can't be opened, or that fails, is opened again.
 
-    def __init__(self, watch: Watch) -> None:
-        self.unavailable: list[str] = []  # the error of each source that is not open
-        self.retry = False  # whether opening the sources again may help
-        self.awaits_udev = False  # whether the sources must be opened again once udev runs
+    report: takes the error of each source that is not open, whenever the sources are opened.
+    """
+
+    def __init__(self, report: Callable[[Sequence[str]], None]) -> None:
+        self._report = report
+        self._watch = Watch()
         self._open: dict[int, Source] = {}
-        openers: list[Callable[[], Source]] = []
-        files = dict(watch.files)
+        self._unavailable: list[str] = []  # the error of each source that is not open
+        self._awaits_udev = False  # whether the sources must be opened again once udev runs
+        self._reopen()
+
+    def watch(self, watch: Watch) -> None:
+        """From now on, the sources are those of this configuration."""
+        self._watch = watch
+        self._reopen()
+
+    def _reopen(self) -> None:
+        for source in self._open.values():
+            source.close()
+        self._open, self._unavailable, self._awaits_udev = {}, [], False
+        watch, files = self._watch, dict(self._watch.files)
+        openers: list[Callable[[], Source]] = [ClockEvents]
         if watch.subsystems:
             openers.append(lambda: UdevEvents(watch.subsystems))
             if not os.path.exists(UDEV):
                 # libudev decides only when the monitor starts whether udev sends events.
-                self.unavailable.append("udev is not running: there are no device events")
-                self.awaits_udev = True
+                self._unavailable.append("udev is not running: there are no device events")
+                self._awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
         without_swap = {KernelEvents.SWAPS} if not os.path.exists(SWAPS) else set()
         openers += [_KERNEL[events] for events in watch.kernel if events not in without_swap]
@@ -59,33 +76,45 @@ class EventSources:
             try:
                 source = opener()
             except (OSError, ImportError) as e:
-                self.unavailable.append(f"an event source could not be opened: {e}")
-                self.retry = True
+                self._unavailable.append(f"an event source could not be opened: {e}")
             else:
                 self._open[source.fileno()] = source
+        self._report(self._unavailable)
 
     def filenos(self) -> Collection[int]:
         """The file descriptors to poll."""
         return self._open.keys()
 
-    def drain(self, ready: Collection[int]) -> tuple[set[PassReason], list[OSError]]:
-        """Reads the events of these file descriptors. Returns reasons for a pass, and errors.
+    def drain(self, ready: Collection[int]) -> set[PassReason]:
+        """Reads the events of these file descriptors. Returns reasons for a pass."""
+        return self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
 
-        After an error, the caller must open the sources again.
+    def check(self) -> set[PassReason]:
+        """Compares what is watched with what is there. Returns reasons for a pass.
+
+        While a source can't be opened, this is a reason: only a pass can notice a change.
         """
-        reasons: set[PassReason] = set()
-        failures = []
-        for fd in self._open.keys() & ready:
-            try:
-                reasons |= self._open[fd].drain()
-            except OSError as e:
-                failures.append(e)
-        return reasons, failures
+        reasons = self._collect(source.check for source in self._open.values() if isinstance(source, FileEvents))
+        if self._unavailable:
+            self._reopen()
+            reasons.add(PassReason.POLL)
+        return reasons
 
-    def close(self) -> None:
-        """Closes all sources."""
-        for source in self._open.values():
-            source.close()
+    def _collect(self, readers: Iterable[Callable[[], set[PassReason]]]) -> set[PassReason]:
+        """The reasons of all these readers. If one fails, the sources are opened again; events may be lost."""
+        reasons: set[PassReason] = set()
+        for reader in readers:
+            try:
+                reasons |= reader()
+            except OSError as e:
+                message = f"an event source failed and is reopened: {e}"
+                log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
+                self._reopen()
+                return reasons | {PassReason.HARDWARE}
+        if self._awaits_udev and os.path.exists(UDEV):
+            self._reopen()
+            reasons.add(PassReason.HARDWARE)
+        return reasons
 
 
 class Signals:

@@ -12,6 +12,7 @@ import os
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from typing import TypeAlias
 
 from capacityd.linux.filesystems import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
@@ -26,6 +27,9 @@ _MASK = (
 _FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
 _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
+
+_Identity: TypeAlias = tuple[int, int, int] | None
+_State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
 
 
 class FileEvents:
@@ -42,6 +46,7 @@ class FileEvents:
         self._paths = paths
         self._watched_folders: dict[str, str] = {}  # watch point -> the folder watched for it
         self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths: several may lead to one inode
+        self._states: dict[str, _State] = {}  # path -> what was there when its watches were set
         try:
             self._watch()
         except OSError:
@@ -69,6 +74,7 @@ class FileEvents:
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
         self._watched_folders, self._watches = folders, watches
+        self._states = {path: _state_of(path, self._remote) for path in self._paths}
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
@@ -109,6 +115,17 @@ class FileEvents:
             or any(_may_affect(changed_path, point) for changed_path in changed)
         }
 
+    def check(self) -> set[PassReason]:
+        """Compares what is watched with what is there; returns the reasons for a pass.
+
+        Some changes send no event: a mount over a watched folder, or an event that came while no watch was set.
+        """
+        remote = _remote_mount_points()
+        changed = [path for path in self._paths if _state_of(path, remote) != self._states[path]]
+        if changed:
+            self._watch()
+        return {self._paths[path] for path in changed}
+
     def _changed_paths(self, data: bytes) -> Iterable[str]:
         """The paths that these events concern; "/" if events were lost."""
         while data:
@@ -121,6 +138,31 @@ class FileEvents:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def _state_of(path: str, remote: Collection[str]) -> _State:
+    """Identifies the folders in which a change of the path would be noticed, and the content of the file."""
+    points = _watch_points(path, remote)
+    target = points[-1]
+    return tuple(map(_nearest_folder, points)), None if target in remote else _identity(target, content=True)
+
+
+def _nearest_folder(path: str) -> _Identity:
+    """The nearest existing folder above the path."""
+    while path != "/":
+        path = os.path.dirname(path)
+        if identity := _identity(path, content=False):
+            return identity
+    return None
+
+
+def _identity(path: str, *, content: bool) -> _Identity:
+    """The inode at the path, and its time of change if its content counts; None if nothing is there."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns if content else 0
 
 
 def _remote_mount_points() -> set[str]:

@@ -14,6 +14,7 @@ from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.codec import to_file
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
+from capacityd.service.node_watch import NodeWatch
 
 
 class Reports:
@@ -51,7 +52,7 @@ class Reports:
             if error not in last:
                 log(
                     Priority.WARNING,
-                    f"{error}; changes are detected at the next reconcile pass",
+                    f"{error}; a reconcile pass looks for changes once a minute",
                     EntryKind.EVENT_SOURCE_LOST,
                 )
 
@@ -60,13 +61,19 @@ class Reports:
         sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
 
     def write_status_file(
-        self, *, next_pass_in: float, overdue_after: float, running: bool, slow: tuple[Activity, float] | None
+        self,
+        *,
+        next_pass_in: float,
+        overdue_after: float,
+        running: bool,
+        slow: tuple[Activity, float] | None,
+        watch: NodeWatch,
     ) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
         is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: what a slow worker does, and
-        for how many seconds it has been running.
+        for how many seconds it has been running. watch: of the Node.
         """
         now, (activity, seconds) = time.time(), slow or (None, 0.0)
         status = ServiceStatus(
@@ -82,6 +89,8 @@ class Reports:
             pass_running=running,
             slow_activity=activity,
             slow_since=now - seconds if slow else 0.0,
+            watched_since=watch.since,
+            not_watched=watch.reason,
         )
         with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
             replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root

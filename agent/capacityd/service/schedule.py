@@ -2,16 +2,17 @@
 seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. A
-failed pass is retried with exponential backoff and jitter
-(https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/). The pace depends on the cause.
+failed pass is retried after the pause that model/pace.py defines, with jitter
+(https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
+from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 
 DEBOUNCE, DEBOUNCE_MAX = 0.7, 10.0
@@ -19,51 +20,30 @@ DEBOUNCE, DEBOUNCE_MAX = 0.7, 10.0
 bound that much later."""
 
 PROMPT_DEBOUNCE = 0.1
-"""The value of DEBOUNCE if only credentials have changed: no hardware has to settle."""
+"""The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""
+
+NODE_BURST, NODE_BURST_PERIOD, NODE_INTERVAL = 6, 60.0, 10.0
+"""If the Node has started this many passes within this period, its next change waits until this many seconds have
+passed since the last one: another writer may change the Node all the time."""
+
+POLL_PERIOD, POLL_PERIOD_HEALTHY = 60.0, 300.0
+"""The period of the passes that look at a Node that can't be watched: while something is wrong or newly written, and
+otherwise."""
 
 RESYNC_PERIOD = 3600.0
-"""The default of the setting resync: the period of the passes that read the Node without an event."""
+"""The default of the setting resync: the period of the passes without an event."""
 
-FAST_BACKOFF_MAX = 4.0
-"""The longest pause between attempts at first: while a machine boots, its API server is soon reachable."""
+_PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})
+"""Events to which PROMPT_DEBOUNCE applies."""
 
-BACKOFF_MAX = 90.0
-"""The longest pause later. An attempt sends two requests, so with a jitter of a third, that is at most two a minute."""
+_END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK})
+"""Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
-BACKOFF_FACTOR = 4.0
-"""Growth factor of the pause: five attempts in the six minutes after a refusal, then four an hour."""
+_REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
+"""Passes that refresh the condition's heartbeat."""
 
-
-class Backoff(NamedTuple):
-    """The pace at which an error is retried."""
-
-    fast_for: float  # how long FAST_BACKOFF_MAX applies
-    first: float  # the first pause after this time
-    longest: float
-
-
-BACKOFFS: dict[RetryCause, Backoff] = {
-    RetryCause.UNREACHABLE: Backoff(120.0, BACKOFF_MAX, BACKOFF_MAX),
-    RetryCause.MISSING: Backoff(0.0, BACKOFF_MAX, 900.0),  # a worker has already waited for the Node (await_node.py)
-    RetryCause.OTHER: Backoff(60.0, BACKOFF_MAX, BACKOFF_MAX),
-    RetryCause.STATE: Backoff(0.0, 5.0, BACKOFF_MAX),  # the Node is as desired, but the state could not be saved
-    RetryCause.DENIED: Backoff(0.0, 4.0, 900.0),  # an administrator may grant a role or set a clock
-    RetryCause.CREDENTIALS: Backoff(0.0, 900.0, 900.0),  # an event reports a change of the files
-    RetryCause.CONFLICT: Backoff(0.0, BACKOFF_MAX, 900.0),
-    RetryCause.REJECTED: Backoff(0.0, BACKOFF_MAX, 3600.0),
-}
-"""Cause of an error -> its backoff."""
-
-RESET_BACKOFF_REASONS = frozenset({PassReason.KUBELET, PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME})
-"""Events that may end an error: the next pass does not wait for the backoff."""
-
-_NEW_CONDITIONS = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG})
-"""Events after which a remaining error counts as new: its backoff starts over."""
-
-_WRITE_CAUSES = frozenset({RetryCause.CONFLICT, RetryCause.REJECTED})
-"""Causes that may not apply to other values: after any event, the service tries again, but only once in BACKOFF_MAX."""
-
-_KEPT_FAILURES = 3  # failures that still count after a kubelet restart or a resume: pauses continue in minutes
+_JITTER = 2 / 3
+"""A pause is random: from this share of it on."""
 
 
 class Schedule:
@@ -75,20 +55,25 @@ class Schedule:
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
         self._uniform = uniform
-        self._reasons: set[PassReason] = {PassReason.BOOT}
+        self._reasons: set[PassReason] = {PassReason.BOOT}  # the events since the last pass
         self._first_event = self._last_event = now if debounce_first else now - DEBOUNCE_MAX
-        self._requeue_at: float | None = None  # the last pass asked for another one at this time
-        self._retry_at: float | None = None  # no pass before this time (backoff)
-        self._awaits_node = False  # whether a worker waits for the Node until the retry
+        self._due: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}  # passes that need no event
         self._start_at: float | None = None  # no pass before this time (start_jitter)
-        self._failures = 0  # consecutive failures
-        self._cause: RetryCause | None = None  # cause of the last failure
-        self._streak = 0  # consecutive failures with that cause
-        self._failed_since = self._failed_at = 0.0  # times of the first and the last consecutive failure
+        self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
+        self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
+        self._cause_since = 0.0  # when this cause began
+        self._node_passes: tuple[float, ...] = ()  # times of the last NODE_BURST passes because of the Node
+        self._popped: frozenset[PassReason] = frozenset()  # the reasons for the last pass
         self._period = RESYNC_PERIOD
-        self._resync_at = now + RESYNC_PERIOD
+        self._watched = True  # whether the Node is watched, or need not be
+        self._passed_at, self._healthy = now, False  # when a pass last knew the Node, and whether nothing was wrong
         self._check_at: float | None = now  # when the next check of the configuration is due
         self._checked = False  # whether the last check has not been followed by a pass yet
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last pass has failed."""
+        return self._cause is not None
 
     def request_check(self, at: float) -> None:
         """Requests a check of the configuration at this time."""
@@ -99,7 +84,7 @@ class Schedule:
 
         So reloads never delay a pass, however many there are.
         """
-        pass_pending = self._checked and bool(self._reasons) and self._start_at is None and self._retry_at is None
+        pass_pending = self._checked and self._start_at is None
         return None if pass_pending else self._check_at
 
     def pop_check(self, now: float) -> bool:
@@ -116,9 +101,17 @@ class Schedule:
         self._checked = True
 
     def set_resync_period(self, seconds: float, now: float) -> None:
-        """Sets the period of the passes that read the Node without an event."""
+        """Sets the period of the passes without an event."""
         self._period = seconds
-        self._resync_at = now + seconds * self._uniform(0.8, 1.2)
+        self._due[PassReason.RESYNC] = now + seconds * self._uniform(0.8, 1.2)
+
+    def set_watched(self, *, watched: bool) -> None:
+        """Sets whether the Node is watched. If not, passes look at it."""
+        self._watched = watched
+        self._due.pop(PassReason.POLL, None)
+        if not watched and not self.failing:  # otherwise the retry looks at the Node
+            period = POLL_PERIOD_HEALTHY if self._healthy else POLL_PERIOD
+            self._due[PassReason.POLL] = self._passed_at + period
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events, each of them a reason for a pass."""
@@ -128,70 +121,67 @@ class Schedule:
             self._first_event = now
         self._last_event = now
         self._reasons |= reasons
-        if reasons & (RESET_BACKOFF_REASONS - ({PassReason.KUBELET} if self._awaits_node else set())):
-            self._retry_at = None
-            self._streak = 0 if reasons & _NEW_CONDITIONS else min(self._streak, _KEPT_FAILURES)
-        elif self._retry_at is not None and self._cause in _WRITE_CAUSES:
-            self._retry_at = min(self._retry_at, max(now, self._failed_at + BACKOFF_MAX))
+        if reasons & _END_WAIT:
+            self._not_before = -math.inf
 
     def start_in(self, seconds: float, now: float) -> None:
-        """Delays the pass that first reads the Node by start_jitter, regardless of earlier events."""
+        """Delays the pass that first needs the Node by start_jitter, regardless of earlier events."""
         self._start_at = now + seconds
-
-    def postpone(self, seconds: float) -> None:
-        """Delays the retry: until then, the failed pass's worker waits for the kubelet to register the Node."""
-        if self._retry_at is not None:
-            self._retry_at += seconds
-            self._awaits_node = True
-
-    def stop_awaiting_node(self) -> None:
-        """The worker that waited for the Node runs a pass, which covers what the kubelet has done."""
-        self._awaits_node = False
-        self._reasons.discard(PassReason.KUBELET)
 
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes first."""
         if self._start_at is not None:
             return self._start_at
-        times = [self._resync_at]
-        if self._requeue_at is not None:
-            times.append(self._requeue_at)
-        if self._reasons:
-            debounce = PROMPT_DEBOUNCE if self._reasons == {PassReason.CREDENTIALS} else DEBOUNCE
-            times.append(min(self._last_event + debounce, self._first_event + DEBOUNCE_MAX))
-        elif self._retry_at is not None:
-            times.append(self._retry_at)
-        return max(min(times), self._retry_at or 0.0)
+        # While the last pass has failed, its retry does what a resync would do.
+        due = [at for reason, at in self._due.items() if not (self.failing and reason is PassReason.RESYNC)]
+        return max(min([self._events_due_at(), *due]), self._not_before)
 
-    def pop_due(self, now: float) -> set[PassReason]:
+    def _events_due_at(self) -> float:
+        """When the events start a pass; infinity without events."""
+        if not self._reasons:
+            return math.inf
+        if self._reasons == {PassReason.NODE}:
+            return self._node_due_at()
+        debounce = PROMPT_DEBOUNCE if self._reasons <= _PROMPT else DEBOUNCE
+        return min(self._last_event + debounce, self._first_event + DEBOUNCE_MAX)
+
+    def _node_due_at(self) -> float:
+        """When changes of the Node start a pass."""
+        at, times = self._first_event + PROMPT_DEBOUNCE, self._node_passes
+        is_limited = len(times) == NODE_BURST and at < times[0] + NODE_BURST_PERIOD
+        return max(at, times[-1] + NODE_INTERVAL) if is_limited else at
+
+    def pop_due(self, now: float) -> frozenset[PassReason]:
         """The reasons for a pass if a pass is due, else an empty set. Later events count for the following pass."""
         if now < self.wakes_at():
-            return set()
-        self._checked = False
-        reasons = self._reasons
-        if self._requeue_at is not None and now >= self._requeue_at:
-            reasons = reasons | {PassReason.REQUEUE}
-        if self._start_at is not None:
-            reasons = reasons | {PassReason.START}
-        if self._failures:
-            reasons = reasons | {PassReason.RETRY}
-        if now >= self._resync_at:
-            reasons = reasons | {PassReason.RESYNC}
+            return frozenset()
+        due = {reason for reason, at in self._due.items() if at <= now}
+        due |= {PassReason.START} if self._start_at is not None else set()
+        due |= {PassReason.RETRY} if self.failing else set()
+        self._popped = frozenset(self._reasons | due)
+        if PassReason.NODE in self._popped:
+            self._node_passes = (*self._node_passes, now)[-NODE_BURST:]
         self._reasons = set()
-        self._requeue_at = self._retry_at = self._start_at = None
-        self._awaits_node = False
-        return reasons
+        self._due = {PassReason.RESYNC: self._due[PassReason.RESYNC]}
+        self._start_at = None
+        self._not_before = -math.inf
+        self._checked = False
+        return self._popped
 
-    def succeeded(self, now: float, requeue_after: float | None, *, node_read: bool = True) -> None:
-        """A pass has succeeded. requeue_after: seconds until the next pass that it requests; None: no request.
+    def succeeded(
+        self, now: float, requeue_after: float | None, *, written: bool = False, healthy: bool = False
+    ) -> None:
+        """A pass has succeeded.
 
-        node_read: whether the pass read the Node. Passes that did not never delay the resync, however many there are.
+        requeue_after: seconds until the next pass that it requests; None: no request. written: whether it wrote the
+        Node. healthy: whether nothing is wrong.
         """
-        self._failures = 0
-        self._retry_at = None
-        self._requeue_at = None if requeue_after is None else now + requeue_after
-        if node_read:
-            self._resync_at = now + self._period * self._uniform(0.8, 1.2)
+        self._cause = None
+        self._requeue(now, requeue_after)
+        self._passed_at, self._healthy = now, healthy and not written
+        self.set_watched(watched=self._watched)
+        if written or self._popped & _REFRESH:
+            self._due[PassReason.RESYNC] = now + self._period * self._uniform(0.8, 1.2)
 
     def failed(
         self,
@@ -200,26 +190,24 @@ class Schedule:
         cause: RetryCause = RetryCause.OTHER,
         requeue_after: float | None = None,
     ) -> None:
-        """A pass has failed. retry_after: the API server's Retry-After, in seconds.
+        """A pass has failed.
 
-        requeue_after: as in succeeded(). Like an event, it comes before the retry if it may end the error.
+        retry_after: the API server's Retry-After, in seconds. requeue_after: as in succeeded().
         """
-        backoff = BACKOFFS[cause]
-        if not self._failures:
-            self._failed_since = now
-        self._failures += 1
-        self._streak = self._streak + 1 if cause == self._cause else 1
-        self._cause, self._failed_at = cause, now
-        if now < self._failed_since + backoff.fast_for:
-            pause = self._uniform(0.0, min(FAST_BACKOFF_MAX, 0.5 * 2.0 ** min(self._failures, 10)))
-        else:
-            longest = min(backoff.longest, backoff.first * BACKOFF_FACTOR ** min(self._streak - 1, 20))
-            pause = self._uniform(longest * 2 / 3, longest)
-        # If an event came during the pass and may end the error, there is no backoff. Otherwise the backoff is added to
-        # Retry-After: an overloaded API server answers "1" each time.
-        self._retry_at = None if self._reasons & RESET_BACKOFF_REASONS else now + pause + (retry_after or 0.0)
-        if self._retry_at is not None and requeue_after is not None and cause in _WRITE_CAUSES:
-            self._retry_at = min(self._retry_at, now + max(requeue_after, BACKOFF_MAX))
+        if cause is not self._cause:
+            self._cause, self._cause_since = cause, now
+        self._requeue(now, requeue_after)
+        self._due.pop(PassReason.POLL, None)
+        longest = pause(cause, now - self._cause_since)
+        # The pause is added to Retry-After: an overloaded API server answers "1" each time.
+        self._due[PassReason.RETRY] = now + (retry_after or 0.0) + self._uniform(longest * _JITTER, longest)
+        self._not_before = -math.inf
+        if not self._reasons & _END_WAIT:  # such an event came during the pass
+            self._not_before = now + (retry_after or 0.0) + SHORTEST_PAUSE[cause] * _JITTER
+
+    def _requeue(self, now: float, requeue_after: float | None) -> None:
+        if requeue_after is not None:
+            self._due[PassReason.REQUEUE] = now + requeue_after
 
 
 def uniform(low: float, high: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from capacityd.config import load
 from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
-from capacityd.host.kubelet import CHECKPOINT, SOCKET
+from capacityd.host.kubelet import CHECKPOINT
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
@@ -54,20 +54,19 @@ def check(options: argparse.Namespace) -> int:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
         config = previous.restored() if previous else config
-        send_message(replace(result, watch=watch_of(config, options.kubeconfig), error=str(e)))
+        send_message(replace(result, watch=watch_of(config, options), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, watch=watch_of(config, options.kubeconfig)))
+    send_message(replace(result, watch=watch_of(config, options)))
     return 0
 
 
-def watch_of(config: Config, kubeconfig: str | None) -> Watch:
-    """The events and files that the resident process must watch. kubeconfig: the command line's option."""
+def watch_of(config: Config, options: argparse.Namespace) -> Watch:
+    """The events and files that the resident process must watch. options: the command line's."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
-    kubeconfig = kubeconfig or config.settings.kubeconfig
+    kubeconfig = options.kubeconfig or config.settings.kubeconfig
     files = dict.fromkeys([kubeconfig] if kubeconfig else KUBECONFIG_PATHS, PassReason.CREDENTIALS) | {
-        SOCKET: PassReason.KUBELET,
         CHECKPOINT: PassReason.PLUGINS,
     }
     for resource in config.resources:
@@ -84,4 +83,5 @@ def watch_of(config: Config, kubeconfig: str | None) -> Watch:
         files=files,
         allowed=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
         resync=config.settings.resync,
+        node=options.node_file is None,
     )

@@ -12,6 +12,7 @@ from capacityd.model.errors import UsageError
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.node import ReviewCache, open_node, open_node_file
+from capacityd.worker import runtime_files
 
 
 def host_of(options: argparse.Namespace) -> Host:
@@ -29,6 +30,14 @@ def config_of(options: argparse.Namespace) -> Config:
     if not config.resources:
         warn(nothing_configured(options))
     return config
+
+
+def active_config(options: argparse.Namespace) -> tuple[Config, tuple[str, ...]]:
+    """The configuration that the service's workers use, and the errors of the last check."""
+    if saved := runtime_files.read_config(options.folder):
+        return saved.restored(), saved.errors
+    loaded = load(options.config)  # at boot, there was no room to save the configuration: read the files again
+    return loaded.config, tuple(problem.public() for problem in loaded.problems)
 
 
 def nothing_configured(options: argparse.Namespace) -> str:

@@ -58,6 +58,11 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
 
 
 def _health_entries(node: str, health: Health, last: Health) -> Iterator[Entry]:
+    if health.other_agent and not last.other_agent:
+        numbers = health.other_agent.quantities.items()
+        texts = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in numbers]
+        message = f"another capacityd writes this Node: {', '.join(texts) or 'its condition says so'}"
+        yield Entry(EntryKind.OTHER_WRITER, Priority.WARNING, message, {"NODE": node})
     for name in health.not_configured:
         if name not in last.not_configured:
             message = f"{name}: stays on the Node, because no resource is configured at all"

@@ -1,4 +1,4 @@
-"""The main function of a worker: it checks the configuration, or runs one reconcile pass."""
+"""The main function of a worker: it checks the configuration, runs one reconcile pass, or determines what to watch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 import traceback
 
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, Failure, PassResult
+from capacityd.model.messages import CheckResult, Failure, Message, PassResult
 from capacityd.model.modules import missing_module
 from capacityd.model.reasons import Job, PassReason
+from capacityd.node.watch_target import TargetError
 from capacityd.worker import send_message
 
 
@@ -25,19 +26,33 @@ def worker(options: argparse.Namespace) -> int:
         # Not the exception's message, because it may quote a file or a server, and others may read the journal.
         print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
         return 1
-    send_message(CheckResult(error=str(error)) if options.job == Job.CHECK else PassResult(Failure(str(error))))
+    send_message(_failed(options.job, str(error)))
     return error.exit_status
+
+
+def _failed(job: str, error: str) -> Message | TargetError:
+    """The result of a job that could not be run."""
+    match job:
+        case Job.CHECK:
+            return CheckResult(error=error)
+        case Job.TARGET:
+            return TargetError(error)
+    return PassResult(Failure(error))
 
 
 def _run_job(options: argparse.Namespace) -> int:
     # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
-    from capacityd.linux.systemd import use_nonblocking_stderr
+    from capacityd.linux.stderr import use_nonblocking_stderr
 
     use_nonblocking_stderr()
     if options.job == Job.CHECK:
         from capacityd.worker.check_job import check
 
         return check(options)
+    if options.job == Job.TARGET:
+        from capacityd.worker.target_job import determine_target
+
+        return determine_target(options)
     from capacityd.worker.reconcile_job import reconcile_once
 
     return reconcile_once(options, frozenset(map(PassReason, options.reasons.split(","))))

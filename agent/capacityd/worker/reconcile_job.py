@@ -10,26 +10,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from capacityd.config import load
 from capacityd.discovery.runner import discover
-from capacityd.host.kubelet import device_plugin_names, kubelet_started_at
+from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
-from capacityd.model.messages import PassResult, Probed
+from capacityd.model.messages import Failure, PassResult, Probed
+from capacityd.model.plan import Health
 from capacityd.model.reading import Reading, without_details
-from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
+from capacityd.model.watch import fingerprint
 from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
+from capacityd.reconcile.apply import Intentions
 from capacityd.reconcile.facts import PassContext
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
-from capacityd.worker.await_node import await_node, registration_expected
-from capacityd.worker.context import host_of, node_name_of, node_of
+from capacityd.worker.context import active_config, host_of, node_name_of, node_of
 from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
+from capacityd.worker.target_job import watched_names
 
 _T = TypeVar("_T")
 
@@ -59,29 +61,21 @@ class _Reconciled:
 
     result: ReconcileResult
     cache: ReviewCache
+    names: frozenset[str]
+    """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
     """Why something could not be saved, including the errors of the inputs."""
 
 
 def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
-    """Probes, and reconciles the Node if necessary. If the Node is missing, waits and runs again once it is registered.
-
-    Returns the exit status.
-    """
-    while _make_pass(options, reasons):
-        pass
-    return 0
-
-
-def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> bool:
-    """Runs one pass. Returns whether another one is due because the Node is registered now."""
+    """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
     inputs = _prepare(options, reasons)
-    config, host, last = inputs.config, inputs.host, inputs.state
+    config, last = inputs.config, inputs.state
     if PassReason.BOOT in reasons and config.settings.start_jitter:
         _start_later(inputs)
-        return False
-    discovery = discover(config, host, node_name_of(options, config, host))
+        return 0
+    discovery = discover(config, inputs.host, node_name_of(options, config, inputs.host))
     readings = discovery.readings
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
@@ -97,20 +91,7 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
         at_boot = PassReason.BOOT in reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
-    failure = failure_of(result, save_errors)
-    answer = PassResult(
-        failure,
-        requeue_after=result.requeue_after,
-        node_read=result.outcome is not None,
-        credential_files=reconciled.cache.files,
-        status=status_line(readings, result, failure),
-    )
-    node_missing = failure is not None and failure.cause is RetryCause.MISSING
-    if node_missing and (seconds := registration_expected(config, host, options)):
-        send_message(replace(answer, awaits_node=seconds))
-        if await_node(node_of(options, config, host, reads_only=True, cache=reconciled.cache), seconds):
-            return True
-    send_message(answer)
+    send_message(_answer(reconciled, readings, failure_of(result, save_errors)))
     figures = metrics.PassMetrics(
         config,
         status,
@@ -122,16 +103,27 @@ def _make_pass(options: argparse.Namespace, reasons: frozenset[PassReason]) -> b
     # The last step of a pass: if the file can't be written, nothing else is lost.
     if written := metrics_file.replace(machine_record.state_directory(), figures, time.monotonic() - began):
         send_message(written)
-    return False
+    return 0
+
+
+def _answer(reconciled: _Reconciled, readings: Mapping[str, Reading], failure: Failure | None) -> PassResult:
+    """The answer to the resident process."""
+    result, outcome = reconciled.result, reconciled.result.outcome
+    known = outcome is not None or result.node_missing
+    return PassResult(
+        failure,
+        requeue_after=result.requeue_after,
+        credential_files=reconciled.cache.files,
+        node=fingerprint(result.memory.node, reconciled.names) if known else None,
+        written=outcome is not None and outcome.applied,
+        healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
+        status=status_line(readings, result, failure),
+    )
 
 
 def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:
     """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
-    if saved := runtime_files.read_config(options.folder):
-        config, configuration_errors = saved.restored(), saved.errors
-    else:  # at boot, there was no room to save the configuration: read the files again
-        loaded = load(options.config)
-        config, configuration_errors = loaded.config, tuple(problem.public() for problem in loaded.problems)
+    config, configuration_errors = active_config(options)
     state, read_errors = _try(partial(runtime_files.read_state, options.folder))
     _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
     errors = read_errors + write_errors
@@ -157,7 +149,7 @@ def _start_later(inputs: _Inputs) -> None:
     status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
     _try(partial(runtime_files.write_state, inputs.options.folder, replace(inputs.state, status=status)))
     send_message(Probed())
-    send_message(PassResult(start_in=start_in, node_read=False, status=wait.text(now)))
+    send_message(PassResult(start_in=start_in, status=wait.text(now)))
 
 
 def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
@@ -170,6 +162,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     cache, save_errors = ReviewCache(inputs.state.review), inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
+        watched = runtime_files.read_watched_node(options.folder)
         record, record_errors = _try(partial(machine_record.read, directory))
         unwritable = [*save_errors, "" if record_errors else machine_record.not_writable(directory)]
         result = reconcile(
@@ -179,7 +172,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
                 now=time.time(),
                 uptime=uptime(),
                 reasons=inputs.reasons,
-                kubelet_started_at=kubelet_started_at(host),
+                watched=watched,
                 machine_record=record,
                 machine_record_error="".join(record_errors),
                 configuration_errors=inputs.configuration_errors,
@@ -189,12 +182,16 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             Access(
                 partial(node_of, options, config, host, reads_only=config.settings.observe, cache=cache),
                 partial(device_plugin_names, host),
-                partial(machine_record.intend, directory),
+                Intentions(partial(machine_record.intend, directory), partial(machine_record.forget, directory)),
             ),
         )
         if result.outcome is not None and not config.settings.observe:
             save_errors += _try(partial(machine_record.confirm, directory, result.outcome.plan))[1]
-    return _Reconciled(result, cache, save_errors)
+    if result.outcome is not None:
+        # The API server's answer has come in the meantime.
+        result = replace(result, memory=replace(result.memory, node_at=uptime()))
+    names = watched.names if watched else watched_names(config, record)
+    return _Reconciled(result, cache, names, save_errors)
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:

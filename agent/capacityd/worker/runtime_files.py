@@ -23,7 +23,8 @@ from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve
 from capacityd.model.codec import Malformed, from_file, to_file
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import ServiceStatus
+from capacityd.model.messages import WATCHED_NODE, ServiceStatus
+from capacityd.model.watch import WatchedNode
 from capacityd.worker.pass_state import PassState
 
 _T = TypeVar("_T")
@@ -113,6 +114,11 @@ def reserve_state(folder: str) -> None:
         reserve_room(path, size + _MORE)
     except OSError as e:
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
+
+
+def read_watched_node(folder: str) -> WatchedNode | None:
+    """The Node as the API server last sent it; None if the Node is not watched."""
+    return _read_or_none(folder, WATCHED_NODE, WatchedNode)
 
 
 def read_service(folder: str) -> ServiceStatus | None:

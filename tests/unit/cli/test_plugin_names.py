@@ -84,5 +84,5 @@ def test_probe_explain(files: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_journal_at_a_check(files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert check(Namespace(config=files[3], folder=str(tmp_path), reasons="boot", kubeconfig=None)) == 0
+    assert check(Namespace(config=files[3], folder=str(tmp_path), reasons="boot", kubeconfig=None, node_file=None)) == 0
     assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

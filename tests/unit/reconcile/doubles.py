@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from capacityd.model.config import Config, Resource, Settings
@@ -11,7 +10,9 @@ from capacityd.model.node import Event, Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.model.watch import WatchedNode
 from capacityd.node.documents.node import node_state
+from capacityd.reconcile.apply import Intentions
 from capacityd.reconcile.facts import PassContext
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
@@ -44,7 +45,7 @@ class MemoryNode:
         self.reads += 1
         self._fail()
         self.document["status"]["allocatable"] |= self.lags
-        return self._state()
+        return self.state()
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         self._fail()
@@ -59,23 +60,17 @@ class MemoryNode:
         if self.lose:
             self.lose -= 1
             raise NodeUnreachable("the answer was lost")
-        return self._state()
+        return self.state()
 
     def report(self, event: Event, state: NodeState) -> None:
         self.events.append(event.message)
         if self.event_error:
             raise self.event_error
 
-    def beat(self, seconds: float) -> None:
-        """Sets the kubelet's heartbeat to this number of seconds after EPOCH."""
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + seconds))
-        (ready,) = (c for c in self.document["status"]["conditions"] if c["type"] == "Ready")
-        ready["lastHeartbeatTime"] = stamp
-
     @property
     def our_condition(self) -> tuple[str, str, str]:
         """The status, reason and message of capacityd's condition."""
-        condition = self._state().condition
+        condition = self.state().condition
         assert condition is not None
         return condition.status, condition.reason, condition.message
 
@@ -83,7 +78,10 @@ class MemoryNode:
         if self.errors and (error := self.errors.pop(0)):
             raise error
 
-    def _state(self) -> NodeState:
+    def check(self, state: NodeState) -> None:
+        """Accepts every Node."""
+
+    def state(self) -> NodeState:
         return node_state(self.document)
 
 
@@ -99,7 +97,8 @@ class Service:
         self.settings = Settings()
         self.node = MemoryNode()
         self.memory = Memory()
-        self.kubelet_started_at: float | None = None
+        self.watched = False  # whether each pass knows the Node as it is
+        self.watched_state: NodeState | None = None  # what each pass takes for the Node
         self.error: NodeError | None = None
         self.opened = 0
         self.adopt: Collection[str] = ()
@@ -122,17 +121,30 @@ class Service:
             EPOCH + at,
             at,
             frozenset(map(PassReason, reasons)),
-            self.kubelet_started_at,
+            self._watched_node(at),
             self.record,
             configuration_errors=self.configuration_errors,
             unwritable=self.unwritable,
         )
-        result = reconcile(config, read, context, self.memory, Access(self._open, self._plugins, self._intend))
+        result = reconcile(
+            config,
+            read,
+            context,
+            self.memory,
+            Access(self._open, self._plugins, Intentions(self._intend, self._forget)),
+        )
         plan = result.outcome.plan if result.outcome else None
         if plan and plan.write.recorded is not None and not self.settings.observe:
             self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
         self.memory = result.memory
         return result
+
+    def _watched_node(self, at: float) -> WatchedNode | None:
+        state = self.node.state() if self.watched else self.watched_state
+        return WatchedNode(state, "n1", at) if state else None
+
+    def _forget(self, record: MachineRecord | None) -> None:
+        self.record = record
 
     def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
         if self.full:
@@ -151,10 +163,6 @@ class Service:
         if self.error:
             raise self.error
         return self.node
-
-    def beat(self, seconds: float) -> None:
-        """Sets the kubelet's heartbeat to this number of seconds after EPOCH."""
-        self.node.beat(seconds)
 
     @property
     def condition(self) -> str:

@@ -10,7 +10,7 @@ from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeReje
 from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
-from capacityd.reconcile.apply import TRIES, Retries, apply
+from capacityd.reconcile.apply import TRIES, Retries, Start, apply
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.writing import Denied
@@ -44,7 +44,7 @@ def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(slept
     node.event_error = NodeDenied("events: forbidden")
     warning = "the Event could not be written: events: forbidden"
     for applied in (True, False):
-        outcome = apply(node, publish, None)
+        outcome = apply(node, publish, Start(None))
         assert (outcome.applied, outcome.warnings) == (applied, (warning,) if applied else ())
     assert (node.reads, node.writes, len(node.events), slept) == (2, 1, 1, [])
 
@@ -52,7 +52,7 @@ def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(slept
 def test_conflicts_are_retried_a_few_times(slept: list[float]) -> None:
     node = MemoryNode(*[None, NodeConflict("the Node is not as it was")] * 50)
     with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
-        apply(node, publish, None, retries=Retries(600.0))
+        apply(node, publish, Start(None), retries=Retries(600.0))
     assert node.reads == TRIES
     assert slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
     assert sum(slept) < 5
@@ -82,10 +82,10 @@ def test_which_errors_are_retried_and_for_how_long(
 ) -> None:
     node = MemoryNode(*errors)
     if applied:
-        assert apply(node, publish, None, retries=Retries(patience)).applied
+        assert apply(node, publish, Start(None), retries=Retries(patience)).applied
     else:
         with pytest.raises(NodeError) as raised:
-            apply(node, publish, None, retries=Retries(patience))
+            apply(node, publish, Start(None), retries=Retries(patience))
         assert raised.value is errors[0]
     assert slept == pauses
     assert node.reads == len(pauses) + 1
@@ -105,6 +105,6 @@ def test_events_are_created_at_most_once(
         return make_plan(state, Facts({A: reading, B: Quantity(1)}))
 
     for _ in range(3):
-        apply(unreliable, decide, None, retries=Retries(60.0))
+        apply(unreliable, decide, Start(None), retries=Retries(60.0))
     assert unreliable.writes == 1
     assert len(unreliable.events) == reported

@@ -8,6 +8,7 @@ import pytest
 
 from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
+from capacityd.model.other_agent import OtherAgent
 from capacityd.model.plan import Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
@@ -92,46 +93,32 @@ def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None
     assert (service.condition, len(service.node.events)) == ("True", events), "no longer expected is no Event"
 
 
-def test_after_a_write_one_request_sees_what_became_of_it(service: Service) -> None:
-    service.beat(1000.0)
-    assert service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after == 15.0
-    assert (service.capacity, service.allocatable, service.condition) == ({A: "5"}, {A: "5"}, "True")
-    opened, writes = service.opened, service.node.writes
-    assert service.reconcile(1105.0, {"hardware"}, a=Quantity(5)).requeue_after == 10.0
-    assert service.opened == opened, "an event in between sends no request"
-    assert service.reconcile(1115.0, {"requeue"}, a=Quantity(5)).requeue_after is None
-    assert (service.opened, service.node.writes, service.condition) == (opened + 1, writes, "True")
-
-
-def test_a_node_without_a_kubelet_is_not_read_again(service: Service) -> None:
-    assert service.reconcile(1100.0, {"hardware"}, a=Quantity(5)).requeue_after is None
-
-
 LATE = ("False", "NotAllocatable", f"not allocatable: {A} is 0 of 4")
 
 
 def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
-    """capacityd restores allocatable. If that does not last, the condition says so until a read shows it right."""
-    service.beat(1000.0)
-    service.node.lags = {A: "0"}
-    service.reconcile(1100.0, {"resync"}, a=FOUR)
+    """capacityd restores allocatable. If that does not last, the condition says so until a repair has lasted."""
+    service.watched = True
+    service.allocatable[A] = "0"
+    service.reconcile(1100.0, {"node"}, a=FOUR)
     assert (service.allocatable, service.condition) == ({A: "4"}, "True")
     assert service.node.events[-1] == f"{A}: allocatable restored to 4: another writer set it to 0"
     at, writes = 1100.0, []
     while at < 1800.0:
-        before = service.node.writes
-        requeue = service.reconcile(at := at + 15.0, {"requeue"}, a=FOUR).requeue_after
+        before, at = service.node.writes, at + 15.0
+        service.allocatable[A] = "0"
+        service.reconcile(at, {"node"}, a=FOUR)
         assert service.node.our_condition == LATE
-        assert requeue is not None
-        assert requeue <= 60.0
-        at += requeue - 15.0
+        service.reconcile(at + 5.0, {"hardware"}, a=FOUR)
+        assert service.node.our_condition == LATE, "not even for a moment"
         writes += [at] * (service.node.writes - before)
     assert len(writes) <= 6 + 700 / 60 + 1, "as any repair: six times, and then once a minute"
-    service.node.lags = {}
-    service.reconcile(at + 15.0, {"requeue"}, a=FOUR)
-    service.reconcile(at + 75.0, {"requeue"}, a=FOUR)
-    result = service.reconcile(at + 90.0, {"requeue"}, a=FOUR)
-    assert (service.node.our_condition, result.requeue_after) == (PUBLISHED, None)
+    result = service.reconcile(at := at + 60.0, {"requeue"}, a=FOUR)
+    while result.requeue_after is not None:
+        assert service.node.our_condition == LATE
+        result = service.reconcile(at := at + result.requeue_after, {"requeue"}, a=FOUR)
+    assert (service.node.our_condition, service.allocatable) == (PUBLISHED, {A: "4"})
+    assert at - 1815.0 < 150.0
 
 
 @pytest.mark.parametrize(
@@ -161,6 +148,10 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         "the configuration has errors: a.toml:3: x (capacityd config check)",
     ),
     ConditionReason.STATE_NOT_WRITABLE: (Health(unwritable="/run: full"), "nothing is lowered or removed: /run: full"),
+    ConditionReason.OTHER_WRITER: (
+        Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
+        "another capacityd, on another machine or in a container, publishes other numbers on this Node",
+    ),
     ConditionReason.UNKNOWN: (Health(unknown={A: "busy", B: "busy"}), f"unknown: {A}, {B}: busy"),
     ConditionReason.REFUSED: (
         Health(refused={A: "another writer's"}, unverified=(B,)),
@@ -274,10 +265,11 @@ def heartbeat(service: Service) -> float | None:
 
 
 def test_the_heartbeat_is_refreshed_at_each_resync_and_at_no_event(service: Service) -> None:
+    service.watched = True
     assert heartbeat(service) == EPOCH + 1000.0
     writes = service.node.writes
     service.reconcile(1010.0, {"hardware"}, a=FOUR)
-    service.reconcile(2700.0, {"plugins", "kubelet"}, a=FOUR)
+    service.reconcile(2700.0, {"plugins", "node"}, a=FOUR)
     assert (heartbeat(service), service.node.writes) == (EPOCH + 1000.0, writes), "it is younger than half a period"
     for at in (4000.0, 7200.0):
         service.reconcile(at, {"resync"}, a=FOUR)

@@ -35,11 +35,10 @@ from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
 RESYNC, JITTER = 3600.0, 1.2
-"""Seconds between two reads of the Node, up to JITTER times as many."""
-UNKNOWN, UNKNOWN_MAX, BOOTED = 60.0, 3600.0, 600.0
-"""Seconds until an unknown resource is read again: at first, and at most. Until the uptime BOOTED: each minute."""
-RETRY = 90.0
-"""Seconds until a failed pass is repeated, unless the API server rejects or denies something."""
+"""Seconds between two refreshes of the heartbeat, up to JITTER times as many."""
+MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
+"""What is wrong becomes right within a minute, or within this share of the time that it was wrong; LONGEST seconds at
+most."""
 EVENTS = 10.0
 """Seconds for which a pass waits while events arrive."""
 
@@ -109,6 +108,9 @@ class LongHistory:
             self.hardware_changes(name, reading, PassReason.HARDWARE)
             self.loop.run(pause)
 
+    def the_watch_lags(self, seconds: float) -> None:
+        self.loop.watch.delay = seconds
+
     def the_checkpoint_changes(self, readable: bool) -> None:
         self.machine.checkpoint_readable = readable
         self._notify(PassReason.PLUGINS)
@@ -148,6 +150,8 @@ class LongHistory:
 
     def the_api_server_fails(self, fault: str, lost: int, dropped: int) -> None:
         self.server.fault, self.server.lose, self.server.drop = fault, lost, dropped
+        if fault == "unreachable":
+            self.loop.watch.cut(0.0)
 
     def admission_denies(self, denies: tuple[Denies, ...], reading: Reading) -> None:
         """Admission begins to deny changes of resources, and these resources change."""
@@ -213,10 +217,9 @@ class LongHistory:
         denied = (name, Quantity(number)) in self._denied
         if since is None or denied or not self._is_published_when_read(name):
             return
-        pause = UNKNOWN if uptime < BOOTED else min(uptime - since, UNKNOWN_MAX)
-        allowed = pause if uptime - since >= UNKNOWN else since + UNKNOWN - uptime
+        allowed = max(MINUTE, min((uptime - since) * SHARE, LONGEST))
         allowed += PER_WRITE if self._is_rate_limited(name) else 0.0
-        allowed += RETRY + PER_WRITE if self.loop.failure else 0.0
+        allowed += MINUTE + PER_WRITE if self.loop.failure else 0.0
         self._run_until_published(name, number, allowed)
 
     def another_writes_a_value_and_loses_the_record(
@@ -245,7 +248,7 @@ class LongHistory:
             write()
         for _ in range(3):
             self._notify(PassReason.RESUME)
-            self.loop.run(PER_WRITE + RETRY)
+            self.loop.run(PER_WRITE + MINUTE)
         assert not settled or self.server.capacity.get(name) == published, f"{name} was given up"
 
     def another_registers_the_node(self, name: str) -> None:
@@ -288,7 +291,8 @@ class LongHistory:
             and (machine.checkpoint_readable or stored is None or whole_quantity(stored) == recorded)
             and not machine.configured.settings.observe
             and ours
-            and self.loop.failure not in (RetryCause.DENIED, RetryCause.MISSING, RetryCause.REJECTED)
+            and not self.loop.missing
+            and self.loop.failure not in (RetryCause.DENIED, RetryCause.REJECTED)
         )
 
     def _is_disturbed(self) -> bool:
@@ -318,7 +322,8 @@ class LongHistory:
         self._end_faults()
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
-        if self.server.document is None or self.machine.kubelet_started_at is None:
+        self.loop.watch.delay = 0.0
+        if self.server.document is None:
             self.world.start_kubelet(False, 0.4)
         self.loop.run(3.0 * JITTER * RESYNC)
 
@@ -357,21 +362,20 @@ class LongHistory:
             assert server.condition["reason"] == "NotConfigured"
 
     def _check_idle(self) -> None:
-        """Each resync needs one GET and one PATCH of the heartbeat. An event that changes nothing causes no request.
+        """Each resync needs one PATCH of the heartbeat. An event that changes nothing causes no request.
 
-        An unknown resource is read once an hour.
+        An unknown resource is read every ten minutes.
         """
         loop, server, settings = self.loop, self.server, self.machine.configured.settings
-        loop.reads, loop.passes, server.patches, seconds = [], 0, 0, 2.0 * JITTER * settings.resync
+        loop.passes, server.gets, server.patches, seconds = 0, 0, 0, 2.0 * JITTER * settings.resync
         loop.run(seconds)
         self.world.hear({PassReason.HARDWARE, PassReason.FILE})
         loop.run(30.0)
         has_heartbeat = server.conditions and not settings.observe
-        assert server.patches == (len(loop.reads) if has_heartbeat else 0)
-        assert 2 <= len(loop.reads) <= 4
-        assert all(PassReason.RESYNC in reasons for reasons in loop.reads)
-        unknown = sum(isinstance(reading, Unknown) for reading in self.machine.probe().values())
-        assert loop.passes <= len(loop.reads) + 1 + unknown * (1 + seconds / UNKNOWN_MAX)
+        assert 2 <= server.patches <= 4 if has_heartbeat else server.patches == 0
+        assert server.gets == 0
+        unknown = any(isinstance(reading, Unknown) for reading in self.machine.probe().values())
+        assert loop.passes <= 5 + unknown * (1 + seconds / LONGEST)
 
 
 Act = tuple[Any, ...]
@@ -396,6 +400,8 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "world.make_unhealthy": (some_names,),
     "loop.start": (st.booleans(),),
     "loop.suspend": (st.sampled_from([30.0, 10_000.0]),),
+    "loop.watch.cut": (st.sampled_from([0.0, 5.0, 30.0]),),
+    "the_watch_lags": (st.sampled_from([0.0, 0.5, 5.0, 65.0]),),
     "nothing_happens": (),
     "hardware_changes": (names, readings, reasons),
     "hardware_flaps": (names, flips, st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0])),
@@ -421,7 +427,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
         st.integers(1, 3),
         st.lists(st.sampled_from([0.3, 3.0, 15.0, 70.0, 700.0]), min_size=1, max_size=8),
         st.sampled_from(["", "", "unreachable", "busy", "rejected"]),
-        st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.KUBELET]),
+        st.sampled_from([PassReason.FILE, PassReason.HARDWARE, PassReason.PLUGINS]),
     ),
     "another_registers_the_node": (names,),
     "another_writes_a_value_and_loses_the_record": (

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.model.other_agent import OtherAgent
+from capacityd.model.pace import LONGEST_PAUSE
 from capacityd.model.reading import Quantity
 from capacityd.reconcile.memory import Conflict, Memory
-from capacityd.reconcile.timing import BURST, Denial, Kubelet, WriteTimes
+from capacityd.reconcile.timing import BURST, Denial, WriteTimes
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B, Service
 
 LATER = tuple(90_000.0 + number for number in range(BURST))
@@ -27,9 +29,7 @@ def test_times_that_lie_in_the_future_are_forgotten(less: bool) -> None:
         write_times=WriteTimes({A: LATER}, LATER),
         lower_since={A: 90_000.0},
         unknown_since={A: 90_000.0, B: 90_000.0},
-        denied={A: Denial("a policy", 5, 93_600.0, 4)},
-        verify_at=90_045.0,
-        kubelet=Kubelet(None, 90_000.0),
+        denied={A: Denial("a policy", 5, 90_000.0, 93_600.0)},
     )
     a = Quantity(3 if less else 5)
     result = service.reconcile(1100.0, {"hardware"}, a=a, b=UNKNOWN)
@@ -60,21 +60,21 @@ several_times = st.lists(times, max_size=BURST).map(sorted).map(tuple)
         lower_since=st.dictionaries(st.just(A), times),
         unknown_since=st.dictionaries(st.just(A), times),
         write_times=st.builds(WriteTimes, st.dictionaries(st.just(A), several_times), several_times),
-        denied=st.dictionaries(st.just(A), st.builds(Denial, st.just(""), st.none(), times)),
+        denied=st.dictionaries(st.just(A), st.builds(Denial, st.just(""), st.none(), times, times)),
         conflict=st.none() | st.builds(Conflict, st.just(""), times),
-        kubelet=st.builds(Kubelet, st.none(), st.none() | times),
-        verify_at=st.none() | times,
+        other_agent=st.none() | st.builds(OtherAgent, times),
+        node_at=times,
     ),
     times,
 )
 def test_no_time_lies_far_in_the_future(memory: Memory, uptime: float) -> None:
     """Fields of any name are checked, so that the test covers fields that are added later."""
-    assert all(at <= uptime + 60.0 for at in _floats(memory.without_future(uptime)))
+    assert all(at <= uptime + LONGEST_PAUSE for at in _floats(memory.without_future(uptime)))
 
 
 def _floats(value: object) -> list[float]:
     if is_dataclass(value) and not isinstance(value, type):
-        return _floats([getattr(value, field.name) for field in fields(value) if field.name != "started_at"])
+        return _floats([getattr(value, field.name) for field in fields(value)])
     if isinstance(value, Mapping):
         return _floats(list(value.values()))
     if isinstance(value, list | tuple):

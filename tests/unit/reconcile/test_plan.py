@@ -20,7 +20,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.timing import BURST, Kubelet, WriteTimes
+from capacityd.reconcile.timing import BURST, WriteTimes
 from tests.support.nodes import UID, apply_patch, node, recorded
 from tests.support.write_checks import agreed_quantities, check_change, check_guards, kept_quantities
 
@@ -102,7 +102,7 @@ CASES = [
     ),
     # While device plugins are unknown, another writer's value is left alone, and the key stays in the annotation.
     *under(
-        {"device_plugins": None, "kubelet_may_zero": False},
+        {"device_plugins": None},
         (FOUR, "7", 3, "refuse", 3),
         (FOUR, "4", 3, "keep", 4),
         (FOUR, "3", 3, "set", 4),
@@ -114,12 +114,6 @@ CASES = [
         (ABSENT, "7", 3, "refuse", 3),
         (ABSENT, "3", 3, "remove", None),
         (None, "7", 3, "refuse", 3),
-    ),
-    *under(
-        {"device_plugins": None, "kubelet_may_zero": True},
-        (FOUR, "7", 3, "refuse", 3),
-        (FOUR, "0", 3, "set", 4),
-        (UNKNOWN, "0", 3, "set", 3),
     ),
     *under({"device_plugins": None, "adopt": {NAME}}, (FOUR, "4", None, "refuse", None), (FOUR, "3", 3, "set", 4)),
     # Only reductions are held back.
@@ -166,11 +160,9 @@ def inputs_of(
     **more: Any,
 ) -> Facts:
     """Facts from the reading and from further fields of Policy, PassContext and Facts."""
-    kubelet_started_at = None if more.pop("kubelet_may_zero", True) else 0.0
     policy = Policy(adopt, complete=more.pop("complete", True), lower_after=more.pop("lower_after", 0.0))
-    context = PassContext(kubelet_started_at=kubelet_started_at, machine_record=machine_record, **more)
-    memory = Memory(kubelet=Kubelet(kubelet_started_at))
-    return Facts(with_other(reading), policy, context, memory, device_plugins)
+    context = PassContext(machine_record=machine_record, **more)
+    return Facts(with_other(reading), policy, context, device_plugins=device_plugins)
 
 
 def with_other(reading: Reading | None) -> dict[str, Reading]:
@@ -538,11 +530,10 @@ inputs = st.builds(
     st.builds(
         PassContext,
         now=st.integers(0, 100).map(float),
-        kubelet_started_at=st.sampled_from([None, 0.0]),
         machine_record=st.none() | machine_records,
         unwritable=st.sampled_from(["", "", "/var is full"]),
     ),
-    st.just(Memory(kubelet=Kubelet(0.0))),
+    st.just(Memory()),
     device_plugins=st.none() | st.frozensets(names),
 )
 

@@ -29,63 +29,59 @@ from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, MemoryNode, Service, held
+from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, held
 
-LOCAL = ({"hardware"}, {"file"}, {"requeue"}, {"plugins"}, {"hardware", "file", "requeue"})
-ASKING = ({"boot"}, {"resync"}, {"kubelet"}, {"retry"}, {"credentials"}, {"config"}, {"resume"}, {"hardware", "retry"})
+REASONS = ({"boot"}, {"hardware"}, {"requeue"}, {"node"}, {"retry"}, {"config"}, {"hardware", "node"})
 
 
 @pytest.fixture
 def service() -> Service:
-    """A service that has published a=4 at uptime 1000, and has nothing to do."""
+    """A service that watches its Node, has published a=4 at uptime 1000, and has nothing to do."""
     published = Service()
+    published.watched = True
     assert published.reconcile(1000.0, a=FOUR).requeue_after is None
     assert published.capacity == {A: "4"}
     published.opened = 0
     return published
 
 
-@pytest.mark.parametrize("reasons", LOCAL)
-def test_unchanged_readings_with_a_local_reason_send_no_request_unless_the_state_is_lost(
-    service: Service, reasons: set[str]
-) -> None:
+@pytest.mark.parametrize("reasons", REASONS)
+def test_while_the_node_is_watched_only_a_difference_costs_a_request(service: Service, reasons: set[str]) -> None:
     result = service.reconcile(1010.0, reasons, a=FOUR)
-    assert (service.opened, result.outcome, result.requeue_after, result.failure) == (0, None, None, None)
-    service.memory = Memory()
+    assert (service.opened, result.requeue_after, result.failure) == (0, None, None)
+    assert result.outcome is not None
+    service.capacity[A] = "0"
     service.reconcile(1020.0, reasons, a=FOUR)
-    assert (service.opened, service.node.writes) == (1, 1)
+    assert (service.opened, service.capacity, service.node.reads) == (1, {A: "4"}, 0)
 
 
-@pytest.mark.parametrize("reasons", ASKING)
-def test_any_other_reason_reads_the_node(service: Service, reasons: set[str]) -> None:
+@pytest.mark.parametrize("reasons", REASONS)
+def test_a_node_that_is_not_watched_is_read(service: Service, reasons: set[str]) -> None:
+    service.watched = False
     service.capacity[A] = "0"
     assert service.reconcile(1010.0, reasons, a=FOUR).outcome is not None
-    assert (service.opened, service.capacity) == (1, {A: "4"})
+    assert (service.opened, service.capacity, service.node.reads) == (1, {A: "4"}, 1)
 
 
-def test_unknown_readings_are_retried_with_backoff_and_without_requests(service: Service) -> None:
-    at, pauses, opened = 1010.0, [], 0
-    for _ in range(20):
+def test_a_resync_refreshes_the_heartbeat_in_one_request(service: Service) -> None:
+    service.reconcile(1000.0 + 3600.0, {"hardware"}, a=FOUR)
+    assert service.node.writes == 1
+    service.reconcile(1000.0 + 3600.0, {"resync"}, a=FOUR)
+    assert (service.node.writes, service.node.reads) == (2, 0)
+
+
+def test_what_is_unknown_is_read_again_after_a_pause_that_grows_with_time_and_without_requests(
+    service: Service,
+) -> None:
+    at, opened = 1010.0, 0
+    while at < 30_000.0:
         pause = service.reconcile(at, {"requeue"}, a=UNKNOWN, b=FOUR).requeue_after
+        assert pause == pytest.approx(min(max(60.0, (at - 1010.0) / 10), 600.0))
         assert pause is not None
-        pauses.append(pause)
         at, opened = at + pause, opened or service.opened
-    assert pauses[:9] == [60.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     assert service.opened == opened + 1, "once, for an Event"
     assert service.reconcile(at, {"requeue"}, a=FOUR, b=FOUR).requeue_after is None
     assert service.reconcile(at + 100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
-
-
-@pytest.mark.parametrize("error", [None, NodeUnreachable("down"), NodeRejected("nonsense"), NodeConflict("contested")])
-def test_no_pass_for_another_reason_delays_the_read_of_what_is_unknown(
-    service: Service, error: NodeError | None
-) -> None:
-    service.reconcile(1010.0, {"hardware"}, a=UNKNOWN, b=FOUR)
-    service.error = error
-    for second in range(1, 60):
-        result = service.reconcile(1010.0 + second, {"file", "retry"}, a=UNKNOWN, b=Quantity(second))
-        assert result.requeue_after is not None
-        assert result.requeue_after <= 60.0 - second
 
 
 @pytest.mark.parametrize("less", [Quantity(3), Quantity(0), ABSENT, None], ids=["3", "0", "absent", "not configured"])
@@ -125,6 +121,7 @@ def test_a_raise_at_boot_waits_for_the_rate_limit_only() -> None:
 
 def test_a_resource_that_keeps_changing_is_written_once_a_minute() -> None:
     service, last = Service(), 1000.0 + BURST - 1
+    service.watched = True
     for number in range(BURST):
         service.reconcile(1000.0 + number, {"hardware"}, a=Quantity(number))
     assert service.capacity == {A: str(BURST - 1)}
@@ -196,7 +193,8 @@ def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: Node
     retry_after, files = getattr(error, "retry_after", None), getattr(error, "files", ())
     assert result.failure == Failure(str(error), error.cause, retry_after, files)
     conflict = Conflict(str(error), 1010.0) if isinstance(error, NodeConflict) else None
-    assert result.memory == replace(before, conflict=conflict)
+    node = None if isinstance(error, NodeMissing) else before.node
+    assert result.memory == replace(before, node=node, conflict=conflict)
     service.error = None
     service.reconcile(1070.0, {"retry"}, a=Quantity(5))
     assert service.capacity == {A: "5"}
@@ -209,7 +207,7 @@ def test_a_checkpoint_with_the_same_names_sends_no_request(service: Service) -> 
     asked = service.opened
     service.plugins = [B, "vendor.example/gpu"]
     for reasons in ({"plugins"}, {"plugins", "hardware"}):
-        assert service.reconcile(1020.0, reasons, a=FOUR).outcome is None
+        service.reconcile(1020.0, reasons, a=FOUR)
     assert service.opened == asked
     for number, (plugins, requests) in enumerate((([B], 0), (None, 0), ([B, A], 1), ([], 2)), 1):
         service.plugins = plugins
@@ -228,81 +226,6 @@ def test_a_reduction_after_a_failure_is_held_back_in_full(service: Service, monk
     assert service.capacity == {A: "5"}
 
 
-def test_after_a_kubelet_restart_the_node_is_read_until_its_heartbeat_is_newer(service: Service) -> None:
-    service.beat(1000)
-    service.kubelet_started_at = EPOCH + 1010.7
-    at, pauses = 1012.0, []
-    for _ in range(6):
-        result = service.reconcile(at, {"kubelet"} if at == 1012.0 else {"requeue"}, a=FOUR)
-        assert result.requeue_after is not None
-        pauses.append(result.requeue_after)
-        at += result.requeue_after
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
-    service.reconcile(at, {"hardware"}, a=FOUR)
-    assert service.opened == 7, "until then a local reason reads the Node, too"
-    service.capacity[A] = "0"
-    service.beat(1011)
-    assert service.reconcile(at + 1, {"requeue"}, a=FOUR).requeue_after == 15.0, "it reads what became of the write"
-    assert service.capacity == {A: "4"}
-    service.reconcile(at + 2, {"hardware"}, a=FOUR)
-    assert service.opened == 8
-
-
-def test_a_heartbeat_that_never_comes_is_given_up_once(service: Service) -> None:
-    service.beat(1000)
-    service.kubelet_started_at = EPOCH + 5000.0
-    at = 1010.0
-    while (result := service.reconcile(at, {"requeue"} if service.opened else {"kubelet"}, a=FOUR)).requeue_after:
-        at += result.requeue_after
-    assert 300 < at - 1010 < 400
-    asked = service.opened
-    assert service.reconcile(at + 3600, {"resync"}, a=FOUR).requeue_after is None
-    service.kubelet_started_at = EPOCH + 9000.0
-    assert service.reconcile(at + 7200, {"kubelet"}, a=FOUR).requeue_after == 1.0, "another start is another matter"
-    assert service.opened == asked + 2
-
-
-@pytest.mark.parametrize(
-    ("began", "beat"),
-    [
-        (1010.0, None),
-        (None, 1010),
-        (1010.7, 1010),  # the heartbeat is in whole seconds
-    ],
-)
-def test_a_kubelet_without_anything_to_report_is_not_waited_for(
-    service: Service, began: float | None, beat: int | None
-) -> None:
-    service.kubelet_started_at = None if began is None else EPOCH + began
-    if beat is not None:
-        service.beat(beat)
-    assert service.reconcile(1012.0, {"kubelet"}, a=FOUR).requeue_after is None
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "restored"),
-    [(None, None, True), (EPOCH, EPOCH, False), (EPOCH, EPOCH + 1005.0, True)],
-    ids=["not seen", "the same", "restarted"],
-)
-def test_a_zero_may_be_the_kubelets_unless_it_has_not_restarted(
-    before: float | None, now: float | None, restored: bool
-) -> None:
-    """While the list of device plugins is unknown, the key may belong to one of them."""
-    service = Service()
-    service.kubelet_started_at = before
-    service.reconcile(1000.0, a=FOUR)
-    service.kubelet_started_at, service.plugins = now, None
-    service.capacity[A] = "0"
-    service.reconcile(1010.0, {"resync"}, a=FOUR)
-    assert service.capacity == {A: "4" if restored else "0"}
-    service.beat(1000)
-    service.kubelet_started_at = EPOCH + 1010.0
-    service.reconcile(1012.0, {"kubelet"}, a=FOUR)
-    service.capacity[A] = "0"
-    service.reconcile(1013.0, {"requeue"}, a=FOUR)
-    assert service.capacity == {A: "4"}, "it has not reported since its restart"
-
-
 def test_observe_mode_writes_nothing(service: Service) -> None:
     service.settings = Settings(observe=True)
     writes = service.node.writes
@@ -316,19 +239,18 @@ def test_observe_mode_writes_nothing(service: Service) -> None:
     assert service.reconcile(1030.0, {"requeue"}, a=ABSENT).requeue_after is None
     service.reconcile(1040.0, {"hardware"}, a=ABSENT)
     assert service.reconcile(1050.0, {"resync"}, a=ABSENT).requeue_after is None
-    service.beat(1000.0)
-    service.node.lags = {A: "0"}
-    assert service.reconcile(1060.0, {"resync"}, a=FOUR).requeue_after is None, "nor is allocatable verified"
+    service.allocatable[A] = "0"
+    assert service.reconcile(1060.0, {"resync"}, a=FOUR).requeue_after is None, "nor is allocatable restored"
     assert (service.node.writes, service.capacity) == (writes, {A: "4"})
 
 
 def test_in_observe_mode_nothing_is_held_back_or_read_again_and_again() -> None:
     """This holds for a reduction of a foreign key, and for a resource that stays unknown."""
     service = Service()
-    service.settings, service.adopt = Settings(observe=True), {A}
+    service.watched, service.settings, service.adopt = True, Settings(observe=True), {A}
     service.capacity[A] = "9"
     assert service.reconcile(1000.0, {"config"}, a=FOUR, b=UNKNOWN).requeue_after == 10.0
-    assert service.reconcile(1010.0, {"requeue"}, a=FOUR, b=UNKNOWN).requeue_after == 50.0
+    assert service.reconcile(1010.0, {"requeue"}, a=FOUR, b=UNKNOWN).requeue_after == 60.0
     opened = service.opened
     service.reconcile(1020.0, {"hardware"}, a=FOUR, b=UNKNOWN)
     service.reconcile(1130.0, {"requeue"}, a=FOUR, b=UNKNOWN)
@@ -397,7 +319,7 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = {_message(result, RetryCause.CONFLICT)}
     for second in range(1, 600):
         before = len(node.requests)
-        result = service.reconcile(1000.0 + second, [{"retry"}, {"kubelet"}, {"config"}][second % 3], a=FOUR)
+        result = service.reconcile(1000.0 + second, [{"retry"}, {"node"}, {"config"}][second % 3], a=FOUR)
         assert node.requests[before:] == ([] if second % MIN_INTERVAL else ["read", "write", "write"])
         messages.add(_message(result, RetryCause.CONFLICT))
     (message,) = messages
@@ -413,6 +335,7 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_is_reported_once_for_each_node_also_when_the_machine_reboots() -> None:
     service = Service()
+    service.watched = True
     service.capacity[A] = "9"
     for at in (1000.0, 5000.0):
         service.reconcile(at, {"boot"}, a=FOUR)

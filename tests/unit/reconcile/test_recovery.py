@@ -108,5 +108,5 @@ def test_a_node_created_anew_is_not_rate_limited(tmp_path: Path) -> None:
     for _ in range(8):
         machine.server.register_anew()
         machine.uptime += 20.0
-        machine.make_pass("kubelet")
+        machine.make_pass("node")
         assert is_right(machine)

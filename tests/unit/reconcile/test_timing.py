@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes, wait_for_unknown
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes, denial, wait_for_unknown
 
 A, B = "example.com/a", "example.com/b"
 
@@ -27,16 +27,20 @@ def test_the_last_writes_count_for_a_while_and_for_their_resources_or_the_condit
     ("since", "uptime", "expected"),
     [
         (20.0, 20.0, 80.0),
-        (20.0, 80.0, 140.0),
-        (20.0, 599.0, 659.0),
-        (20.0, 600.0, 980.0),
-        (1000.0, 1060.0, 1120.0),
-        (1000.0, 1240.0, 1480.0),
-        (1000.0, 4840.0, 8440.0),
-        (1000.0, 90_000.0, 91_240.0),
+        (20.0, 620.0, 680.0),
+        (1000.0, 1700.0, 1770.0),
+        (1000.0, 4600.0, 4960.0),
+        (0.0, 9e4, 90_600.0),
     ],
 )
 def test_the_next_read_depends_on_how_long_a_resource_has_been_unknown(
     since: float, uptime: float, expected: float
 ) -> None:
     assert wait_for_unknown(A, since, uptime) == Wait(expected, WaitReason.UNKNOWN, A)
+
+
+def test_a_denied_change_is_tried_again_after_a_tenth_of_the_time_that_it_has_been_denied() -> None:
+    first = denial(None, 4, "a policy", 1000.0)
+    assert first.retry_at == 1060.0
+    assert denial(first, 4, "a policy", 2000.0).retry_at == 2100.0
+    assert denial(first, 5, "a policy", 2000.0).retry_at == 2060.0, "another quantity is another change"

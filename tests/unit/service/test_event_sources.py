@@ -7,6 +7,7 @@ events are there at once. Where the kernel takes time, the test waits with a dea
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import functools
 import os
@@ -17,7 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -205,21 +206,23 @@ def test_a_signal_at_the_end_leaves_the_exit_status_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("folder", ["udev", "."])
-def test_without_udev_opening_is_not_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
-    """The start of udev is an event, so no retry is needed. Only a source that could not be opened is retried."""
+def test_the_start_of_udev_opens_the_source_of_its_events(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
     monkeypatch.setattr(event_sources, "UDEV", str(tmp_path / folder / "control"))
 
     def test() -> None:
-        sources = EventSources(Watch(("usb",)))
-        assert sources.awaits_udev
-        assert (sources.unavailable, sources.retry) == (["udev is not running: there are no device events"], False)
+        errors: list[Sequence[str]] = []
+        sources = EventSources(errors.append)
+        sources.watch(Watch(("usb",)))
+        assert errors[-1] == ["udev is not running: there are no device events"]
         (tmp_path / "udev").mkdir(exist_ok=True)
         (tmp_path / folder / "control").touch()
         poll = select.poll()
         for fd in sources.filenos():
             poll.register(fd, select.POLLIN)
-        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == ({PassReason.HARDWARE}, [])
-        sources.close()
+        assert sources.drain({fd for fd, _ in poll.poll(DEADLINE_MS)}) == {PassReason.HARDWARE}
+        assert errors[-1] == []
 
     forked(test)
 
@@ -230,6 +233,43 @@ def test_a_kernel_without_swap_lacks_no_event_source(
 ) -> None:
     if not exists:
         monkeypatch.setattr(event_sources, "SWAPS", str(tmp_path / "swaps"))
-    sources = EventSources(Watch(kernel=(KernelEvents.SWAPS,)))
-    assert (sources.unavailable, sources.retry, len(sources.filenos())) == ([], False, int(exists))
-    sources.close()
+    errors: list[Sequence[str]] = []
+    sources = EventSources(errors.append)
+    clock_only = len(sources.filenos())
+    sources.watch(Watch(kernel=(KernelEvents.SWAPS,)))
+    assert (errors[-1], len(sources.filenos())) == ([], clock_only + exists)
+
+
+def test_while_a_source_cannot_be_opened_each_comparison_is_a_reason_for_a_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever the source would report, a pass notices it within a minute. The source is opened as soon as possible."""
+    errors: list[Sequence[str]] = []
+
+    def used_up(*_: object) -> None:
+        raise OSError(errno.EMFILE, "no more files can be watched (fs.inotify.max_user_instances)")
+
+    monkeypatch.setattr(FileEvents, "__init__", used_up)
+    sources = EventSources(errors.append)
+    sources.watch(Watch(files={str(tmp_path / "seats"): PassReason.FILE}))
+    for _ in range(3):
+        assert sources.check() == {PassReason.POLL}
+        assert "max_user_instances" in errors[-1][0]
+    monkeypatch.undo()
+    assert sources.check() == {PassReason.POLL}, "the change may have come before the source was opened"
+    assert (sources.check(), errors[-1]) == (set(), [])
+
+
+def test_a_source_that_fails_is_opened_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    errors: list[Sequence[str]] = []
+    sources = EventSources(errors.append)
+    sources.watch(Watch(files={str(tmp_path / "seats"): PassReason.FILE}))
+    monkeypatch.setattr(FileEvents, "check", _fails)
+    assert sources.check() == {PassReason.HARDWARE}
+    monkeypatch.undo()
+    (tmp_path / "seats").write_text("4")
+    assert sources.drain(sources.filenos()) == {PassReason.FILE}
+
+
+def _fails(_: FileEvents) -> set[PassReason]:
+    raise OSError(errno.ENOSPC, "no more files can be watched (fs.inotify.max_user_watches)")

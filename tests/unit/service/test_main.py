@@ -24,7 +24,7 @@ from capacityd import __version__
 from capacityd.model.codec import from_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.reasons import Activity
-from capacityd.service.main import WATCHDOG_INTERVAL
+from capacityd.service.loop import CHECK_PERIOD
 from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster.notifications import Notifications
@@ -33,12 +33,13 @@ pytestmark = pytest.mark.slow
 
 DEADLINE = 30.0
 # After a failed check, the service pauses half a second instead of twenty, unless a test sets another pause. After
-# the first failed passes, it pauses up to half a second instead of up to four seconds.
+# the first failed passes, it pauses half a second instead of four or sixty seconds.
 _BOOT = """import sys
 sys.path.insert(0, sys.argv[1])
-from capacityd.service import main, schedule
-main.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
-schedule.FAST_BACKOFF_MAX = 0.5
+from capacityd.model import pace
+from capacityd.service import loop, main
+loop.CHECK_RETRY_PERIOD = globals().get("pause", 0.5)
+pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, 0.5))
 sys.exit(main.main(sys.argv[2:]))
 """
 _SLEEPS = """import os, time
@@ -52,13 +53,13 @@ time.clock_gettime = lambda n: clock(n) - (began if n == time.CLOCK_BOOTTIME els
 """
 _LITTLE_TIME = """import sys
 sys.path.insert(0, sys.argv[1])
-from capacityd.service import main
-main.WORKER_TIMEOUT_BASE = 1.0
+from capacityd.service import loop
+loop.WORKER_TIMEOUT_BASE = 1.0
 """
 _NOTIFIES_OFTEN = """import sys
 sys.path.insert(0, sys.argv[1])
-from capacityd.service import main
-main.WATCHDOG_INTERVAL = 0.1
+from capacityd.service import loop
+loop.CHECK_PERIOD = 0.1
 """
 _NO_INOTIFY = """import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -100,7 +101,7 @@ class Running:
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
         """before: Python code that runs before the service. errors: the service's standard error."""
         child = [str(self.program), "-c", f'. "{self.folder}/$1.sh"', "stub"]
-        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), *child]
+        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), "--", *child]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
         environment.pop("JOURNAL_STREAM", None)
         self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
@@ -286,7 +287,7 @@ def test_a_worker_that_cannot_be_started_is_logged_and_retried(running: Running)
     assert "Traceback" not in errors
 
 
-def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(running: Running) -> None:
+def test_an_unavailable_event_source_is_logged_once_and_reopened_at_a_reload(running: Running) -> None:
     """All inotify instances of the machine are in use. Passes continue meanwhile; here a reload starts them."""
     running.publishes(_NO_INOTIFY.format(flag=running.folder / "freed"))
     (running.folder / "seats").write_text("4")
@@ -300,7 +301,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_each_pass(ru
     running.await_line("STATUS=1 of 1")
     (running.folder / "seats").write_text("5")
     assert running.ran(7)[6:] == ["reconcile file"]
-    assert running.end()[1] == f"capacityd: {message}; changes are detected at the next reconcile pass\n"
+    assert running.end()[1] == f"capacityd: {message}; a reconcile pass looks for changes once a minute\n"
 
 
 def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> None:
@@ -349,7 +350,7 @@ echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials",
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
-    """The pause is fifteen minutes, but a new file is an event. Each new list of files starts one more pass."""
+    """The pause is a minute, but a new file is an event. Each new list of files starts one more pass."""
     token = running.folder / "pki" / "token"
     denied = _DENIED.replace("FILES", '["FOLDER/pki/token", "FOLDER/seats"]')
     running.stub(reconcile=denied)
@@ -364,7 +365,8 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     assert running.ran(6)[5:] == ["reconcile retry"], "another error does not change what is watched"
     for _ in range(3):
         running.await_line("STATUS=")
-    running.stub()
+    read = '["PassResult", {"status": "1 of 1 resources published", "credential_files": ["FOLDER/kubeconfig"]}]'
+    running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{read}'""")
     token.parent.mkdir()
     token.write_text("secret")
     assert running.ran(7)[6:] == ["reconcile credentials,retry"]
@@ -376,7 +378,7 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
 
 
 def test_the_first_pass_can_delay_the_start(running: Running) -> None:
-    running.stub(reconcile="""echo '["Probed", {}]'; echo '["PassResult", {"start_in": 1.5, "node_read": false}]'""")
+    running.stub(reconcile="""echo '["Probed", {}]'; echo '["PassResult", {"start_in": 1.5}]'""")
     running.start()
     running.await_line("READY=1")
     running.await_line("STATUS=")
@@ -444,4 +446,4 @@ def test_the_watchdog_is_notified_while_nothing_happens(running: Running) -> Non
 def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
     unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)
-    assert 0 < 2 * WATCHDOG_INTERVAL < int(seconds)
+    assert 0 < 2 * CHECK_PERIOD < int(seconds)

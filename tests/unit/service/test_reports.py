@@ -8,12 +8,15 @@ import pytest
 
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
+from capacityd.service.node_watch import NodeWatch
 from capacityd.service.reports import Reports
 from capacityd.worker import runtime_files
 
 
 def written(folder: Path, reports: Reports, slow: tuple[Activity, float] | None = None) -> ServiceStatus:
-    reports.write_status_file(next_pass_in=5.0, overdue_after=60.0, running=slow is not None, slow=slow)
+    reports.write_status_file(
+        next_pass_in=5.0, overdue_after=60.0, running=slow is not None, slow=slow, watch=NodeWatch([], str(folder))
+    )
     status = runtime_files.read_service(str(folder))
     assert status
     return status
@@ -57,5 +60,5 @@ def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
         "recovered",
         "it is full; make room",
         "/m is written again",
-        "there are no device events; changes are detected at the next reconcile pass",
+        "there are no device events; a reconcile pass looks for changes once a minute",
     ]

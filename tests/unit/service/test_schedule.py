@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.schedule import (
-    BACKOFF_MAX,
     DEBOUNCE,
     DEBOUNCE_MAX,
+    NODE_BURST,
+    NODE_INTERVAL,
+    POLL_PERIOD,
+    POLL_PERIOD_HEALTHY,
     PROMPT_DEBOUNCE,
     RESYNC_PERIOD,
     Schedule,
@@ -63,13 +67,49 @@ def test_without_events_there_is_only_the_resync(uniform: Uniform, factor: float
     assert schedule.wakes_at() == 801.0 + 600.0 * factor
 
 
-def test_passes_that_did_not_read_the_node_do_not_delay_the_resync() -> None:
+def test_passes_that_refresh_no_heartbeat_do_not_delay_the_resync() -> None:
     schedule = after_boot()
     for at in range(100, int(RESYNC_PERIOD), 100):
         schedule.notify({PassReason.HARDWARE}, float(at))
         assert schedule.pop_due(at + DEBOUNCE) == {PassReason.HARDWARE}
-        schedule.succeeded(at + DEBOUNCE, None, node_read=False)
+        schedule.succeeded(at + DEBOUNCE, None)
     assert schedule.wakes_at() == RESYNC_PERIOD
+    schedule.notify({PassReason.HARDWARE}, RESYNC_PERIOD - 10)
+    schedule.pop_due(RESYNC_PERIOD - 5)
+    schedule.succeeded(RESYNC_PERIOD - 5, None, written=True)
+    assert schedule.wakes_at() == 2 * RESYNC_PERIOD - 5
+
+
+def test_a_node_that_is_not_watched_is_looked_at_more_often_while_something_is_wrong_or_new() -> None:
+    schedule = after_boot()
+    schedule.set_watched(watched=False)
+    assert schedule.wakes_at() == POLL_PERIOD
+    for at, healthy, written, period in (
+        (60.0, True, True, POLL_PERIOD),
+        (120.0, True, False, POLL_PERIOD_HEALTHY),
+        (420.0, False, False, POLL_PERIOD),
+    ):
+        assert schedule.pop_due(at) == {PassReason.POLL}
+        schedule.succeeded(at, None, written=written, healthy=healthy)
+        assert schedule.wakes_at() == at + period
+    schedule.set_watched(watched=True)
+    assert schedule.wakes_at() == 60.0 + RESYNC_PERIOD
+
+
+def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None:
+    schedule, started, now = after_boot(), [], 100.0
+    while now < 400.0:
+        schedule.notify({PassReason.NODE}, now)
+        now += 0.05
+        if schedule.pop_due(now):
+            started.append(now)
+            schedule.succeeded(now, None)
+    assert started[NODE_BURST - 1] < 102.0
+    assert 20 <= len(started) <= NODE_BURST + 300 / NODE_INTERVAL
+    schedule.pop_due(500.0)
+    schedule.succeeded(500.0, None)
+    schedule.notify({PassReason.NODE}, 1000.0)
+    assert schedule.wakes_at() == 1000.0 + PROMPT_DEBOUNCE
 
 
 def test_events_are_debounced() -> None:
@@ -106,79 +146,45 @@ def test_a_delayed_start_ignores_events() -> None:
     schedule = after_boot()
     schedule.start_in(30.0, 1.0)
     schedule.notify({PassReason.HARDWARE}, 2.0)
-    schedule.notify({PassReason.KUBELET, PassReason.CREDENTIALS}, 5.0)
+    schedule.notify({PassReason.NODE, PassReason.CREDENTIALS}, 5.0)
     assert (schedule.wakes_at(), schedule.pop_due(30.9)) == (31.0, set())
-    assert schedule.pop_due(31.0) == {PassReason.START, PassReason.HARDWARE, PassReason.KUBELET, PassReason.CREDENTIALS}
+    assert schedule.pop_due(31.0) == {PassReason.START, PassReason.HARDWARE, PassReason.NODE, PassReason.CREDENTIALS}
     schedule.succeeded(31.0, None)
     assert schedule.wakes_at() == 31.0 + RESYNC_PERIOD
 
 
-@pytest.mark.parametrize(("cause", "eager"), [(RetryCause.UNREACHABLE, 120), (RetryCause.OTHER, 60)])
-def test_the_backoff_grows_and_is_reset_by_a_success(cause: RetryCause, eager: int) -> None:
-    """The backoff grows although Retry-After stays the same: an overloaded API server answers "1" each time."""
-
-    def most(low: float, high: float) -> float:
-        drawn.append((low, high))
-        return high
-
-    drawn: list[tuple[float, float]] = []
-    schedule = after_boot(most)
-    for now in (1000.0, 5000.0):
-        drawn.clear()
-        for seconds in (0, 10, 20, 30, eager - 1, eager, 200, 300, 400, 500):
-            schedule.failed(now + seconds, 1.0, cause)
-            assert schedule.wakes_at() == now + seconds + drawn[-1][1] + 1.0
-            schedule.pop_due(schedule.wakes_at())
-        fast = [1.0, 2.0, 4.0, 4.0, 4.0]
-        assert drawn == [(0.0, pause) for pause in fast] + 5 * [(BACKOFF_MAX * 2 / 3, BACKOFF_MAX)]
-        schedule.succeeded(now + 600.0, None)
-
-
-def pauses(schedule: Schedule, cause: RetryCause, number: int, now: float = 0.0) -> list[float]:
-    """The pauses after this number of consecutive failures."""
-    waits = []
-    for _ in range(number):
+def pauses(schedule: Schedule, cause: RetryCause, until: float, now: float = 0.0) -> dict[float, float]:
+    """The pauses of consecutive failures until this time, each with the time of its failure."""
+    waits = {}
+    while now < until:
         schedule.failed(now, None, cause)
-        waits.append(schedule.wakes_at() - now)
+        waits[now] = schedule.wakes_at() - now
         now = schedule.wakes_at()
         assert PassReason.RETRY in schedule.pop_due(now)
     return waits
 
 
-@pytest.mark.parametrize(
-    ("cause", "wanted"),
-    [
-        (RetryCause.DENIED, [4.0, 16.0, 64.0, 256.0, 900.0, 900.0]),
-        (RetryCause.CREDENTIALS, [900.0, 900.0]),
-        (RetryCause.STATE, [5.0, 20.0, 80.0, 90.0, 90.0]),
-        (RetryCause.CONFLICT, [90.0, 360.0, 900.0, 900.0]),
-        (RetryCause.MISSING, [90.0, 360.0, 900.0, 900.0]),
-        (RetryCause.REJECTED, [90.0, 360.0, 1440.0, 3600.0, 3600.0]),
-    ],
-)
-def test_errors_that_need_an_administrator_are_retried_more_and_more_rarely(
-    cause: RetryCause, wanted: list[float]
-) -> None:
-    assert pauses(after_boot(longest), cause, len(wanted)) == wanted
-    assert pauses(after_boot(least), cause, len(wanted)) == pytest.approx([pause * 2 / 3 for pause in wanted])
+@pytest.mark.parametrize("cause", RetryCause)
+def test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong(cause: RetryCause) -> None:
+    """It is random, and at least two thirds of that."""
+    for uniform, share in ((least, 2 / 3), (longest, 1.0)):
+        for at, wait in pauses(after_boot(uniform), cause, 20_000.0).items():
+            assert wait == pytest.approx(share * min(max(at / 10, SHORTEST_PAUSE[cause]), 600.0))
 
 
-@pytest.mark.parametrize(
-    ("event", "wanted"),
-    [
-        (PassReason.CREDENTIALS, [4.0, 16.0]),
-        (PassReason.CONFIG, [4.0, 16.0]),
-        (PassReason.KUBELET, [256.0, 900.0]),  # the kubelet may be crashing repeatedly
-        (PassReason.RESUME, [256.0, 900.0]),
-    ],
-)
-def test_events_that_may_end_an_error_shorten_or_reset_the_backoff(event: PassReason, wanted: list[float]) -> None:
+def test_the_pause_of_an_error_does_not_depend_on_an_earlier_one() -> None:
     schedule = after_boot(longest)
-    assert pauses(schedule, RetryCause.DENIED, 12)[-1] == 900.0
-    schedule.failed(10_000.0, None, RetryCause.DENIED)
-    schedule.notify({event}, 10_100.0)
-    assert {event, PassReason.RETRY} <= schedule.pop_due(10_100.0 + DEBOUNCE)
-    assert pauses(schedule, RetryCause.DENIED, 2, 10_102.0) == wanted
+    pauses(schedule, RetryCause.UNREACHABLE, 20_000.0)
+    schedule.failed(30_000.0, None, RetryCause.DENIED)
+    assert schedule.wakes_at() == 30_000.0 + pause(RetryCause.DENIED, 0.0)
+
+
+def test_a_server_that_asks_for_time_gets_it_in_addition() -> None:
+    schedule = after_boot(longest)
+    schedule.failed(100.0, 20.0, RetryCause.UNREACHABLE)
+    assert schedule.wakes_at() == 124.0
+    schedule.notify({PassReason.HARDWARE}, 101.0)
+    assert schedule.wakes_at() >= 120.0
 
 
 @pytest.mark.parametrize("cause", RetryCause)
@@ -193,48 +199,38 @@ def test_credentials_that_change_during_a_pass_start_another_at_once(cause: Retr
     assert schedule.wakes_at() == 11.3 + DEBOUNCE, "hardware has to settle"
 
 
-def test_while_a_worker_waits_for_the_node_only_what_may_end_that_starts_another() -> None:
+@pytest.mark.parametrize("cause", RetryCause)
+def test_any_other_event_waits_for_the_shortest_pause_of_the_error(cause: RetryCause) -> None:
+    """It may end the error, for example because another number is not denied."""
     schedule = after_boot(longest)
-    schedule.failed(10.0, None, RetryCause.MISSING)
-    schedule.postpone(600.0)
-    assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
-    schedule.notify({PassReason.HARDWARE}, 20.0)
-    assert schedule.wakes_at() == 10.0 + BACKOFF_MAX + 600.0
-    schedule.notify({PassReason.CREDENTIALS}, 30.0)
-    assert schedule.pop_due(30.0 + DEBOUNCE) == {PassReason.HARDWARE, PassReason.CREDENTIALS, PassReason.RETRY}
-    schedule.failed(40.0, None, RetryCause.MISSING)
-    schedule.postpone(600.0)
-    schedule.notify({PassReason.KUBELET}, 45.0)
-    assert schedule.wakes_at() == 40.0 + BACKOFF_MAX + 600.0, "the worker sees what the kubelet registers"
-    schedule.stop_awaiting_node()
-    schedule.succeeded(50.0, None)
-    assert schedule.wakes_at() == 50.0 + 1.2 * RESYNC_PERIOD
+    pauses(schedule, cause, 20_000.0)
+    schedule.failed(30_000.0, None, cause)
+    for reason in (PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS, PassReason.NODE):
+        schedule.notify({reason}, 30_001.0)
+        assert schedule.wakes_at() == pytest.approx(max(30_001.7, 30_000.0 + SHORTEST_PAUSE[cause] * 2 / 3))
 
 
-@pytest.mark.parametrize("cause", [RetryCause.REJECTED, RetryCause.CONFLICT])
-def test_a_hardware_change_shortens_the_backoff_of_rejected_writes(cause: RetryCause) -> None:
-    schedule = after_boot(longest)
-    pauses(schedule, cause, 9)
-    schedule.failed(10_000.0, None, cause)
-    schedule.notify({PassReason.HARDWARE}, 10_010.0)
-    assert schedule.wakes_at() == 10_000.0 + BACKOFF_MAX
-    schedule.notify({PassReason.FILE}, 10_000.0 + BACKOFF_MAX + 60.0)
-    assert {PassReason.HARDWARE, PassReason.FILE, PassReason.RETRY} <= schedule.pop_due(
-        10_000.0 + BACKOFF_MAX + 60.0 + DEBOUNCE
-    )
-
-
-@pytest.mark.parametrize("hopeful", [PassReason.KUBELET, PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME])
-def test_events_wait_for_the_backoff_unless_they_may_end_the_error(hopeful: PassReason) -> None:
+@pytest.mark.parametrize("hopeful", [PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK])
+def test_events_that_may_end_any_error_do_not_wait(hopeful: PassReason) -> None:
     schedule = after_boot(longest)
     schedule.failed(100.0, 200.0)
-    for reason in (PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS):
-        schedule.notify({reason}, 101.0)
-        assert schedule.wakes_at() == 301.0, "it does not end the backoff"
-    schedule.notify({hopeful}, 102.0)
+    schedule.notify({PassReason.HARDWARE, hopeful}, 102.0)
     assert schedule.wakes_at() == 102.0 + DEBOUNCE
-    others = {PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS, PassReason.RETRY}
-    assert schedule.pop_due(103.0) == {*others, hopeful}
+    assert schedule.pop_due(103.0) == {PassReason.HARDWARE, PassReason.RETRY, hopeful}
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause(watched: bool) -> None:
+    schedule = after_boot(longest)
+    schedule.set_watched(watched=watched)
+    started, now = 0, 10.0
+    while now < 3 * RESYNC_PERIOD:
+        schedule.failed(now, None, RetryCause.DENIED)
+        now = schedule.wakes_at()
+        schedule.set_watched(watched=watched)
+        assert schedule.pop_due(now)
+        started += 1
+    assert started < 60
 
 
 steps = st.lists(
@@ -251,8 +247,8 @@ steps = st.lists(
 def test_no_reason_is_ever_lost(history: list[tuple[float, set[PassReason], str]], drawn: float) -> None:
     schedule = Schedule(0.0, lambda low, high: low + (high - low) * drawn)
     now, notified, taken_up = 0.0, {PassReason.BOOT}, set[PassReason]()
-    for pause, reasons, end in history:
-        now += pause
+    for seconds, reasons, end in history:
+        now += seconds
         schedule.notify(reasons, now)
         notified |= reasons
         taken = schedule.pop_due(now)
@@ -323,19 +319,13 @@ def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     assert failing.wakes_at() == 10.4 + DEBOUNCE, "a new configuration may end the error"
 
 
-@pytest.mark.parametrize(
-    ("cause", "retry_in"),
-    [("rejected", BACKOFF_MAX), ("conflict", BACKOFF_MAX), ("denied", 900.0), ("missing", 900.0)],
-)
-def test_a_pass_that_failed_can_request_the_next(cause: str, retry_in: float) -> None:
-    """The requested pass runs as early as after an event if it may end the error, and never later than the retry."""
+@pytest.mark.parametrize("cause", RetryCause)
+def test_a_pass_that_failed_can_request_the_next(cause: RetryCause) -> None:
+    """The requested pass waits for the shortest pause only, and the retry comes in any case."""
     schedule = after_boot(longest)
-    now = 0.0
-    for _ in range(10):
-        now = max(now, schedule.wakes_at())
-        schedule.pop_due(now)
-        schedule.failed(now, None, CAUSES[cause], 60.0)
-    assert schedule.wakes_at() - now == retry_in
-    schedule.pop_due(schedule.wakes_at())
-    schedule.failed(now, None, CAUSES[cause], 100_000.0)
-    assert schedule.wakes_at() - now <= 3600.0
+    pauses(schedule, cause, 20_000.0)
+    schedule.failed(30_000.0, None, cause, 60.0)
+    assert schedule.wakes_at() == 30_060.0
+    schedule.pop_due(30_060.0)
+    schedule.failed(30_060.0, None, cause, 100_000.0)
+    assert schedule.wakes_at() == 30_660.0

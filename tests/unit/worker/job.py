@@ -9,12 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from capacityd import __version__
 from capacityd.cli import run
 from capacityd.discovery.runner import Discovery
+from capacityd.model.codec import to_file
 from capacityd.model.config import Config, Resource, Settings
-from capacityd.model.messages import Message, PassResult
+from capacityd.model.messages import WATCHED_NODE, Message, PassResult
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
+from capacityd.model.watch import WatchedNode
 from capacityd.worker import runtime_files
 from capacityd.worker.journal import Entry
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -25,7 +28,7 @@ _JOB, _STATUS = "capacityd.worker.reconcile_job.", "capacityd.cli.commands.statu
 
 
 class Worker:
-    """Makes one pass after another. The clocks, the readings, the kubelet and the Node are fakes."""
+    """Makes one pass after another. The clocks, the readings and the Node are fakes."""
 
     def __init__(self, folder: Path, patches: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -35,11 +38,8 @@ class Worker:
         self.expect: dict[str, int] = {}
         self.uptime = 1000.0
         self.readings: Mapping[str, Reading] = {}
-        self.kubelet_started_at: float | None = None
         self.result = PassResult()
         """The result that the last pass sent to the service."""
-        self.results: list[PassResult] = []
-        """All results that the last pass sent to the service; the first ones say that it still waits for the Node."""
         self.entries: list[Entry] = []
         """The entries that the last pass sent to the journal."""
         self._messages: list[Message] = []
@@ -50,12 +50,10 @@ class Worker:
         for module in (_JOB, _STATUS):
             patches.setattr(f"{module}time", clock)
             patches.setattr(f"{module}uptime", lambda: self.uptime)
-        saved = SimpleNamespace(restored=self._config, errors=())
-        patches.setattr(f"{_JOB}runtime_files.read_config", lambda _: saved)
+        patches.setattr(f"{_JOB}active_config", lambda _: (self._config(), ()))
         patches.setattr(f"{_JOB}host_of", lambda _: None)
         patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
         patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
-        patches.setattr(f"{_JOB}kubelet_started_at", lambda _: self.kubelet_started_at)
         patches.setattr(f"{_JOB}device_plugin_names", lambda _: frozenset())
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
         patches.setattr(f"{_JOB}send_message", self._messages.append)
@@ -69,13 +67,13 @@ class Worker:
         self._messages.clear()
         options = Namespace(folder=str(self.folder), lost=0, node_name=None, kubeconfig=None, config=None)
         assert reconcile_once(options, frozenset(map(PassReason, reasons or ("hardware",)))) == 0
-        self.results = [message for message in self._messages if isinstance(message, PassResult)]
-        self.result = self.results[-1]
+        (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
         return self.result
 
-    def beat(self, at: float) -> None:
-        """Sets the kubelet's heartbeat to this uptime."""
-        self.node.beat(at)
+    def watch(self) -> None:
+        """Saves the Node as it is, as a watcher that has just connected."""
+        watched = WatchedNode(self.node.state(), "n1", self.uptime, frozenset(self.readings))
+        (self.folder / WATCHED_NODE).write_bytes(to_file(watched, __version__))
 
     @property
     def state(self) -> PassState:

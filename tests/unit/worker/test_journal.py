@@ -58,7 +58,6 @@ def test_changes_refusals_and_what_is_held_back(worker: Worker) -> None:
 
 def test_what_keeps_the_condition_false_is_logged_once(worker: Worker) -> None:
     worker.settings, worker.expect = Settings(lower_after=0.0), {A: 5}
-    worker.beat(1000.0)
     worker.node.errors = [None, NodeRejected("a policy")]
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert logged(worker) == [(EntryKind.DENIED, Priority.WARNING), (EntryKind.STARTED, Priority.NOTICE)]
@@ -160,7 +159,7 @@ class Dropping(MemoryNode):
         super().write(patch)
         conditions = self.document["status"]["conditions"]
         conditions[:] = [c for c in conditions if c["type"] != CONDITION or not self.drops]
-        return self._state()
+        return self.state()
 
 
 def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(worker: Worker) -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from capacityd.cli.commands.status import _resources
 from capacityd.model.config import Settings
-from capacityd.model.errors import NodeMissing
+from capacityd.model.errors import NodeMissing, NodeUnreachable
+from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
+from capacityd.model.watch import fingerprint
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.memory import remembered
 from capacityd.worker.pass_state import OtherWriter, PassStatus
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, MemoryNode
@@ -29,7 +30,7 @@ def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
     document = node(capacity={A: "4", "cpu": "8"})
     document["status"]["allocatable"] = {A: "3", "cpu": "7"}
     last_pass = PassStatus(1.0, changes=(Change(A, Action.KEEP, "4", "4", "unchanged"),), read_at=1.0)
-    (row,) = _resources(last_pass, remembered(node_state(document)))
+    (row,) = _resources(last_pass, node_state(document))
     assert (row.name, row.capacity, row.allocatable) == (A, "4", "3")
 
 
@@ -53,7 +54,7 @@ class Altering(MemoryNode):
             self.document["status"]["conditions"] = before
         for condition in [c for c in self.document["status"]["conditions"] if c["type"] == CONDITION]:
             condition.update(self.made or {})
-        return self._state()
+        return self.state()
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,20 @@ def test_the_writers_of_other_resources(worker: Worker, monkeypatch: pytest.Monk
     assert worker.status.others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}
 
 
-def test_the_service_knows_that_a_worker_waits_for_its_node(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = "capacityd.worker.reconcile_job"
-    monkeypatch.setattr(f"{job}.registration_expected", lambda *_: 60.0)
-    monkeypatch.setattr(f"{job}.await_node", lambda *_: False)
+def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
+    """The hash of the Node is the watcher's, whether the pass reads the Node or writes it; "" without a Node."""
+    result = worker.make_pass(1000.0, "boot", a=FOUR)
+    assert (result.node, result.written, result.healthy) == (fingerprint(worker.node.state(), {A}), True, True)
+    worker.watch()
+    assert worker.make_pass(1010.0, "node").node == result.node
+    assert not worker.result.written
+    worker.node.document["status"]["capacity"][A] = "0"
+    assert fingerprint(worker.node.state(), {A}) != result.node
+    (worker.folder / WATCHED_NODE).unlink()
     worker.node.errors = [NodeMissing("it is missing")]
-    worker.make_pass(1000.0, "boot", a=FOUR)
-    assert [result.awaits_node for result in worker.results] == [60.0, 0.0]
+    assert worker.make_pass(1020.0, "node").node == ""
+    worker.node.errors = [NodeUnreachable("nobody there")]
+    assert worker.make_pass(1030.0, "node").node is None
 
 
 def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(worker: Worker) -> None:

@@ -20,13 +20,14 @@ from capacityd.model.codec import _checksum, to_file
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import Condition, NodeState
+from capacityd.model.other_agent import OtherAgent
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import Review
-from capacityd.reconcile.memory import Conflict, Memory
-from capacityd.reconcile.timing import Denial, Kubelet, WriteTimes
+from capacityd.reconcile.memory import Conflict, LessAllocatable, Memory
+from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import SavedConfig
@@ -42,21 +43,20 @@ MEMORY = Memory(
         has_annotations=True,
         annotation='{"example.com/a":4}',
         conditions=2,
-        condition=Condition("False", "Unknown", "unknown: b", 1, {}, 1.0, "2026-11-24T20:00:00Z"),
+        condition=Condition("False", "Unknown", "unknown: b", 1, {"status": "False"}, 1.0, "2026-11-24T20:00:00Z"),
         machine_id="0123",
-        heartbeat=1.5,
         configuration="0a1b",
         resource_version="77",
     ),
     lower_since={A: 5.0},
     unknown_since={B: 6.0},
     write_times=WriteTimes({A: (1.0, 2.0)}, (3.0,)),
-    denied={B: Denial("a policy", 7, 8.0)},
+    denied={B: Denial("a policy", 7, 7.5, 8.0)},
     conflict=Conflict("a conflict", 9.0),
-    kubelet=Kubelet(7.0, 3.0),
-    less_allocatable=frozenset({A}),
+    other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
+    less_allocatable={A: LessAllocatable("3", 4.0, 5.0)},
     writes_fail_since=6.0,
-    verify_at=8.0,
+    node_at=8.0,
 )
 STATE = PassState(
     MEMORY,
@@ -80,7 +80,19 @@ STATE = PassState(
     {A: Logged("it did not end", (1.0, 2.0))},
     Counters(4, 3, 2, 1.0, "/var/lib/x.prom"),
 )
-SERVICE = ServiceStatus(812, 100.0, 200.0, "nobody there", ("no udev",), ("c.toml:1: x",), True, "full", "make room")
+SERVICE = ServiceStatus(
+    812,
+    100.0,
+    200.0,
+    "nobody there",
+    ("no udev",),
+    ("c.toml:1: x",),
+    True,
+    "full",
+    "make room",
+    watched_since=5.0,
+    not_watched="a proxy",
+)
 CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 
 

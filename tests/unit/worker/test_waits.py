@@ -15,6 +15,7 @@ from capacityd.model.errors import NodeConflict, NodeRejected
 from capacityd.model.plan import Action, Plan, Write
 from capacityd.model.reading import Quantity
 from capacityd.model.waits import Wait, WaitReason
+from tests.support.nodes import node
 from tests.unit.reconcile.doubles import EPOCH, FOUR, UNKNOWN, A
 from tests.unit.worker.job import Worker
 
@@ -50,15 +51,22 @@ def be_unknown(worker: Worker) -> None:
     worker.make_pass(1000.0, "boot", a=UNKNOWN)
 
 
-def restart_kubelet(worker: Worker) -> None:
-    worker.beat(900.0)
-    worker.kubelet_started_at = EPOCH + 999.0
-    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+def lose_allocatable(worker: Worker) -> None:
+    for at in (990.0, 1000.0):
+        worker.node.lags = {A: "0"} if at == 1000.0 else {}
+        worker.make_pass(at - 5.0, "boot", a=FOUR)
+        worker.node.lags = {A: "0"}
+        worker.make_pass(at, "boot", a=FOUR)
 
 
-def write(worker: Worker) -> None:
-    worker.beat(1000.0)
+def meet_another_agent(worker: Worker) -> None:
+    worker.make_pass(990.0, "boot", a=FOUR)
+    worker.node.document = node({A: "2"}, {A: 2})
     worker.make_pass(1000.0, "boot", a=FOUR)
+
+
+def expire(worker: Worker) -> None:
+    worker.make_pass(1000.0, "boot", a=Quantity(4, valid_for=30.0))
 
 
 def conflict(worker: Worker) -> None:
@@ -76,8 +84,9 @@ CASES: Mapping[WaitReason, tuple[Callable[[Worker], None], str, EntryKind | None
     WaitReason.RATE_LIMIT: (change_often, "59 s", EntryKind.HELD),
     WaitReason.DENIED: (be_denied, "60 s", EntryKind.DENIED),
     WaitReason.UNKNOWN: (be_unknown, "60 s", EntryKind.UNKNOWN),
-    WaitReason.KUBELET: (restart_kubelet, "1 s", None),
-    WaitReason.VERIFICATION: (write, "15 s", None),
+    WaitReason.ALLOCATABLE: (lose_allocatable, "30 s", None),
+    WaitReason.OTHER_AGENT: (meet_another_agent, "70 s", None),
+    WaitReason.EXPIRY: (expire, "31 s", None),
     WaitReason.CONFLICT: (conflict, "60 s", None),
     WaitReason.START_JITTER: (start_later, "2 min", None),
 }
@@ -93,7 +102,7 @@ def test_the_words_are_the_same_everywhere(
     history(worker)
     (wait,) = (wait for wait in worker.status.waits if wait.reason is reason)
     text = wait.text(worker.uptime)
-    assert (wait.name, f" {length}" in text) == (A if kind else "", True)
+    assert (wait.name, f" {length}" in text) == (A if kind or reason is WaitReason.EXPIRY else "", True)
     assert worker.result.start_in == (120.0 if reason is WaitReason.START_JITTER else None)
     assert worker.result.start_in or worker.result.requeue_after == pytest.approx(wait.until - worker.uptime)
     assert in_status(worker, wait, capsys) == in_json(worker, wait, capsys) == text

@@ -20,7 +20,7 @@ from capacityd.model.node import Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Retries
+from capacityd.reconcile.apply import Intentions, Retries, Start
 from capacityd.reconcile.apply import apply as apply_plan
 from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
@@ -140,10 +140,13 @@ def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: 
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.node_file is not None:
-            outcome = apply_plan(node, plan_for, None, retries=Retries(_RETRY_TIMEOUT))
+            outcome = apply_plan(node, plan_for, Start(None), retries=Retries(_RETRY_TIMEOUT))
         else:
-            record, save_intention = machine_record.read(directory), partial(machine_record.intend, directory)
-            outcome = apply_plan(node, plan_for, record, save_intention, Retries(_RETRY_TIMEOUT))
+            record = machine_record.read(directory)
+            intentions = Intentions(
+                partial(machine_record.intend, directory), partial(machine_record.forget, directory)
+            )
+            outcome = apply_plan(node, plan_for, Start(record), intentions, Retries(_RETRY_TIMEOUT))
             machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:

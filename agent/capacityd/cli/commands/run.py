@@ -29,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
         raise CapacitydError(f"{directory} is not writable (run as root?)")
     values = {name: value for name in _WORKER_OPTIONS if (value := getattr(options, name)) is not None}
     passed = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
-    command = command_for("service.main", directory, *command_for("__main__", *passed, "worker", directory))
+    worker = command_for("__main__", *passed, "worker", directory)
+    command = command_for("service.main", directory, *command_for("watcher.main", directory), "--", *worker)
     os.execv(command[0], command)  # noqa: S606
 
 

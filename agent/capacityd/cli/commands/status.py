@@ -77,6 +77,9 @@ def _report(directory: str, now: float) -> StatusReport:
         slow_since=now_running.slow_since or None,
         metrics_error=last_written.metrics_error,
         metrics_advice=last_written.metrics_advice,
+        watched_since=now_running.watched_since,
+        not_watched=now_running.not_watched,
+        other_agent=last_pass.health.other_agent.quantities if last_pass.health.other_agent else None,
         service=ServiceReport(running.status.pid if running.status else None) if running else None,
     )
 

@@ -26,9 +26,12 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
         errors.append(Problem(report.stale_reason, advice))
     elif report.service and report.error:
         errors.append(Problem(report.error, _next_attempt(report, now)))
+    if report.service and report.not_watched and report.not_watched not in report.error:
+        advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
+        errors.append(Problem(f"the Node is not watched: {report.not_watched}", advice))
     if is_too_slow(report, now):
         errors.append(Problem(slow_activity(report, now), "the service will give up and try again"))
-    errors += [Problem(e, "changes are detected at the next reconcile pass") for e in report.event_source_errors]
+    errors += [Problem(e, "a reconcile pass looks for changes once a minute") for e in report.event_source_errors]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))
     if report.configuration_errors:
@@ -45,6 +48,10 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
     if report.condition_not_stored:
         error = f"the condition {CONDITION} on the Node is not the one that capacityd wrote"
         yield Problem(error, "look for an admission policy or webhook that changes the status of Nodes")
+    if report.other_agent is not None:
+        numbers = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in report.other_agent.items()]
+        error = f"another capacityd writes this Node: {', '.join(numbers) or 'its condition says so'}"
+        yield Problem(error, "stop one of the two, or let each machine use its own Node (node_name, its kubeconfig)")
     if kept := [row.name for row in report.resources if row.not_configured]:
         error = f"no resource is configured, but the Node keeps {', '.join(kept)}"
         remove = "`systemctl stop capacityd`, then `capacityd withdraw`"

@@ -103,6 +103,12 @@ class StatusReport:
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
     """Name -> writer, for the Node's extended resources that capacityd does not publish."""
+    watched_since: float | None = None
+    """None: the Node is not watched."""
+    not_watched: str = ""
+    """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
+    other_agent: Mapping[str, tuple[int, int]] | None = None
+    """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
 
 
 _ACTIVITIES = {
@@ -207,7 +213,9 @@ def _times(report: StatusReport, now: float) -> str:
     reasons = ", ".join(reason.value for reason in report.reasons)
     times = [
         f"last pass {_ago(report.last_reconcile, now)} ({reasons})",
-        f"Node read {_ago(report.last_read, now)}",
+        f"Node watched for {duration_text(now - report.watched_since)}"
+        if report.watched_since
+        else f"Node read {_ago(report.last_read, now)}",
         f"written {_ago(report.last_write, now)}" if report.last_write else "never written",
     ]
     if report.pass_running:

@@ -56,7 +56,6 @@ def node_state(document: Any) -> NodeState:
         condition=ours[0] if ours else None,
         machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
         duplicate_conditions=tuple(ours[1:]),
-        heartbeat=api_time(ready_condition(conditions or []).get("lastHeartbeatTime")),
         configuration=configuration,
         resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
         system_uuid=printable_text(node_info, "systemUUID", "status.nodeInfo.systemUUID"),

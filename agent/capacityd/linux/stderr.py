@@ -1,0 +1,33 @@
+"""Standard error that never blocks: output is dropped if the terminal is stopped or nobody reads the pipe."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+
+_STDERR = 2  # file descriptor
+
+
+def write_stderr(text: str) -> None:
+    """Writes as much as standard error accepts without blocking. The rest is lost."""
+    data = text.encode(errors="backslashreplace")
+    try:
+        while data and select.select([], [_STDERR], [], 0)[1]:
+            data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
+    except OSError:
+        pass  # no reader
+
+
+class NonblockingStderr(io.TextIOBase):
+    """Replaces sys.stderr, for tracebacks and the output of libraries."""
+
+    def write(self, text: str) -> int:
+        write_stderr(text)
+        return len(text)
+
+
+def use_nonblocking_stderr() -> None:
+    """From now on, output to sys.stderr never blocks."""
+    sys.stderr = NonblockingStderr()

@@ -1,0 +1,20 @@
+"""Starts threads that receive no signals."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from threading import Thread
+
+
+def start_thread(run: Callable[[], None]) -> None:
+    """Runs the function in a thread that does not keep the process alive.
+
+    Python handles signals in the main thread. But if the kernel delivers a signal to another thread, the main thread
+    does not notice it until its wait has ended. Source: Signals and threads, docs.python.org/3/library/signal.html.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        Thread(target=run, daemon=True).start()  # inherits the blocked signals
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,29 @@
+"""Another capacityd that writes the same Node, for example on a cloned machine with the same credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+INTERVAL = 60.0
+"""Seconds between two writes of an agent while there is another one."""
+
+ANSWERS = 10.0
+"""Seconds within which an agent answers the other's write, if its last write is INTERVAL seconds ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAgent:
+    """Another agent, as last seen."""
+
+    wrote_at: float
+    """When the other agent last wrote the Node, in seconds of uptime."""
+    quantities: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Name -> this agent's quantity, and the other's. Empty if only the other agent's condition shows it."""
+    answered_at: float = 0.0
+    """When this agent last wrote the Node."""
+
+    @property
+    def gone_at(self) -> float:
+        """When the other agent counts as gone, unless it writes again; in seconds of uptime."""
+        return max(self.wrote_at + INTERVAL, self.answered_at) + ANSWERS

@@ -1,0 +1,57 @@
+"""The watched Node: what the watcher saves for the passes, and what counts as a change of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from capacityd.model.node import Condition, NodeState, annotated_quantities
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedNode:
+    """node.json: the Node as the API server last sent it. The file exists only while the Node is watched."""
+
+    state: NodeState | None
+    """None: no Node of this name exists."""
+    name: str
+    """The Node's name."""
+    connected_at: float
+    """The uptime in seconds at which this connection was opened. Its first event is the Node as it was then."""
+    names: frozenset[str] = frozenset()
+    """The configured and recorded resources, as of the start of the watch."""
+
+
+def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
+    """Returns a hash of everything in the Node that a plan depends on; "" if the Node does not exist.
+
+    names: the configured and recorded resources. What the annotation lists is added to them.
+    """
+    if state is None:
+        return ""
+    relevant = {*names, *annotated_quantities(state.annotation)}
+    content = [
+        state.name,
+        state.uid,
+        state.machine_id,
+        _only(state.capacity, relevant),
+        _only(state.allocatable, relevant),
+        state.has_annotations,
+        state.annotation,
+        state.configuration,
+        _content(state.condition),
+        [_content(duplicate) for duplicate in state.duplicate_conditions],
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _only(quantities: Mapping[str, str] | None, names: Collection[str]) -> Mapping[str, str] | None:
+    if quantities is None:
+        return None
+    return {name: quantity for name, quantity in quantities.items() if name in names}
+
+
+def _content(condition: Condition | None) -> Mapping[str, object] | None:
+    return condition.stored if condition else None

@@ -1,0 +1,81 @@
+"""The requests of a watch, sent with urllib3 and without the `kubernetes` client, which takes 25 MiB."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote
+
+from urllib3 import PoolManager, ProxyManager, Timeout
+from urllib3.connection import HTTPConnection
+
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.connection import USER_AGENT, VerifiedPool
+from capacityd.node.errors import HttpError
+from capacityd.node.proxy import proxy_headers
+
+_KEEPALIVE = (
+    # A peer that is gone is noticed after 31 s: 15 s without data, then three probes with 5 s each.
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+_MAX_ERROR_BYTES = 1 << 20
+# A field selector's value; source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go.
+_ESCAPED = {ord(character): f"\\{character}" for character in "\\,="}
+
+
+class NodeRequests:
+    """Sends requests about one Node. Both may be sent at the same time, by two threads.
+
+    node: the Node's name. connect_timeout: seconds until a connection is open.
+    """
+
+    def __init__(self, access: ClusterAccess, node: str, connect_timeout: float) -> None:
+        """Raises NodeDenied if a certificate or key cannot be used."""
+        self._access = access
+        self._node = node
+        self._connect_timeout = connect_timeout
+        self._watches = _pool(access)
+
+    def watch(self, read_timeout: float) -> Any:
+        """Returns urllib3's response to a watch of the Node. read_timeout: seconds between two parts of the response.
+
+        Raises HttpError for any status but 200, and urllib3's errors.
+        """
+        selector = quote(f"metadata.name={self._node.translate(_ESCAPED)}", safe="=")
+        return self._send(self._watches, f"?watch=1&allowWatchBookmarks=true&fieldSelector={selector}", read_timeout)
+
+    def get(self, read_timeout: float) -> None:
+        """Sends a GET of the Node, and ignores its content. The rest is as in watch()."""
+        response = self._send(_pool(self._access), f"/{quote(self._node, safe='')}", read_timeout)
+        response.close()
+
+    def _send(self, pool: VerifiedPool, path: str, read_timeout: float) -> Any:
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+        if self._access.token:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        timeout = Timeout(connect=self._connect_timeout, read=read_timeout)
+        response = pool.request("GET", f"{self._access.server}/api/v1/nodes{path}", headers=headers, timeout=timeout)
+        if response.status == 200:
+            return response
+        # urllib3 would keep the connection for another request.
+        with closing(response.connection), closing(response):
+            body = response.read(_MAX_ERROR_BYTES, decode_content=False)
+            raise HttpError(response.status, dict(response.headers), body)
+
+
+def _pool(access: ClusterAccess) -> VerifiedPool:
+    options: Mapping[str, Any] = {
+        "socket_options": [*HTTPConnection.default_socket_options, *_KEEPALIVE],
+        "cert_reqs": ssl.CERT_REQUIRED if access.verify else ssl.CERT_NONE,
+    }
+    if access.proxy:
+        manager: Any = ProxyManager(access.proxy, proxy_headers=proxy_headers(access.proxy), **options)
+    else:
+        manager = PoolManager(**options)
+    return VerifiedPool(manager, access)

@@ -1,0 +1,204 @@
+"""Watches one Node on the API server, over one connection that stays open.
+
+The request has no resourceVersion. So each connection begins with the Node as it is, and nothing is missed between two
+connections. A Node that does not exist is silence, or a bookmark before any other event.
+Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from capacityd.model.codec import parse
+from capacityd.model.errors import NodeError, NodeMissing, NodeUnreachable, WatchHeldBack
+from capacityd.model.node import NodeState
+from capacityd.node.deadline import run_within
+from capacityd.node.documents.fields import InvalidDocument
+from capacityd.node.documents.node import node_state
+from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
+from capacityd.node.line_stream import MAX_LINE_BYTES, LineStream, LineTooLong, Silence
+from capacityd.node.node_requests import NodeRequests
+from capacityd.node.transport_errors import from_transport_error
+from capacityd.node.watch_target import WatchTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Time limits in seconds."""
+
+    connect: float = 5.0
+    header: float = 10.0
+    """From the connection to the response's header."""
+    first_event: float = 5.0
+    """For the first event, if the Node exists. An API server sends it at once."""
+    idle: float = 130.0
+    """Between two events. A server that hangs keeps its connections, and the API server sends a bookmark a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The Node does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The connection works, and the Node has not changed."""
+
+
+WatchEvent: TypeAlias = NodeState | Missing | Alive
+
+
+class NodeWatch:
+    """Watches the target's Node."""
+
+    def __init__(self, target: WatchTarget, limits: Limits = Limits()) -> None:
+        """limits: shorter in tests. Raises NodeDenied if the credentials cannot be used."""
+        self._target = target
+        self._limits = limits
+        self._known_missing = False
+        self._watch = self._call("watch")
+        with no_library_error(self._explain(self._watch)):
+            self._requests = NodeRequests(target.access, target.node, limits.connect)
+
+    def connect(self) -> Generator[WatchEvent, None, None]:
+        """Yields the Node as it is, then each change, over a new connection. Ends if the server ends the connection.
+
+        Raises a NodeError: WatchHeldBack if a watch cannot work on the way to this server.
+        """
+        stream = LineStream(self._open)
+        try:
+            self._wait_for_header(stream)
+            yield from self._events(stream)
+        finally:
+            stream.close()
+
+    def _wait_for_header(self, stream: LineStream) -> None:
+        try:
+            item = stream.next_item(self._limits.connect + self._limits.header)
+        except Silence:
+            self._exists()  # raises the error if the server cannot be reached at all
+            raise self._held_back() from None
+        if isinstance(item, Exception):
+            raise self._explain(self._watch)(item)
+
+    def _events(self, stream: LineStream) -> Iterator[WatchEvent]:
+        has_event = asked = False
+        while True:
+            try:
+                line = self._next(stream, self._limits.idle if has_event else self._limits.first_event)
+            except Silence:
+                if has_event:
+                    self._known_missing = False  # a proxy may have held an event back
+                    raise self._unreachable(f"has sent nothing for {self._limits.idle:g} s") from None
+                if self._known_missing or not self._exists():
+                    self._known_missing = has_event = True
+                    yield Missing()
+                elif asked:
+                    raise self._held_back() from None
+                asked = True  # if the Node was created just now, its event is on the way
+                continue
+            if line is None:
+                return
+            event = self._event(line)
+            if isinstance(event, Alive) and not has_event:
+                event = Missing()
+            if not isinstance(event, Alive):
+                self._known_missing = isinstance(event, Missing)
+            has_event = True
+            yield event
+
+    def _next(self, stream: LineStream, timeout: float) -> bytes | None:
+        """Returns the next line; None at the end. Raises Silence and NodeError."""
+        item = stream.next_item(timeout)
+        if isinstance(item, LineTooLong):
+            raise unexpected_response(self._watch, f"an event has more than {MAX_LINE_BYTES} bytes")
+        if isinstance(item, Exception):
+            raise self._unreachable("has closed the connection, or sent a damaged response")
+        return item
+
+    def _event(self, line: bytes) -> WatchEvent:
+        with no_library_error(self._explain_content):
+            event = parse(line)
+            kind, content = event["type"], event["object"]
+            match kind:
+                case "ADDED" | "MODIFIED":
+                    return self._state(content)
+                case "DELETED":
+                    self._state(content)
+                    return Missing()
+                case "BOOKMARK":
+                    return Alive()
+                case "ERROR":
+                    raise from_http_status(_error_event(content), self._watch)
+            raise InvalidDocument("an event is of an unknown type")
+
+    def _state(self, document: object) -> NodeState:
+        state = node_state(document)
+        if state.name != self._target.node:
+            raise InvalidDocument("an event is about another Node", f'it is "{state.name}"')
+        return state
+
+    def _explain_content(self, e: Exception) -> NodeError:
+        quote = self._target.access.quote
+        if isinstance(e, InvalidDocument):
+            return unexpected_response(self._watch, quote(str(e)), quote(e.detail))
+        return unexpected_response(self._watch, "an event is not JSON, or is incomplete")
+
+    def _exists(self) -> bool:
+        """Whether the Node exists, by a GET. Raises NodeError."""
+        call = self._call("get")
+        with no_library_error(self._explain(call)):
+            try:
+                seconds = self._limits.connect + self._limits.header
+                run_within(seconds, partial(self._requests.get, self._limits.header))
+            except HttpError as e:
+                error = from_http_status(e, call)
+                if isinstance(error, NodeMissing):
+                    return False
+                raise error from None
+        return True
+
+    def _open(self) -> Any:
+        limits = self._limits
+        # Longer than each of the other limits. Only a thread whose result is no longer awaited may need it.
+        response = self._requests.watch(limits.connect + limits.header + limits.idle)
+        if not response.chunked:  # something on the way has received the whole response first
+            response.close()
+            raise self._held_back()
+        return response
+
+    def _call(self, verb: str) -> Call:
+        return Call(self._target.access, verb, "nodes", self._target.node, self._target.user)
+
+    def _explain(self, call: Call) -> Callable[[Exception], NodeError]:
+        def explain(e: Exception) -> NodeError:
+            match e:
+                case NodeError():
+                    return e
+                case HttpError():
+                    return from_http_status(e, call)
+            return from_transport_error(e, call.access)
+
+        return explain
+
+    def _unreachable(self, why: str) -> NodeUnreachable:
+        access = self._target.access
+        return NodeUnreachable(f"{access.api_server} {why}", detail=access.address)
+
+    def _held_back(self) -> WatchHeldBack:
+        access = self._target.access
+        return WatchHeldBack(
+            f"{access.api_server} responds to a GET of the Node, but not to a watch. Does a proxy or a load balancer "
+            "on the way hold responses back (buffering)?",
+            detail=access.address,
+        )
+
+
+def _error_event(status: object) -> HttpError:
+    """The response that an ERROR event stands for. status: a Kubernetes Status."""
+    code = status.get("code") if isinstance(status, dict) else None
+    return HttpError(code if type(code) is int and 400 <= code <= 599 else 500, {}, json.dumps(status).encode())

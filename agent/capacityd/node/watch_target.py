@@ -1,0 +1,41 @@
+"""What the watcher watches, and with which credentials. A worker determines it, because that takes more memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from capacityd.model.reasons import RetryCause
+from capacityd.node.cluster_access import ClusterAccess
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTarget:
+    """The Node to watch. Contains the credentials, so it may only be sent through a private pipe."""
+
+    access: ClusterAccess
+    node: str
+    """The Node's name."""
+    user: str = ""
+    """Our user name according to the API server; "" if unknown. Only for messages."""
+    machine_id: str | None = None
+    """The Node's machine id must be equal; None accepts any Node."""
+    system_uuid: str = ""
+    """The Node's must not be another machine's; "" if this machine's is not known."""
+    names: frozenset[str] = frozenset()
+    """The configured and recorded resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetError:
+    """The Node to watch could not be determined."""
+
+    reason: str
+    """What is wrong, and how to fix it."""
+    cause: RetryCause = RetryCause.OTHER
+    retry_after: float | None = None
+    """The API server's Retry-After in seconds."""
+
+
+TargetResult: TypeAlias = WatchTarget | TargetError
+"""The line that the worker prints."""

@@ -1,0 +1,34 @@
+"""What a pass knows of its Node before it sends a request. Pure."""
+
+from __future__ import annotations
+
+from capacityd.model.errors import NodeMissing
+from capacityd.model.node import NodeState
+from capacityd.model.watch import WatchedNode
+from capacityd.reconcile.memory import Memory
+
+
+def missing_node(name: str) -> NodeMissing:
+    """The error if the watch says that no Node of this name exists."""
+    return NodeMissing(
+        f'the cluster has no Node "{name}". Has the kubelet registered? If it uses another name (--hostname-override), '
+        "set node_name in the configuration"
+    )
+
+
+def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:
+    """The newer of the watched Node and the last pass's Node. None: the Node must be read, or does not exist.
+
+    The first event of a connection is the Node as it is when the connection is opened. Within a connection, the greater
+    version is the newer one (https://kep.k8s.io/5504). Versions of two connections may not be comparable: a restored
+    etcd counts from an older version.
+    """
+    state, last = watched.state, memory.node
+    if last is None or memory.node_at < watched.connected_at:
+        return state
+    if state is None:
+        return None
+    versions = state.resource_version, last.resource_version
+    if not all(version.isdecimal() for version in versions):
+        return state if versions[0] == versions[1] else None
+    return max(state, last, key=lambda node: int(node.resource_version))

@@ -1,0 +1,48 @@
+"""Recognizes another capacityd that writes the same Node. Pure.
+
+Each agent would take the other's quantities for an altered value, and restore its own. So each writes at most once a
+minute, and the condition is False until one of them is gone.
+"""
+
+from __future__ import annotations
+
+from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
+from capacityd.model.other_agent import OtherAgent
+from capacityd.model.quantity import whole_quantity
+from capacityd.reconcile.facts import Facts
+
+
+def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
+    """Returns another agent that has recently written this Node; None if there is none."""
+    context, known = facts.context, facts.memory.other_agent
+    if quantities := _other_quantities(node_state, facts):
+        last = facts.memory.node
+        same_write = known is not None and last is not None and last.annotation == node_state.annotation
+        return known if same_write else OtherAgent(context.uptime, quantities)
+    if facts.other_agent:
+        return facts.other_agent
+    # Only the other agent may have noticed, and have written the condition.
+    condition = node_state.condition
+    if condition is None or condition.reason != ConditionReason.OTHER_WRITER.value or condition.heartbeat is None:
+        return None
+    age = context.now - condition.heartbeat
+    other = OtherAgent(context.uptime - age)
+    return other if age >= 0 and context.uptime < other.gone_at else None
+
+
+def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:
+    """Configured name -> our quantity and another agent's.
+
+    The annotation contains theirs, and the Node's capacity agrees with it, but this machine has published ours.
+    """
+    machine_record = facts.about(node_state).context.machine_record
+    if machine_record is None:
+        return {}
+    capacity = node_state.capacity or {}
+    quantities = {}
+    for name, theirs in annotated_quantities(node_state.annotation).items():
+        ours = machine_record.published.get(name)
+        follows = whole_quantity(capacity.get(name, "")) == theirs
+        if name in facts.readings and ours is not None and follows and not machine_record.confirms(name, theirs):
+            quantities[name] = (ours, theirs)
+    return quantities

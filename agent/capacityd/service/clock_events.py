@@ -1,0 +1,54 @@
+"""Steps of the clock: the time was set, by an administrator or by a time service (timerfd_create(2))."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+from capacityd.model.reasons import PassReason
+
+_CLOCK_REALTIME = 0
+_TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
+_ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
+_NEVER = 1 << 40
+"""An expiration in seconds since the epoch that never comes: the timer only reports that the clock was set."""
+
+
+class ClockEvents:
+    """The clock's steps. A gradual correction is no step. Raises OSError."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = int(self._libc.timerfd_create(_CLOCK_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC))
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "steps of the clock can't be noticed")
+        self._set_timer()
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def drain(self) -> set[PassReason]:
+        """Returns the reason for a pass if the clock was set since the last call."""
+        try:
+            os.read(self._fd, 8)
+        except BlockingIOError:
+            return set()
+        except OSError as e:
+            if e.errno != errno.ECANCELED:
+                raise
+        self._set_timer()
+        return {PassReason.CLOCK}
+
+    def _set_timer(self) -> None:
+        value = _ITIMERSPEC.pack(0, 0, _NEVER, 0)
+        flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
+        if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
+            code = ctypes.get_errno()
+            if code != errno.ECANCELED:  # the clock was set at this very moment, and the timer is set
+                os.close(self._fd)
+                raise OSError(code, "steps of the clock can't be noticed")
+
+    def close(self) -> None:
+        os.close(self._fd)

@@ -1,0 +1,249 @@
+"""The main loop: waits for events and starts a short-lived worker for each reconcile pass.
+
+The worker makes all decisions. So detectors that may hang or leak, the Kubernetes client and the TOML parser never run
+here, and a crash of a worker loses nothing. Workers keep their state in files; this process reads their messages. The
+watcher, another child, reports each change of the Node.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import signal
+import time
+from dataclasses import replace
+
+from capacityd.linux.clock import BOOTING, uptime
+from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
+from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Watch
+from capacityd.model.reasons import Job, PassReason
+from capacityd.service.event_sources import EventSources, Signals, Suspends
+from capacityd.service.node_watch import NodeWatch
+from capacityd.service.reports import Reports
+from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
+from capacityd.service.service_lock import ServiceLock
+from capacityd.service.worker_process import WorkerProcess
+
+WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
+CHECK_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there; also for the watchdog
+CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
+_STOP = {signal.SIGTERM, signal.SIGINT}
+
+
+class Service:
+    """The main loop.
+
+    command: starts a worker; the service appends the job and its arguments. watcher: starts the watcher. folder: the
+    runtime directory.
+    """
+
+    def __init__(self, command: list[str], watcher: list[str], folder: str, lock: ServiceLock) -> None:
+        self._command = command
+        self._lock = lock
+        self._signals = Signals()
+        self._suspends = Suspends()
+        self._watch: Watch | None = None  # from the last check; None: no check has ended yet
+        self._reports = Reports(folder)
+        self._sources = EventSources(self._reports.log_unavailable)
+        self._check_sources_at = time.monotonic() + CHECK_PERIOD
+        self._awaited_files: set[str] = set()  # further files; a change of one may end an error
+        self._node_watch = NodeWatch(watcher, folder)
+        self._known_node: str | None = None  # the hash of the Node as the last pass knew it; None: it knew nothing
+        self._worker: WorkerProcess | None = None
+        self._job = Job.CHECK  # the worker's job
+        self._worker_timeout = WORKER_TIMEOUT_BASE
+        self._ready = False  # whether systemd has been notified
+        self._lost = 0  # passes without a result since the last one with a result
+        self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
+
+    def run(self) -> int:
+        """Runs until a signal ends it. Returns the exit status."""
+        self._write_status_file()
+        while True:
+            if self._worker is None:
+                if not self._lock.is_held():  # only systemd can recreate the folder
+                    message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
+                    log(Priority.ERROR, message, EntryKind.DEGRADED)
+                    return 1
+                self._compare_node(time.monotonic())
+                self._start_worker(time.monotonic())
+            signals, reasons = self._wait()
+            if signals & _STOP:
+                sd_notify("STOPPING=1")
+                self._node_watch.stop()
+                if self._worker is not None:
+                    self._worker.kill(spared=0)
+                return 0
+            now = time.monotonic()
+            if signal.SIGHUP in signals:
+                self._schedule.request_check(now)
+            if PassReason.CREDENTIALS in reasons:
+                self._node_watch.stop()  # the pass starts it again, with the new credentials
+            self._schedule.notify(reasons, now)
+
+    def _start_worker(self, now: float) -> None:
+        """Starts a worker if a check or a pass is due."""
+        if self._schedule.pop_check(now):
+            if self._ready:
+                sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+            self._job, arguments = Job.CHECK, ["reload" if self._ready else "boot"]
+        elif self._watch and (reasons := self._schedule.pop_due(now)):
+            self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
+            arguments += [str(self._lost)] if self._lost else []
+        else:
+            return
+        try:
+            self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
+            self._write_status_file()
+        except OSError as e:  # out of memory, processes or file descriptors
+            self._on_worker_exit(None, f"could not be started: {e.strerror}")
+
+    def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
+        """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
+        poll = select.poll()
+        worker, watch = self._worker, self._node_watch
+        workers = [worker.fileno()] if worker else []
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *watch.filenos(), *workers):
+            poll.register(fd, select.POLLIN)
+        until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
+        until = min(until, self._check_sources_at)
+        timeout = max(0.0, until - time.monotonic())
+        ready = {fd for fd, _ in poll.poll(timeout * 1000 + 1)}
+        sd_notify("WATCHDOG=1")
+        signals, reasons = self._signals.drain(), self._suspends.drain() | self._sources.drain(ready)
+        if ready & {*watch.filenos()}:
+            self._read_watcher()
+        if self._check_sources_at <= time.monotonic():  # so no change depends on an event alone
+            self._check_sources_at = time.monotonic() + CHECK_PERIOD
+            reasons |= self._sources.check()
+            watch.has_news = True
+        if worker:
+            if worker.fileno() in ready:
+                self._read_worker(worker)
+            elif worker.deadline <= time.monotonic():
+                failure = f"exceeded its timeout of {self._worker_timeout:.0f} s"
+                worker.kill(spared=watch.pid)
+                self._on_worker_exit(worker.result, failure)
+            elif worker.slow_at() <= time.monotonic():
+                worker.is_slow = True
+                self._write_status_file()
+        return signals, reasons
+
+    def _next_worker_at(self) -> float:
+        """When the next worker starts, unless an event comes first."""
+        check_at = self._schedule.check_at()
+        times = [] if check_at is None else [check_at]
+        if self._watch:  # the retry of a check does not delay a pass
+            times.append(self._schedule.wakes_at())
+        return min(times, default=math.inf)
+
+    def _read_watcher(self) -> None:
+        """Reads the watcher's messages."""
+        watch = self._node_watch
+        before = watch.since, watch.reason
+        watch.read_messages()
+        if before != (watch.since, watch.reason):
+            self._schedule.set_watched(watched=watch.since is not None)
+            self._write_status_file()
+
+    def _compare_node(self, now: float) -> None:
+        """Compares the Node with what the last pass knew of it. A watch that has begun may also end an error."""
+        watch = self._node_watch
+        if watch.has_news:
+            watch.has_news = False
+            if watch.seen is not None and (watch.seen != self._known_node or self._schedule.failing):
+                self._schedule.notify({PassReason.NODE}, now)
+
+    def _read_worker(self, worker: WorkerProcess) -> None:
+        had_probed = worker.probed
+        closed = worker.read_messages()
+        if worker.probed and not self._ready:
+            self._ready = True
+            sd_notify("READY=1")
+        if closed:
+            killed = worker.kill(spared=self._node_watch.pid)
+            self._on_worker_exit(worker.result, killed or "exited without a result")
+        elif worker.is_slow and worker.probed != had_probed:
+            self._write_status_file()
+
+    def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
+        """Handles the result of a worker that has ended. failure: how the worker ended, if it sent no result."""
+        metrics, self._worker = self._worker.metrics if self._worker else None, None
+        now = time.monotonic()
+        if self._job is Job.CHECK:
+            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=failure), now)
+        elif isinstance(result, PassResult):
+            self._on_pass_result(result, now)
+            self._reports.log_metrics(metrics or MetricsResult(""))
+        else:
+            self._lost += 1
+            self._reports.log_error(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
+            self._schedule.failed(now, None)
+        self._write_status_file()
+        self._reports.notify_systemd(result.status if isinstance(result, PassResult) else "")
+
+    def _on_pass_result(self, result: PassResult, now: float) -> None:
+        self._lost = 0
+        failure = result.failure
+        self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
+        if failure:
+            self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
+        else:
+            self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+            if result.start_in is not None:
+                self._schedule.start_in(result.start_in, now)
+        if result.node is not None:
+            self._known_node = result.node
+            if self._watch and self._watch.node:
+                self._node_watch.start()
+        if files := set(failure.files if failure else result.credential_files):
+            self._await_files(files, {PassReason.CREDENTIALS if failure else PassReason.HARDWARE}, now)
+
+    def _await_files(self, files: set[str], reasons: set[PassReason], now: float) -> None:
+        """Watches the files with the credentials, or whose change may end an error.
+
+        reasons: those of the next pass, because an event may have been lost while the sources were opened again.
+        """
+        files -= self._watch.files.keys() if self._watch else set()
+        if files != self._awaited_files:
+            self._awaited_files = files
+            self._watch_sources()
+            self._schedule.notify(reasons, now)
+
+    def _on_check_result(self, result: CheckResult, now: float) -> None:
+        """Applies the check's watches. If the check sends none, the previous configuration stays active."""
+        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
+        self._reports.log_error(Job.CHECK, error)
+        if error:
+            self._schedule.request_check(now + CHECK_RETRY_PERIOD)
+        if result.watch:
+            self._reports.check = result
+            if not self._watch:  # the machine's events arrive from now on, so debouncing starts now
+                self._schedule.notify({PassReason.BOOT}, now)
+            if not self._watch or self._watch.resync != result.watch.resync:
+                self._schedule.set_resync_period(result.watch.resync, now)
+            self._watch = result.watch
+            self._watch_sources()
+        self._worker_timeout = WORKER_TIMEOUT_BASE + (self._watch.allowed if self._watch else 0.0)
+        self._node_watch.stop()  # the next pass starts it again, with the names and credentials of the configuration
+        if self._ready:
+            sd_notify("READY=1")
+            self._schedule.checked(now)
+
+    def _watch_sources(self) -> None:
+        """Opens the event sources of the configuration and of the awaited files."""
+        watch = self._watch or Watch()
+        files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(watch.files)
+        self._sources.watch(replace(watch, files=files))
+
+    def _write_status_file(self) -> None:
+        """Writes service.json, for `capacityd status`."""
+        next_pass_in = max(0.0, self._schedule.wakes_at() - time.monotonic())
+        running = self._worker is not None or next_pass_in <= DEBOUNCE
+        self._reports.write_status_file(
+            next_pass_in=0.0 if running else next_pass_in,
+            running=running,
+            overdue_after=self._worker_timeout + CHECK_PERIOD,
+            slow=self._worker.slow(self._job) if self._worker else None,
+            watch=self._node_watch,
+        )

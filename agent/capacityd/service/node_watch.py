@@ -1,0 +1,89 @@
+"""The watcher as the service sees it: the process that watches the Node, and what it last reported.
+
+The watcher reports a hash of what a plan depends on. A pass reports the same hash of the Node as it left it. While both
+are equal, the Node is as the last pass left it, whatever has happened in between.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from capacityd.model.codec import Malformed, decode_variant, parse
+from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
+from capacityd.service.child_process import ChildProcess
+
+
+class NodeWatch:
+    """The watcher process, which may not be running, and its last report.
+
+    command: starts the watcher. folder: the runtime directory.
+    """
+
+    def __init__(self, command: list[str], folder: str) -> None:
+        self._command = command
+        self._path = os.path.join(folder, WATCHED_NODE)
+        self._process: ChildProcess | None = None
+        self.seen: str | None = None
+        """The hash of the Node as it is; None: the Node is not watched."""
+        self.since: float | None = None
+        """Since when the Node has been watched, in seconds since the epoch; None: it is not."""
+        self.reason = ""
+        """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
+        self.has_news = False
+        """Whether the watcher has reported anything since the service last compared the hashes."""
+        self._remove_file()
+
+    @property
+    def pid(self) -> int:
+        """The PID of the watcher; 0 if it is not running."""
+        return self._process.pid if self._process else 0
+
+    def filenos(self) -> list[int]:
+        """The file descriptor to poll, if the watcher is running."""
+        return [self._process.fileno()] if self._process else []
+
+    def start(self) -> None:
+        """Starts the watcher, unless it is running."""
+        if self._process is not None:
+            return
+        try:
+            self._process = ChildProcess(self._command)
+        except OSError as e:  # out of memory, processes or file descriptors
+            self._lose(f"the watcher could not be started: {e.strerror}")
+
+    def read_messages(self) -> None:
+        """Reads the messages since the last call."""
+        if self._process is None:
+            return
+        for line in self._process.read_lines():
+            with suppress(Malformed):  # a library may print as well
+                message: WatcherMessage = decode_variant(WatcherMessage, parse(line))
+                self._take(message)
+        if self._process.closed:
+            self.stop(self.reason or "the watcher has ended unexpectedly")
+
+    def _take(self, message: WatcherMessage) -> None:
+        if isinstance(message, NodeSeen):
+            self.seen, self.reason, self.has_news = message.fingerprint, "", True
+            self.since = self.since or time.time()
+        elif isinstance(message, NotWatched):
+            self._lose(message.reason)
+
+    def stop(self, reason: str = "") -> None:
+        """Ends the watcher, if it is running. reason: why the Node is no longer watched; "" if a new watch follows."""
+        if self._process is not None:
+            self._process.kill()
+            with suppress(ChildProcessError):  # if it has not ended yet, the end of the next worker reaps it
+                os.waitpid(self._process.pid, os.WNOHANG)
+            self._process = None
+        self._lose(reason)
+        self._remove_file()
+
+    def _lose(self, reason: str) -> None:
+        self.seen, self.since, self.reason = None, None, reason
+
+    def _remove_file(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._path)

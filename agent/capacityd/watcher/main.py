@@ -1,0 +1,58 @@
+"""The watcher's main function: it ends at a signal, and with the resident process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from capacityd.linux.stderr import use_nonblocking_stderr
+from capacityd.linux.thread import start_thread
+from capacityd.model.messages import NotWatched
+from capacityd.model.modules import missing_module
+from capacityd.watcher import STDOUT, send_message
+
+if TYPE_CHECKING:
+    from capacityd.node.watch import Limits
+
+
+def main(arguments: list[str], limits: Limits | None = None) -> int:
+    """FOLDER COMMAND...: watches the Node, and returns the exit status once the Node cannot be watched.
+
+    FOLDER: for node.json. COMMAND: starts the worker that determines what to watch. limits: shorter in tests.
+    """
+    use_nonblocking_stderr()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    # Not SIG_IGN, which the worker and the exec plugin would inherit.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    start_thread(_end_with_reader)
+    folder, *command = arguments
+    try:
+        _watch(folder, command, limits)
+    except BrokenPipeError:  # the resident process has ended
+        pass
+    except ImportError as e:  # during a system upgrade, a module may be missing
+        send_message(NotWatched(str(missing_module(e))))
+        return 1
+    return 0
+
+
+def _watch(folder: str, command: list[str], limits: Limits | None) -> None:
+    from capacityd.node.watch import Limits
+    from capacityd.watcher.watcher import Watcher
+
+    Watcher(folder, command, limits or Limits()).run()
+
+
+def _end_with_reader() -> None:
+    """Ends this process when nobody reads its standard output any more, even if there is nothing to write."""
+    poll = select.poll()
+    poll.register(STDOUT, 0)  # POLLERR and POLLHUP are always reported
+    poll.poll()
+    while True:  # an exception in a finalizer is ignored
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1.0)

@@ -1,0 +1,44 @@
+"""Runs the worker that determines what to watch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.linux.stderr import write_stderr
+from capacityd.model.codec import Malformed, decode_variant, parse
+from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.reasons import RetryCause
+from capacityd.node.watch_target import TargetError, TargetResult, WatchTarget
+
+_TIMEOUT = 90.0
+"""Seconds for the worker: an exec plugin may take 30, and a request to the API server 30."""
+_MAX_OUTPUT = 4 << 20
+
+
+def read_target(command: Sequence[str]) -> WatchTarget:
+    """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeDenied if not."""
+    try:
+        status, output, errors = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT)
+    except ProgramTimeoutError:
+        raise NodeUnreachable(f"reading the credentials took more than {_TIMEOUT:.0f} s") from None
+    except (OSError, ValueError, subprocess.SubprocessError, OutputTooLargeError) as e:
+        raise NodeUnreachable(f"the worker that reads the credentials could not be run: {e}") from None
+    write_stderr(errors.decode(errors="backslashreplace"))
+    for line in reversed(output.splitlines()):
+        try:
+            result: TargetResult = decode_variant(TargetResult, parse(line))
+        except Malformed:  # a library may print as well
+            continue
+        if isinstance(result, TargetError):
+            raise _error(result)
+        return result
+    raise NodeUnreachable(f"the worker that reads the credentials ended without a result (exit status {status})")
+
+
+def _error(result: TargetError) -> NodeError:
+    if result.cause is RetryCause.UNREACHABLE:
+        return NodeUnreachable(result.reason, result.retry_after)
+    return NodeDenied(result.reason)

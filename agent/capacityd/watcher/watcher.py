@@ -1,0 +1,150 @@
+"""The watcher's loop: it watches the Node, saves it for the passes, and reports changes to the resident process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+
+from capacityd import __version__
+from capacityd.linux.atomic_file import replace_file
+from capacityd.linux.clock import uptime
+from capacityd.model.codec import to_file
+from capacityd.model.errors import CapacitydError, NodeDenied, NodeUnreachable, StateError
+from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
+from capacityd.model.node import NodeState
+from capacityd.model.watch import WatchedNode, fingerprint
+from capacityd.node.identity import require_own_machine
+from capacityd.node.watch import Alive, Limits, Missing, NodeWatch
+from capacityd.node.watch_target import WatchTarget
+from capacityd.watcher import send_message
+from capacityd.watcher.pace import Pace
+from capacityd.watcher.target import read_target
+
+_TARGET_AGE = 300.0
+"""Seconds after which the credentials are read again, before the next connection."""
+_DENIED_FOR = 30.0
+"""Seconds for which a denial may be temporary: an API server that has just started does not know all rights."""
+
+
+class Watcher:
+    """Watches the Node until it cannot be watched.
+
+    folder: for node.json. command: starts the worker that determines what to watch. limits: shorter in tests.
+    """
+
+    def __init__(self, folder: str, command: Sequence[str], limits: Limits) -> None:
+        self._path = os.path.join(folder, WATCHED_NODE)
+        self._command = command
+        self._limits = limits
+        self._pace = Pace()
+        self._target: WatchTarget | None = None
+        self._watch: NodeWatch | None = None
+        self._read_at = 0.0
+        """When the target was read (time.monotonic())."""
+        self._is_fresh = False
+        """Whether the target was read for the current connection."""
+        self._has_seen = False
+        """Whether the Node has been watched."""
+        self._denied_since: float | None = None
+        """When connections began to be denied (time.monotonic()); None: the last one was not denied."""
+        self._connected_at = 0.0
+        """When the current connection was begun, in seconds of uptime."""
+        self._seen_at: float | None = None
+        """When the current connection's first event was saved (time.monotonic()); None: not yet."""
+        self._sent: WatcherMessage | None = None
+        """The last message."""
+
+    def run(self) -> None:
+        """Returns if the Node cannot be watched for a reason that does not end by itself."""
+        try:
+            while True:
+                self._remove_file()
+                failure = self._follow_connection()
+                self._remove_file()
+                if isinstance(failure, NodeDenied) and not self._is_fresh:
+                    self._watch = None  # the credentials may have been replaced
+                elif self._is_final(failure):
+                    self._send(NotWatched(str(failure)))
+                    return
+                else:
+                    self._pause(failure)
+        finally:
+            self._remove_file()
+
+    def _follow_connection(self) -> CapacitydError | None:
+        """Watches until the connection ends. Returns why it ended; None if the server ended it in order."""
+        self._seen_at = None
+        try:
+            target, watch = self._current_target()
+            self._connected_at = uptime()
+            with closing(watch.connect()) as events:
+                for event in events:
+                    if not isinstance(event, Alive):
+                        self._take(None if isinstance(event, Missing) else event, target)
+        except CapacitydError as e:
+            return e
+        return None
+
+    def _current_target(self) -> tuple[WatchTarget, NodeWatch]:
+        """Returns the target, read again if it is old. Raises NodeError."""
+        now = time.monotonic()
+        if self._target and self._watch and now - self._read_at < _TARGET_AGE:
+            self._is_fresh = False
+            return self._target, self._watch
+        self._is_fresh = True
+        self._target, self._read_at = read_target(self._command), now
+        self._watch = NodeWatch(self._target, self._limits)
+        return self._target, self._watch
+
+    def _take(self, state: NodeState | None, target: WatchTarget) -> None:
+        """Saves the Node, and reports it if it has changed. state: None if it does not exist.
+
+        Raises NodeDenied if it is another machine's, StateError if it can't be saved.
+        """
+        if state:
+            require_own_machine(state, target.machine_id, target.system_uuid)
+        try:
+            seen = NodeSeen(fingerprint(state, target.names))
+            content = to_file(WatchedNode(state, target.node, self._connected_at, target.names), __version__)
+        except RecursionError:
+            raise NodeUnreachable(f"{target.access.api_server} sent a Node that is nested too deeply") from None
+        try:
+            replace_file(self._path, content, 0o600)
+        except OSError as e:
+            raise StateError(f"{self._path} could not be written: {os.strerror(e.errno or 0)}") from e
+        if self._seen_at is None or seen != self._sent:
+            self._send(seen)
+        self._seen_at = self._seen_at or time.monotonic()
+        self._has_seen, self._denied_since = True, None
+
+    def _is_final(self, failure: CapacitydError | None) -> bool:
+        """Whether the failure does not end by itself."""
+        if failure is None or isinstance(failure, NodeUnreachable | StateError):
+            return False
+        if isinstance(failure, NodeDenied) and self._has_seen:
+            now = time.monotonic()
+            self._denied_since = self._denied_since or now
+            return now - self._denied_since >= _DENIED_FOR
+        return True
+
+    def _pause(self, failure: CapacitydError | None) -> None:
+        """Waits until the next connection is due. Reports the failure, unless this may be at once."""
+        lasted = 0.0 if self._seen_at is None else time.monotonic() - self._seen_at
+        retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
+        pause = self._pace.pause(lasted, retry_after)
+        message = NotWatched(str(failure or "the API server has ended the connection"))
+        if (pause or self._seen_at is None) and message != self._sent:
+            self._send(message)
+        time.sleep(pause)
+
+    def _send(self, message: WatcherMessage) -> None:
+        send_message(message)
+        self._sent = message
+
+    def _remove_file(self) -> None:
+        """Removes node.json, so that no pass takes an earlier state of the Node for the current one."""
+        for path in (self._path, f"{self._path}.new"):
+            with suppress(OSError):
+                os.unlink(path)

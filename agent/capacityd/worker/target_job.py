@@ -1,0 +1,50 @@
+"""The job that determines what the watcher watches: reads the credentials, and determines the Node.
+
+Its result contains the credentials, so the watcher runs it with a private pipe.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from capacityd.model.config import Config
+from capacityd.model.errors import NodeError, NodeUnreachable, StateError, UsageError
+from capacityd.model.plan import MachineRecord
+from capacityd.node import ReviewCache
+from capacityd.node.api_node import ApiNode
+from capacityd.node.watch_target import TargetError, WatchTarget
+from capacityd.reconcile import machine_record
+from capacityd.worker import runtime_files, send_message
+from capacityd.worker.context import active_config, host_of, node_of
+
+
+def determine_target(options: argparse.Namespace) -> int:
+    """Sends what the watcher watches, or why that cannot be determined. Returns the exit status."""
+    try:
+        send_message(_target(options))
+    except NodeError as e:
+        retry_after = e.retry_after if isinstance(e, NodeUnreachable) else None
+        send_message(TargetError(str(e), e.cause, retry_after))
+    return 0
+
+
+def _target(options: argparse.Namespace) -> WatchTarget:
+    config, _ = active_config(options)
+    cache = ReviewCache(runtime_files.read_state(options.folder).review)
+    node = node_of(options, config, host_of(options), reads_only=True, cache=cache)
+    if not isinstance(node, ApiNode):
+        raise UsageError("--node-file replaces the API server, so there is no Node to watch")
+    return node.watch_target(watched_names(config, _record()))
+
+
+def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
+    """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
+    recorded = {*record.published, *record.intended} if record else set()
+    return frozenset({resource.name for resource in config.resources} | config.broken.keys() | recorded)
+
+
+def _record() -> MachineRecord | None:
+    try:
+        return machine_record.read(machine_record.state_directory())
+    except StateError:  # the pass reports it
+        return None

@@ -1,0 +1,170 @@
+"""A fake API server for watches. A test decides what is sent over each connection, and when."""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import socketserver
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.watch_target import WatchTarget
+from tests.support.nodes import node
+from tests.support.server import SILENCE, Listener, Request, answer, failure, read_request, serving
+
+DEADLINE = 30.0
+"""Seconds within which everything that a test waits for must happen."""
+HEADER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+MISSING = failure(404, 'nodes "n1" not found', {"kind": "nodes", "name": "n1"})
+"""The response to a GET of a Node that does not exist."""
+
+
+def version(number: int = 1, name: str = "n1", **capacity: str) -> dict[str, Any]:
+    """A Node with this resourceVersion and these extended resources of example.com."""
+    document = node({f"example.com/{key}": value for key, value in capacity.items()})
+    document["metadata"] |= {"name": name, "resourceVersion": str(number)}
+    return document
+
+
+class Stream:
+    """A connection on which a client has requested a watch."""
+
+    def __init__(self, connection: Any, request: Request) -> None:
+        self.request = request
+        self._connection = connection
+        self._ended = threading.Event()
+
+    def begin(self, header: bytes = HEADER) -> Stream:
+        self._connection.sendall(header)
+        return self
+
+    def send(self, kind: str, content: object) -> Stream:
+        """Sends an event."""
+        self.write(json.dumps({"type": kind, "object": content}).encode() + b"\n")
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Sends a chunk."""
+        self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def raw(self, data: bytes) -> None:
+        self._connection.sendall(data)
+
+    def end(self) -> None:
+        """Ends the response in order, and closes the connection."""
+        self.raw(b"0\r\n\r\n")
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection in the middle of the response."""
+        self._ended.set()
+
+    def reset(self) -> None:
+        # With a linger time of zero, close() sends a reset.
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    def wait_closed(self) -> None:
+        """Waits until the client has closed the connection."""
+        self._connection.settimeout(DEADLINE)
+        with suppress(ConnectionError):
+            assert self._connection.recv(1) == b"", "the client sends nothing"
+
+    def wait_ended(self) -> None:
+        self._ended.wait()
+
+
+class WatchServer:
+    """The fake server. url: its address."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.get: Callable[[Request], bytes] = lambda _: answer(200, version())
+        """The response to a GET of the Node."""
+        self.refuse: Callable[[Request], bytes | None] = lambda _: None
+        """The response to a watch instead of a stream; None: the test continues the stream."""
+        self.script: Callable[[Stream], object] | None = None
+        """What happens on each stream; None: accept() returns it."""
+        self.requests: list[Request] = []
+        self.streams: list[Stream] = []
+        """All streams so far."""
+        self._waiting: queue.Queue[Stream] = queue.Queue()
+
+    def accept(self) -> Stream:
+        """Waits for the next watch."""
+        return self._waiting.get(timeout=DEADLINE)
+
+    def waiting(self) -> bool:
+        """Whether a watch waits to be accepted."""
+        return not self._waiting.empty()
+
+    def handle(self, connection: Any) -> None:
+        with connection.makefile("rb") as lines:
+            request = read_request(lines)
+        if request is None:
+            return
+        self.requests.append(request)
+        if "watch=" not in request.path:
+            response = self.get(request)
+            if response == SILENCE:
+                connection.recv(1)  # until the client has disconnected
+            else:
+                connection.sendall(response)
+            return
+        if (refusal := self.refuse(request)) is not None:
+            connection.sendall(refusal)
+            return
+        stream = Stream(connection, request)
+        self.streams.append(stream)
+        if self.script:
+            self.script(stream)
+        else:
+            self._waiting.put(stream)
+            stream.wait_ended()
+
+    def close(self) -> None:
+        for stream in self.streams:
+            stream.close()
+
+
+@contextmanager
+def watch_server(
+    script: Callable[[Stream], object] | None = None, pair: tuple[Path, Path] | None = None
+) -> Iterator[WatchServer]:
+    """script: see WatchServer. pair: certificate and key, for a server with TLS."""
+    server = WatchServer()
+    server.script = script
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if pair:
+        context.load_cert_chain(*pair)
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # the client has disconnected
+                if pair:
+                    with context.wrap_socket(self.request, server_side=True) as connection:
+                        server.handle(connection)
+                else:
+                    server.handle(self.request)
+
+    with Listener(("127.0.0.1", 0), Handler) as listener:
+        listener.daemon_threads = True
+        port = listener.server_address[1]
+        server.url = f"{'https' if pair else 'http'}://127.0.0.1:{port}"
+        with serving(listener):
+            try:
+                yield server
+            finally:
+                server.close()
+
+
+def target_of(server: WatchServer, **more: Any) -> WatchTarget:
+    """A target at this server. more: further fields of its ClusterAccess."""
+    return WatchTarget(ClusterAccess("/etc/kubeconfig", server.url, **more), "n1", "system:node:n1")

@@ -1,0 +1,63 @@
+"""Two agents with the same credentials write one Node: neither says that all is well, and each writes once a minute."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from capacityd.model.reading import Quantity
+from tests.unit.reconcile.doubles import A, MemoryNode, Service
+
+FOUR, SIX = Quantity(4), Quantity(6)
+TEXT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
+OTHER_WRITER = ("False", "OtherWriter", TEXT)
+
+
+def agents() -> tuple[Service, Service, MemoryNode]:
+    """Two services with one Node."""
+    one, two, node = Service(), Service(), MemoryNode()
+    for service in (one, two):
+        service.node, service.watched = node, True
+    return one, two, node
+
+
+def test_while_two_agents_publish_different_numbers_the_condition_is_false() -> None:
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    writes = []
+    for second in range(2, 600):
+        for service, reading in ((one, FOUR), (two, SIX)):
+            before = node.writes
+            service.reconcile(1000.0 + second, {"node"}, a=reading)
+            writes += [(second, reading)] * (node.writes - before)
+            assert node.our_condition == OTHER_WRITER
+    for reading in (FOUR, SIX):
+        times = [second for second, written in writes if written == reading]
+        assert len(times) <= 11
+        assert all(later - earlier >= 60 for earlier, later in pairwise(times))
+
+
+def test_the_condition_becomes_true_once_the_other_agent_is_gone() -> None:
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    one.reconcile(1002.0, {"node"}, a=FOUR)
+    two.reconcile(1003.0, {"node"}, a=SIX)
+    at, result = 1004.0, one.reconcile(1004.0, {"node"}, a=FOUR)
+    while result.requeue_after is not None:
+        assert node.our_condition == OTHER_WRITER
+        at += result.requeue_after
+        result = one.reconcile(at, {"requeue"}, a=FOUR)
+    assert node.our_condition[0] == "True"
+    assert one.capacity == {A: "4"}
+    assert at - 1003.0 <= 75.0
+
+
+def test_two_agents_with_the_same_numbers_do_not_disturb_each_other() -> None:
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    for second in range(1, 100):
+        two.reconcile(1000.0 + second, {"node"}, a=FOUR)
+        one.reconcile(1000.0 + second, {"node"}, a=FOUR)
+        assert node.our_condition[0] == "True"
+    assert node.writes == 1

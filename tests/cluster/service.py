@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from capacityd.cli.commands.run import command_for
 from capacityd.linux.subreaper import children
+from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import annotated_quantities
+from capacityd.model.reasons import Job
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
-from tests.cluster.agent import DONGLE, capacityd, condition_of
+from tests.cluster.agent import DONGLE, PYTHON, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -25,8 +28,8 @@ from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
-PROMPT = 45.0
-"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after a minute or later."""
+PROMPT = 35.0
+"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after 40 s or later."""
 
 
 class Service:
@@ -43,6 +46,7 @@ class Service:
         self.state_directory = folder / "state"  # its files outlive a reboot
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
         self.process: Daemon | None = None
+        self._watcher: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
 
@@ -68,7 +72,10 @@ class Service:
         self.machine.relay.shut(_port(url or self.cluster.url))
 
     def start(self, ready: bool = True, settled: bool = True) -> None:
-        """Starts the service. By default, waits until it is ready and its first pass has ended."""
+        """Starts the service. By default, waits until it is ready, its first pass has ended, and it watches its Node.
+
+        It does not watch its Node if the first pass has failed.
+        """
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
@@ -76,9 +83,20 @@ class Service:
             self.wait_notification("READY=1")
         if settled:
             self.wait_passes(1)
+            self.wait_watched()
+
+    def start_watcher(self) -> Daemon:
+        """Starts the watcher alone, beside passes that a test makes."""
+        worker = command_for("__main__", f"--config={self.config}", "worker", str(self.runtime_directory))
+        watcher = command_for("watcher.main", str(self.runtime_directory), *worker, Job.TARGET.value)
+        self._watcher = Daemon(self.inside([PYTHON, *watcher[1:]]), self.folder / "watcher.log")
+        return self._watcher
 
     def reload(self) -> None:
-        """Reloads the service, and waits until it has checked the present configuration and made a pass with it."""
+        """Reloads the service.
+
+        Waits until it has checked the present configuration, made a pass with it, and watches its Node again.
+        """
         assert self.process is not None
         self.wait_idle()
         ready = len(self.notifications.times("READY=1"))
@@ -92,6 +110,7 @@ class Service:
             return lines.count("READY=1") > ready and len(ended) >= 2
 
         self.wait(made, PATIENCE, "it has reloaded")
+        self.wait_watched()
 
     def stop(self, number: signal.Signals = signal.SIGTERM, deadline: float = PATIENCE) -> None:
         """Ends the service."""
@@ -138,6 +157,15 @@ class Service:
     def log(self) -> str:
         assert self.process is not None
         return self.process.output()
+
+    @property
+    def watched(self) -> bool:
+        """Whether the service watches its Node."""
+        return (self.runtime_directory / WATCHED_NODE).exists()
+
+    def wait_watched(self) -> None:
+        """Waits until the service watches its Node, unless its last pass has failed."""
+        self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "it watches its Node")
 
     # Notifications to systemd
 
@@ -207,7 +235,10 @@ class Service:
         return [e["message"] for e in self.cluster.events_of(self.node) if e.get("reportingComponent") == "capacityd"]
 
     def requests(self) -> list[Request]:
-        """The service's requests since the last call, failed ones included, once no pass is running."""
+        """The service's requests since the last call, failed ones included, once no pass is running.
+
+        A watch is included once it has ended.
+        """
         self._wait_no_worker()
         begin, self._position = self._position, self.cluster.audit.mark()
         between = self.cluster.audit.between(begin, self._position)
@@ -215,17 +246,20 @@ class Service:
         return [r for r in ours if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
     def requested(self) -> list[str]:
-        """The result of requests() as texts, such as "get nodes"."""
-        return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.requests()]
+        """The result of requests() as texts, such as "get nodes", without watches."""
+        requests = [r for r in self.requests() if r.verb != "watch"]
+        return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests]
 
     def _wait_no_worker(self) -> None:
         """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
-        pid = self.process.pid if self.process else None
-        wait_until(
-            lambda: set(self.machine.processes()) <= {pid, *(watchers(pid) if pid else ())},
-            PATIENCE,
-            "nothing but the service runs",
-        )
+        service = self.process.pid if self.process else 0
+        alone = self._watcher.pid if self._watcher else 0
+
+        def is_quiet() -> bool:
+            quiet = {service, *watchers(service)} | ({alone} if alone and not children(alone) else set())
+            return set(self.machine.processes()) <= quiet
+
+        wait_until(is_quiet, PATIENCE, "nothing but the service runs")
         self.wait_idle()
 
     def _environment(self) -> list[str]:
@@ -241,6 +275,8 @@ class Service:
     def end(self) -> None:
         if self.process is not None and self.process.process.poll() is None:
             self.process.stop()
+        if self._watcher is not None:
+            self._watcher.stop()
         self.notifications.close()
 
 
@@ -259,6 +295,9 @@ def _port(url: str) -> int:
     assert port is not None
     return port
 
+
+FIRST = ["create selfsubjectreviews", "get nodes"]
+"""The requests of a service's first pass, if it writes nothing."""
 
 PUBLISHED = ["patch nodes/status", "create events"]
 """The requests that a pass makes when it publishes a change while the Node is watched."""

@@ -15,11 +15,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from capacityd.linux.clock import uptime
 from capacityd.model.codec import decode_variant
 from capacityd.model.messages import Message, PassResult
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
+from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster import (
     faults,
@@ -33,7 +36,7 @@ from tests.cluster import (
 )
 from tests.cluster.agent import AGENT, DONGLE, PYTHON
 from tests.cluster.controlplane import Cluster
-from tests.cluster.processes import PATIENCE, TIED_TO_US
+from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon
 from tests.cluster.proxy import Proxy
 from tests.cluster.service import Service
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
@@ -41,7 +44,6 @@ from tests.cluster.webhook import webhook
 from tests.support.denials import Denies
 from tests.unit.reconcile import test_denied, test_reconcile
 from tests.unit.service import test_schedule
-from tests.unit.worker import test_await_node
 
 _STANDING_STILL = """
 import sys, time
@@ -66,16 +68,22 @@ def test_each_row_of_the_table_has_a_test() -> None:
 
 
 class Passes:
-    """Passes started by the test, not by a service. Each pass has a simulated clock that stands still."""
+    """Passes started by the test, not by a service. Each pass has a simulated clock that stands still.
+
+    The watcher runs after the first pass, as beside a service.
+    """
 
     def __init__(self, s: Service) -> None:
         s.runtime_directory.mkdir()
         self._s, self._uptime, self._now = s, uptime(), time.time()
+        self._watcher: Daemon | None = None
         self.result = PassResult()
 
     def at(self, seconds: float, reason: str) -> list[str]:
         """Makes a pass for this reason, as if this many seconds had passed. Returns its requests."""
         s = self._s
+        if self._watcher:
+            self._watcher.wait_for(self._is_current, PATIENCE, "the watcher has seen the Node as it is")
         program: list[str | Path] = [PYTHON, "-I", "-c", _STANDING_STILL, AGENT]
         program += [str(clock + seconds) for clock in (self._uptime, self._now)]
         worker = s.inside([*program, "--config", s.config, "worker", s.runtime_directory, "reconcile", reason])
@@ -86,6 +94,15 @@ class Passes:
         (self.result,) = (message for message in messages if isinstance(message, PassResult))
         return s.requested()
 
+    def watch(self) -> None:
+        """Watches the Node from now on. Only after a pass, whose SelfSubjectReview the watcher needs."""
+        self._watcher = self._s.start_watcher()
+
+    def _is_current(self) -> bool:
+        watched = runtime_files.read_watched_node(str(self._s.runtime_directory))
+        version = self._s.cluster.node(self._s.node)["metadata"]["resourceVersion"]
+        return watched is not None and watched.state is not None and watched.state.resource_version == version
+
     @property
     def next(self) -> float:
         """Seconds until the next pass, as the last pass asked."""
@@ -93,39 +110,38 @@ class Passes:
         return self.result.requeue_after
 
 
-def test_a_denial_is_tried_again_ever_more_rarely(cluster: Cluster, s: Service) -> None:
+def test_a_denial_is_tried_again_after_a_tenth_of_its_time(cluster: Cluster, s: Service) -> None:
     passes = Passes(s)
     with webhook(cluster, s.node) as hook:
         hook.denies = (Denies(DONGLE, 403),)
         assert passes.at(0, "boot") == [WHO, GET, PATCH, PATCH, EVENT]
-        now = 0
-        for minutes in (1, 4, 16, 60, 60):
-            now += 60 * minutes
-            assert passes.at(now - 1, "requeue") == []
-            heartbeat = [PATCH] if minutes == 60 else []
-            assert passes.at(now, "requeue") == [GET, PATCH, *heartbeat]
-    assert passes.at(now + 3600, "requeue") == [GET, PATCH, EVENT]
+        passes.watch()
+        assert passes.next == 60
+        assert passes.at(59, "requeue") == []
+        for seconds, pause in ((60, 60), (1000, 100), (7000, 600)):
+            heartbeat = [PATCH] if seconds > 1800 else []
+            assert passes.at(seconds, "requeue") == [PATCH, *heartbeat]
+            assert passes.next == pytest.approx(pause)
+    assert passes.at(7600, "requeue") == [PATCH, EVENT]
     assert s.capacity() == "1"
 
 
-def test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute(cluster: Cluster, s: Service) -> None:
+def test_while_another_writer_lowers_allocatable_nothing_is_read(cluster: Cluster, s: Service) -> None:
     status = f"/api/v1/nodes/{s.node}/status"
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
     cluster.admin.patch(status, {"status": {"conditions": [ready]}})  # as if a kubelet ran: it may change allocatable
     lowered = {"status": {"allocatable": {DONGLE: "0"}}}
     passes = Passes(s)
     assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
-    assert passes.at(14, "requeue") == []
-    assert passes.at(15, "requeue") == [GET]
     assert passes.result.requeue_after is None, "nobody has changed it"
-    cluster.admin.patch(status, lowered)
-    assert passes.at(20, "resync") == [GET, PATCH, EVENT]
-    now = 20.0
+    passes.watch()
+    now, made = 10.0, list[str]()
     for _ in range(12):
         cluster.admin.patch(status, lowered)
+        made += passes.at(now, "node")
         assert passes.next <= 60
         now += passes.next
-        assert passes.at(now, "requeue")[0] == GET
+    assert set(made) == {PATCH, EVENT}
     assert s.condition()["reason"] == "NotAllocatable"
 
 
@@ -133,8 +149,9 @@ def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
     """It changes nothing else."""
     passes = Passes(s)
     assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    passes.watch()
     before, node = s.condition(), without_heartbeat(cluster.node(s.node))
-    assert passes.at(3600, "resync") == [GET, PATCH]
+    assert passes.at(3600, "resync") == [PATCH]
     assert s.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"]
     assert without_heartbeat(cluster.node(s.node)) == node
 
@@ -149,20 +166,28 @@ def without_heartbeat(node: Any) -> Any:
 
 
 def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service) -> None:
-    """Another writer changes our key between each of our GETs and PATCHes. The last PATCH sets the condition."""
+    """Another writer changes our key before each of our PATCHes. The last PATCH sets the condition."""
     numbers = count(100)
     writes = faults.before(lambda _: cluster.set_capacity(s.node, {DONGLE: str(next(numbers))}))
     s.connect(proxy.url)
     s.join(proxy.url)
     passes = Passes(s)
     assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    passes.watch()
     proxy.fault(writes, "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
     s.machine.plug("1-2", events=False)
-    assert passes.at(60, "hardware") == [*[GET, PATCH] * TRIES, PATCH]
+    assert passes.at(60, "hardware") == [PATCH, *[GET, PATCH] * (TRIES - 1), PATCH]
     assert s.condition()["status"] == "False"
     assert f"tried {TRIES} times; another writer changed the Node first each time" in s.condition()["message"]
     assert passes.at(90, "hardware") == []
-    assert passes.at(180, "retry") == [GET, PATCH]
+    assert passes.at(180, "retry") == [PATCH]
+
+
+def test_a_node_that_cannot_be_watched_costs_a_get_for_each_look(s: Service) -> None:
+    passes = Passes(s)
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    assert passes.at(60, "poll") == [GET]
+    assert passes.at(360, "poll") == [GET]
 
 
 def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
@@ -179,14 +204,15 @@ def test_denied_access_is_one_request(proxy: Proxy, s: Service) -> None:
 _TESTS: Mapping[str, Sequence[Test]] = {
     "nothing changes": [
         test_service_change.test_what_does_not_concern_us_causes_no_request,
-        test_service_change.test_a_resync_is_one_get,
+        test_service_change.test_a_resync_is_no_request,
+        test_service_change.test_the_node_is_watched_over_one_connection,
         test_a_resync_renews_the_heartbeat,
         test_schedule.test_without_events_there_is_only_the_resync,
     ],
     "the service starts": [test_service_boot.test_nothing_to_change],
     "a number differs from the Node": [
         test_service_change.test_plug_and_unplug,
-        test_while_another_writer_lowers_allocatable_the_node_is_read_once_a_minute,
+        test_while_another_writer_lowers_allocatable_nothing_is_read,
     ],
     "a number keeps changing": [
         test_service_repair.test_another_writer,
@@ -196,40 +222,43 @@ _TESTS: Mapping[str, Sequence[Test]] = {
     "the API server or a policy denies a resource": [
         test_requests.test_a_denial_of_few_costs_a_patch_for_each_change,
         test_requests.test_a_denial_of_one_of_500_is_isolated_by_halves,
-        test_a_denial_is_tried_again_ever_more_rarely,
+        test_a_denial_is_tried_again_after_a_tenth_of_its_time,
     ],
-    "the kubelet restarts": [test_service_repair.test_the_kubelet_restarts],
-    "a device plugin registers a name that capacityd publishes, or gives one up": [
+    "the kubelet restarts, or a device plugin registers a name or gives one up": [
+        test_service_repair.test_the_kubelet_restarts,
         test_service_repair.test_the_kubelet_rewrites_its_checkpoint,
     ],
-    "there is no kubeconfig, or a file that it names is missing": [test_service_boot.test_the_machine_joins],
-    "the Node does not exist yet": [
-        test_service_boot.test_the_machine_joins,
-        test_await_node.test_requests_are_at_most_four_seconds_apart_and_few,
-        test_await_node.test_a_node_is_expected_for_ten_minutes,
-        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+    "the Node cannot be watched": [
+        test_a_node_that_cannot_be_watched_costs_a_get_for_each_look,
+        test_schedule.test_a_node_that_is_not_watched_is_looked_at_more_often_while_something_is_wrong_or_new,
     ],
+    "there is no kubeconfig, or a file that it names is missing": [
+        test_service_boot.test_the_machine_joins,
+        test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
+    ],
+    "the Node does not exist yet": [test_service_boot.test_the_machine_joins],
     "no response, or HTTP 403 of an API server that has just started": [
         test_service_api_faults.test_faults_that_end,
-        test_schedule.test_the_backoff_grows_and_is_reset_by_a_success,
+        test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
+        test_schedule.test_a_server_that_asks_for_time_gets_it_in_addition,
     ],
     "the API server denies access (401, 403, a certificate)": [
         test_denied_access_is_one_request,
         test_service_api_faults.test_credentials_are_read_again,
-        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+        test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
     ],
     "access to its own Node is denied (403)": [test_service_identity.test_a_user_that_may_do_nothing],
     "the API server rejects the patch, or the values that it tests keep changing": [
         test_service_api_faults.test_annotations_that_are_full,
         test_a_conflict_that_does_not_end,
-        test_schedule.test_a_hardware_change_shortens_the_backoff_of_rejected_writes,
+        test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
     ],
     "a server error (5xx) to each PATCH, while the GET succeeds (for example, the Node is too large for etcd)": [
         test_denied.test_a_server_error_to_writes_only_is_a_rejection_after_a_minute,
     ],
     "/run/capacityd cannot be written or read": [
         test_service_no_room.test_full_while_it_runs,
-        test_schedule.test_errors_that_need_an_administrator_are_retried_more_and_more_rarely,
+        test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
     ],
 }
 """The first column of a row -> the tests of the row's requests to the API server and of its pauses."""

@@ -9,14 +9,14 @@ import pytest
 from capacityd.model.reasons import PassReason
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, PUBLISHED, Service, service
+from tests.cluster.service import DONGLES, FIRST, PUBLISHED, Service, service
 from tests.support.machines import bare, merge, nic, usb_path
 
 
 @pytest.mark.protocol
 def test_plug_and_unplug(s: Service) -> None:
     s.start()
-    assert s.requested() == ["create selfsubjectreviews", *PUBLISHED]
+    assert s.requested() == [*FIRST, *PUBLISHED]
     s.machine.plug("1-2")
     s.wait_capacity("2")
     assert s.requested() == PUBLISHED
@@ -53,17 +53,24 @@ def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
     assert s.requested() == []
 
 
-def test_a_resync_is_one_get(s: Service) -> None:
+def test_a_resync_is_no_request(s: Service) -> None:
+    """The heartbeat, which a resync renews, is renewed once a minute at most."""
     s.configure(resync="1s")
     began = time.monotonic()
     s.start()
     s.wait_passes(5)
     s.stop()
-    resyncs = s.passes() - 1
-    assert resyncs <= (time.monotonic() - began) / 0.8
-    requested = s.requested()
-    # The stop may have killed one more resync after its GET.
-    assert requested in [["create selfsubjectreviews", *PUBLISHED, *["get nodes"] * n] for n in (resyncs, resyncs + 1)]
+    assert s.passes() - 1 <= (time.monotonic() - began) / 0.8
+    assert s.requested() == [*FIRST, *PUBLISHED]
+
+
+def test_the_node_is_watched_over_one_connection(s: Service) -> None:
+    s.start()
+    s.machine.plug("1-2")
+    s.wait_capacity("2")
+    assert s.status()["watched_since"]
+    s.stop()
+    assert [r.name for r in s.requests() if r.verb == "watch"] == [s.node]
 
 
 def test_udevd_starts_after_the_service(s: Service) -> None:

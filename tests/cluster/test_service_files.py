@@ -95,7 +95,7 @@ def test_whatever_is_there_a_raise_is_published(running: Service, fault: str) ->
         s.start()
         plug_another(s)
         assert s.capacity(OTHER) == "3"
-    s.reload()  # else the repair takes up to a minute and a half
+    s.reload()  # else the repair takes up to a minute
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "it is right again")
     assert s.last_applied() == {DONGLE: int(s.capacity() or 0), OTHER: 3}
 

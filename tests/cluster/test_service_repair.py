@@ -15,7 +15,7 @@ from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import PROMPT, Service, service
+from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 
@@ -37,20 +37,16 @@ def on_node(cluster: Cluster, kubelet: Kubelet) -> Iterator[Service]:
 
 @pytest.mark.protocol
 def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
-    """Three restarts: the first zeroes nothing and may report nothing, the second reports the Node, the last zeroes."""
+    """A restart causes no request, unless the kubelet zeroes the Node."""
     with on_node(cluster, kubelet) as s:
-        passes = s.passes()
-        kubelet.restart(wait=False)
-        s.wait_passes(1, passes)
-        assert set(s.requested()) == {"get nodes"}
-        kubelet.restart()
-        settle(s)
-        assert set(s.requested()) == {"get nodes"}
+        for wait in (False, True):
+            kubelet.restart(wait=wait)
+        assert s.requested() == []
         kubelet.restart(zeroing=True)
         s.wait_capacity("2")
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         assert "restored" in s.events()[-1]
-        assert s.requested().count("patch nodes/status") == 1
+        assert s.requested() == PUBLISHED
 
 
 def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet) -> None:
@@ -84,10 +80,10 @@ def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet)
 
         names[DONGLE] = ["1"]
         rewrite(json.dumps(document))
-        assert s.requested()[:1] == ["get nodes"]
+        assert s.requested()[:1] == ["patch nodes/status"]
         del names[DONGLE]
         rewrite(json.dumps(document))
-        assert s.requested()[:1] == ["get nodes"], "the name was given up"
+        assert s.requested()[:1] == ["patch nodes/status"], "the name was given up"
 
 
 def replace(path: Path, text: str) -> None:
@@ -98,8 +94,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def test_another_writer(cluster: Cluster, s: Service) -> None:
-    """The next pass restores the quantity. After the sixth write, the service restores it only once a minute."""
-    s.configure(resync="3s")
+    """The service restores the quantity. After the sixth write, it does so only once a minute."""
     s.start()
     s.requests()
     cluster.set_capacity(s.node, {DONGLE: None})
@@ -119,7 +114,7 @@ def test_another_writer(cluster: Cluster, s: Service) -> None:
     assert held["capacity"] == "9"
     s.wait_capacity("2", deadline=PATIENCE)
     (put_back,) = capacity_writes(s)
-    assert put_back - last > MIN_INTERVAL / 2, "a resync, which is every 3 s, would have put it back"
+    assert put_back - last > MIN_INTERVAL / 2, "else it is put back at once"
     events = [event.partition(":")[2] for event in s.events()]
     assert [*events[1:3], events[-1]] == [
         " none → 1 (missing from the Node, although 1 was published)",

@@ -39,7 +39,7 @@ def test_the_service_is_killed(proxied: Service, proxy: Proxy) -> None:
     s = proxied
     s.requests()
     go = threading.Event()
-    held = proxy.fault(faults.hold(go), "GET")
+    held = proxy.fault(faults.hold(go), "PATCH")
     s.machine.plug("1-2")
     s.wait(lambda: held.matched, PATIENCE, "a pass is under way")
     s.stop(signal.SIGKILL)

@@ -73,6 +73,8 @@ class PassResult:
     """The files with the credentials of the Node that the pass has read or written; empty if it sent no request."""
     node: str | None = None
     """What the pass knows of the Node at its end, as NodeSeen.fingerprint; None: nothing, because it failed."""
+    changed: bool = True
+    """Whether a reading differs from that of the pass before."""
     written: bool = False
     """Whether the pass wrote the Node."""
     healthy: bool = False

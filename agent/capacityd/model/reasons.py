@@ -19,12 +19,16 @@ class Job(str, Enum):
 class PassReason(str, Enum):
     """The reason for a reconcile pass. The values are the same in `status`."""
 
+    ADDRESSES = "addresses"  # an IP address has changed
     BOOT = "boot"  # the service has started
     CLOCK = "clock"  # the clock was set
     CONFIG = "config"  # the configuration was checked again
     CREDENTIALS = "credentials"  # a file with credentials has changed
+    DEVICES = "devices"  # a device has changed, according to udev
     FILE = "file"  # a file that a resource is read from has changed
-    HARDWARE = "hardware"  # a device, a link, an address, a mount or swap has changed
+    HARDWARE = "hardware"  # an event of hardware may have been lost
+    LINKS = "links"  # a network link has changed
+    MOUNTS = "mounts"  # a file system was mounted or unmounted
     NODE = "node"  # the Node has changed
     PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
     POLL = "poll"  # the Node or an event source can't be watched, so a pass looks
@@ -33,6 +37,7 @@ class PassReason(str, Enum):
     RETRY = "retry"  # the last pass failed
     RESYNC = "resync"  # the resync period has passed
     START = "start"  # start_jitter has passed
+    SWAPS = "swaps"  # a swap area was added or removed
 
 
 class Activity(str, Enum):

@@ -184,6 +184,7 @@ class Service:
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._lost = 0
+        self._schedule.has_read(changed=result.changed)
         failure = result.failure
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:

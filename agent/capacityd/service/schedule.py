@@ -1,8 +1,9 @@
 """Decides when the next worker starts, and why. Pure: a function of the events and the last result. Times are in
 seconds.
 
-Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. A
-failed pass is retried after the pause that model/pace.py defines, with jitter
+Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. Events
+whose source only starts passes that change nothing wait longer (event_rate.py). A failed pass is retried after the
+pause that model/pace.py defines, with jitter
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.service.event_rate import EventRate
 
 DEBOUNCE, DEBOUNCE_MAX = 0.7, 10.0
 """A pass starts after this time without an event, and at the latest after this maximum. Pods that wait for a device are
@@ -55,15 +57,17 @@ class Schedule:
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
         self._uniform = uniform
-        self._reasons: set[PassReason] = {PassReason.BOOT}  # the events since the last pass
-        self._first_event = self._last_event = now if debounce_first else now - DEBOUNCE_MAX
+        booted_at = now if debounce_first else now - DEBOUNCE_MAX
+        # The events since the last pass: reason -> the times of the first and of the last one.
+        self._events: dict[PassReason, tuple[float, float]] = {PassReason.BOOT: (booted_at, booted_at)}
+        self._rate = EventRate()
         self._due: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}  # passes that need no event
         self._start_at: float | None = None  # no pass before this time (start_jitter)
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
         self._cause_since = 0.0  # when this cause began
         self._node_passes: tuple[float, ...] = ()  # times of the last NODE_BURST passes because of the Node
-        self._popped: frozenset[PassReason] = frozenset()  # the reasons for the last pass
+        self._popped, self._popped_at = frozenset[PassReason](), now  # the reasons for the last pass, and its beginning
         self._period = RESYNC_PERIOD
         self._watched = True  # whether the Node is watched, or need not be
         self._passed_at, self._healthy = now, False  # when a pass last knew the Node, and whether nothing was wrong
@@ -115,12 +119,9 @@ class Schedule:
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events, each of them a reason for a pass."""
-        if not reasons:
-            return
-        if not self._reasons:
-            self._first_event = now
-        self._last_event = now
-        self._reasons |= reasons
+        for reason in reasons:
+            first, _ = self._events.get(reason, (now, now))
+            self._events[reason] = first, now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
 
@@ -138,16 +139,24 @@ class Schedule:
 
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
-        if not self._reasons:
-            return math.inf
-        if self._reasons == {PassReason.NODE}:
-            return self._node_due_at()
-        debounce = PROMPT_DEBOUNCE if self._reasons <= _PROMPT else DEBOUNCE
-        return min(self._last_event + debounce, self._first_event + DEBOUNCE_MAX)
+        held = {reason for reason, (_, last) in self._events.items() if last < self._rate.held_until(reason)}
+        times = [max(self._rate.held_until(reason), self._debounced({reason})) for reason in held]
+        if prompt := self._events.keys() - held:
+            times.append(self._debounced(prompt))
+        return min(times, default=math.inf)
 
-    def _node_due_at(self) -> float:
-        """When changes of the Node start a pass."""
-        at, times = self._first_event + PROMPT_DEBOUNCE, self._node_passes
+    def _debounced(self, reasons: Collection[PassReason]) -> float:
+        """When the events of these reasons have been debounced."""
+        first = min(self._events[reason][0] for reason in reasons)
+        last = max(self._events[reason][1] for reason in reasons)
+        if reasons == {PassReason.NODE}:
+            return self._node_due_at(first + PROMPT_DEBOUNCE)
+        debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
+        return min(last + debounce, first + DEBOUNCE_MAX)
+
+    def _node_due_at(self, at: float) -> float:
+        """When changes of the Node start a pass. at: when they have been debounced."""
+        times = self._node_passes
         is_limited = len(times) == NODE_BURST and at < times[0] + NODE_BURST_PERIOD
         return max(at, times[-1] + NODE_INTERVAL) if is_limited else at
 
@@ -158,15 +167,19 @@ class Schedule:
         due = {reason for reason, at in self._due.items() if at <= now}
         due |= {PassReason.START} if self._start_at is not None else set()
         due |= {PassReason.RETRY} if self.failing else set()
-        self._popped = frozenset(self._reasons | due)
+        self._popped, self._popped_at = frozenset(self._events.keys() | due), now
         if PassReason.NODE in self._popped:
             self._node_passes = (*self._node_passes, now)[-NODE_BURST:]
-        self._reasons = set()
+        self._events = {}
         self._due = {PassReason.RESYNC: self._due[PassReason.RESYNC]}
         self._start_at = None
         self._not_before = -math.inf
         self._checked = False
         return self._popped
+
+    def has_read(self, *, changed: bool) -> None:
+        """A pass has read the machine. changed: whether a reading differs from that of the pass before."""
+        self._rate.count(self._popped, self._popped_at, changed=changed)
 
     def succeeded(
         self, now: float, requeue_after: float | None, *, written: bool = False, healthy: bool = False
@@ -202,7 +215,7 @@ class Schedule:
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
         self._due[PassReason.RETRY] = now + (retry_after or 0.0) + self._uniform(longest * _JITTER, longest)
         self._not_before = -math.inf
-        if not self._reasons & _END_WAIT:  # such an event came during the pass
+        if not self._events.keys() & _END_WAIT:  # such an event came during the pass
             self._not_before = now + (retry_after or 0.0) + SHORTEST_PAUSE[cause] * _JITTER
 
     def _requeue(self, now: float, requeue_after: float | None) -> None:

@@ -18,7 +18,7 @@ from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import Failure, PassResult, Probed
 from capacityd.model.plan import Health
-from capacityd.model.reading import Reading, without_details
+from capacityd.model.reading import Reading, reading_text, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.model.watch import fingerprint
@@ -91,7 +91,8 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
         at_boot = PassReason.BOOT in reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
-    send_message(_answer(reconciled, readings, failure_of(result, save_errors)))
+    changed = _texts(readings) != _texts(last.status.readings if last.status else {})
+    send_message(replace(_answer(reconciled, readings, failure_of(result, save_errors)), changed=changed))
     figures = metrics.PassMetrics(
         config,
         status,
@@ -119,6 +120,11 @@ def _answer(reconciled: _Reconciled, readings: Mapping[str, Reading], failure: F
         healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
         status=status_line(readings, result, failure),
     )
+
+
+def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
+    """What is published of each reading."""
+    return {name: reading_text(reading) for name, reading in readings.items()}
 
 
 def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
+from capacityd.service.event_rate import UNCHANGED_BURST, UNCHANGED_PERIOD
 from capacityd.service.schedule import (
     DEBOUNCE,
     DEBOUNCE_MAX,
@@ -330,3 +331,70 @@ def test_a_pass_that_failed_can_request_the_next(cause: RetryCause) -> None:
     schedule.pop_due(30_060.0)
     schedule.failed(30_060.0, None, cause, 100_000.0)
     assert schedule.wakes_at() == 30_660.0
+
+
+SOURCES = sorted(UNCHANGED_BURST)
+
+
+def passes(events: list[tuple[float, PassReason, bool]]) -> list[tuple[float, frozenset[PassReason], bool, float]]:
+    """The passes that these events start: when, why, whether it changed a reading, and the longest wait of an event.
+
+    events: the time since the event before; the source; whether the event changes a reading.
+    """
+    schedule, now = after_boot(), 10.0
+    done: list[tuple[float, frozenset[PassReason], bool, float]] = []
+    waiting: list[tuple[float, bool]] = []
+
+    def run_until(limit: float) -> None:
+        while (at := schedule.wakes_at()) <= limit:
+            reasons = schedule.pop_due(at)
+            changed = any(change for _, change in waiting)
+            done.append((at, reasons, changed, max((at - since for since, _ in waiting), default=0.0)))
+            waiting.clear()
+            schedule.has_read(changed=changed)
+            schedule.succeeded(at, None)
+
+    for pause_before, source, change in events:
+        run_until(now + pause_before)
+        now += pause_before
+        schedule.notify({source}, now)
+        waiting.append((now, change))
+    run_until(now + 2 * UNCHANGED_PERIOD)
+    assert not waiting
+    return done
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 90.0), st.sampled_from(SOURCES), st.booleans()), max_size=60))
+def test_no_event_waits_longer_than_a_minute_and_what_changes_nothing_starts_one_pass_a_minute(
+    events: list[tuple[float, PassReason, bool]],
+) -> None:
+    done = passes(events)
+    assert max((wait for *_, wait in done), default=0.0) <= UNCHANGED_PERIOD + 1e-6
+    for source in SOURCES:
+        unchanged = [at for at, reasons, changed, _ in done if reasons == {source} and not changed]
+        for first, later in zip(unchanged, unchanged[UNCHANGED_BURST[source] :], strict=False):
+            between = [reasons for at, reasons, changed, _ in done if first < at < later and changed]
+            assert later - first >= UNCHANGED_PERIOD or any(source in reasons for reasons in between)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_endless_events_that_change_nothing_start_one_pass_a_minute(source: PassReason) -> None:
+    hour = passes([(1.0, source, False)] * 3600)
+    assert 55 <= len([reasons for _, reasons, _, _ in hour if source in reasons]) <= 65 + UNCHANGED_BURST[source]
+
+
+def test_a_change_is_prompt_unless_its_source_has_just_changed_nothing() -> None:
+    mounts, links = PassReason.MOUNTS, PassReason.LINKS
+    done = passes(
+        [(0.0, mounts, False), (5.0, links, True), (5.0, links, True), (5.0, mounts, True), (5.0, links, True)]
+    )
+    assert [reasons for _, reasons, _, _ in done] == [{mounts}, {links}, {links}, {links, mounts}]
+    waits = [wait for *_, wait in done]
+    assert waits == pytest.approx([DEBOUNCE, DEBOUNCE, DEBOUNCE, 5.0 + DEBOUNCE]), "any pass reads what has waited"
+
+
+def test_a_dock_whose_devices_appear_one_after_another_is_prompt() -> None:
+    """Only its last device is counted."""
+    events = [(0.0, False), (2.0, False), (3.0, False), (2.0, True)]
+    done = passes([(after, PassReason.DEVICES, change) for after, change in events])
+    assert [wait for *_, wait in done] == [pytest.approx(DEBOUNCE)] * 4

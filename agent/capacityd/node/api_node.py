@@ -60,7 +60,11 @@ class ApiNode:
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
         state = self._read_own()
-        if self._identify().cached and state.machine_id and not is_of_machine(state, self._machine_id, self._system_uuid):
+        if (
+            self._identify().cached
+            and state.machine_id
+            and not is_of_machine(state, self._machine_id, self._system_uuid)
+        ):
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget()
             state = self._read_own()

@@ -142,7 +142,7 @@ _TEXT = st.none() | st.text()
     _TEXT,
 )
 def test_a_target_arrives_as_it_was_sent(access: ClusterAccess, machine: str | None) -> None:
-    target = WatchTarget(access, "n1", "u", machine, frozenset({"a", "b"}))
+    target = WatchTarget(access, "n1", "u", machine, "4c4c4544", frozenset({"a", "b"}))
     line = json.dumps(encode_variant(target)).encode()
     assert decode_variant(TargetResult, parse(line)) == target
     assert b"\n" not in line

@@ -18,6 +18,7 @@ from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
 from capacityd.service.loop import CHECK_PERIOD
+from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_watch import ModelWatch
@@ -169,8 +170,7 @@ class Loop:
         """The cause of the last pass's failure."""
         self.missing = False
         """Whether the Node was missing in the last pass."""
-        self._known: str | None = None  # the hash of the Node as the last pass knew it
-        self._has_news = False  # whether the watcher has reported anything since the hashes were compared
+        self.comparison = NodeComparison()
         self.watch = ModelWatch(world, self._on_watch)
         self._uniform = random.Random(seed).uniform
         self._suspended = 0.0  # seconds of uptime during which the machine was suspended
@@ -181,7 +181,7 @@ class Loop:
         if state_lost:
             self.world.machine.lose_state()
         self._schedule = Schedule(self._monotonic(), self._uniform)
-        self._known, self._compare_at = None, self.world.uptime
+        self._compare_at = self.world.uptime
         self.watch.stop()
         self.configure()
         self.world.hear = lambda reasons: self._schedule.notify(reasons, self._monotonic())
@@ -223,14 +223,15 @@ class Loop:
 
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
         machine, gets = self.world.machine, self.world.server.gets
+        self.comparison.begin_pass()
         ended = machine.run_pass(reasons)
         machine.server.between.clear()
         self.passes += 1
         if machine.server.gets > gets:
             self.reads.append(reasons)
         now, result = self._monotonic(), machine.result
+        self.comparison.end_pass(result.node if result else None)
         if result and result.node is not None:
-            self._known = result.node
             self.watch.start()
         self.missing = bool(result and result.node == "")
         if not ended or result is None:
@@ -244,18 +245,16 @@ class Loop:
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
 
     def _on_watch(self) -> None:
-        self._has_news = True
+        self.comparison.report(self.watch.seen)
         self._schedule.set_watched(watched=self.watch.seen is not None)
 
     def _compare_node(self) -> None:
         """As the service does: after each report of the watcher, and once a minute."""
         if self._compare_at <= self.world.uptime:
             self._compare_at = self.world.uptime + CHECK_PERIOD
-            self._has_news = True
-        seen = self.watch.seen
-        if self._has_news and seen is not None and (seen != self._known or self._schedule.failing):
+            self.comparison.remind()
+        if self.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
-        self._has_news = False
 
     def _monotonic(self) -> float:
         return self.world.uptime - self._suspended

@@ -48,7 +48,6 @@ class Service:
         self._check_sources_at = time.monotonic() + CHECK_PERIOD
         self._awaited_files: set[str] = set()  # further files; a change of one may end an error
         self._node_watch = NodeWatch(watcher, folder)
-        self._known_node: str | None = None  # the hash of the Node as the last pass knew it; None: it knew nothing
         self._worker: WorkerProcess | None = None
         self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
@@ -88,6 +87,7 @@ class Service:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = Job.CHECK, ["reload" if self._ready else "boot"]
         elif self._watch and (reasons := self._schedule.pop_due(now)):
+            self._node_watch.comparison.begin_pass()
             self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
             arguments += [str(self._lost)] if self._lost else []
         else:
@@ -116,7 +116,7 @@ class Service:
         if self._check_sources_at <= time.monotonic():  # so no change depends on an event alone
             self._check_sources_at = time.monotonic() + CHECK_PERIOD
             reasons |= self._sources.check()
-            watch.has_news = True
+            watch.comparison.remind()
         if worker:
             if worker.fileno() in ready:
                 self._read_worker(worker)
@@ -147,12 +147,9 @@ class Service:
             self._write_status_file()
 
     def _compare_node(self, now: float) -> None:
-        """Compares the Node with what the last pass knew of it. A watch that has begun may also end an error."""
-        watch = self._node_watch
-        if watch.has_news:
-            watch.has_news = False
-            if watch.seen is not None and (watch.seen != self._known_node or self._schedule.failing):
-                self._schedule.notify({PassReason.NODE}, now)
+        """Compares the Node as it is watched with what the last pass knew of it."""
+        if self._node_watch.comparison.starts_pass(failing=self._schedule.failing):
+            self._schedule.notify({PassReason.NODE}, now)
 
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
@@ -193,10 +190,9 @@ class Service:
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
             if result.start_in is not None:
                 self._schedule.start_in(result.start_in, now)
-        if result.node is not None:
-            self._known_node = result.node
-            if self._watch and self._watch.node:
-                self._node_watch.start()
+        self._node_watch.comparison.end_pass(result.node)
+        if result.node is not None and self._watch and self._watch.node:
+            self._node_watch.start()
         if files := set(failure.files if failure else result.credential_files):
             self._await_files(files, {PassReason.CREDENTIALS if failure else PassReason.HARDWARE}, now)
 

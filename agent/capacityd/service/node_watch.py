@@ -1,8 +1,4 @@
-"""The watcher as the service sees it: the process that watches the Node, and what it last reported.
-
-The watcher reports a hash of what a plan depends on. A pass reports the same hash of the Node as it left it. While both
-are equal, the Node is as the last pass left it, whatever has happened in between.
-"""
+"""The watcher as the service sees it: the process that watches the Node, and what it last reported."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from contextlib import suppress
 from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.service.child_process import ChildProcess
+from capacityd.service.node_comparison import NodeComparison
 
 
 class NodeWatch:
@@ -25,14 +22,11 @@ class NodeWatch:
         self._command = command
         self._path = os.path.join(folder, WATCHED_NODE)
         self._process: ChildProcess | None = None
-        self.seen: str | None = None
-        """The hash of the Node as it is; None: the Node is not watched."""
+        self.comparison = NodeComparison()
         self.since: float | None = None
         """Since when the Node has been watched, in seconds since the epoch; None: it is not."""
         self.reason = ""
         """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
-        self.has_news = False
-        """Whether the watcher has reported anything since the service last compared the hashes."""
         self._remove_file()
 
     @property
@@ -66,7 +60,8 @@ class NodeWatch:
 
     def _take(self, message: WatcherMessage) -> None:
         if isinstance(message, NodeSeen):
-            self.seen, self.reason, self.has_news = message.fingerprint, "", True
+            self.reason = ""
+            self.comparison.report(message.fingerprint)
             self.since = self.since or time.time()
         elif isinstance(message, NotWatched):
             self._lose(message.reason)
@@ -82,7 +77,8 @@ class NodeWatch:
         self._remove_file()
 
     def _lose(self, reason: str) -> None:
-        self.seen, self.since, self.reason = None, None, reason
+        self.since, self.reason = None, reason
+        self.comparison.report(None)
 
     def _remove_file(self) -> None:
         with suppress(OSError):

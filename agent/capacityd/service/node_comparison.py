@@ -1,0 +1,46 @@
+"""Decides whether a change of the Node starts a pass: compares the Node as it is watched with what the last pass knew.
+
+Pure. Both are hashes of what a plan depends on. Only the contents count, not the order of reports: the report of a
+pass's own write may come before the pass has ended, or after it.
+"""
+
+from __future__ import annotations
+
+
+class NodeComparison:
+    """What is known of the Node, and whether it must be compared."""
+
+    def __init__(self) -> None:
+        self._seen: str | None = None  # the Node as it is watched; None: it is not watched
+        self._known: str | None = None  # the Node as the last pass left it; None: no pass has known it
+        self._seen_by_pass: str | None = None  # the Node as it was watched when the current pass began
+        self._reported = False  # whether the watcher has reported anything since the last comparison
+        self._due = False  # whether to compare although nothing was reported
+
+    def report(self, seen: str | None) -> None:
+        """The watcher reports the Node; None: the Node is no longer watched."""
+        self._seen = seen
+        self._reported = seen is not None
+
+    def remind(self) -> None:
+        """Compares once more, in case that an earlier comparison came at the wrong moment."""
+        self._due = True
+
+    def begin_pass(self) -> None:
+        """A pass begins: it plans for the Node as it is watched, or reads it."""
+        self._seen_by_pass = self._seen
+
+    def end_pass(self, known: str | None) -> None:
+        """A pass has ended. known: the Node as the pass left it; None: the pass failed, so the Node that it planned for
+        counts."""
+        self._known = self._seen_by_pass if known is None else known
+
+    def starts_pass(self, *, failing: bool) -> bool:
+        """Whether the Node is a reason for a pass. failing: whether the last pass failed; a report may end its
+        error."""
+        reported, due = self._reported, self._due
+        self._reported = self._due = False
+        if self._seen is None:
+            return False
+        differs = self._seen != self._known
+        return (reported and (differs or failing)) or (due and differs)

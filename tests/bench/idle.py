@@ -33,7 +33,7 @@ _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.service.main import main; sys.exit(main(sys.argv[2:]))"
 )
 
-# The events of a machine with ten resources: those of every detector, of file resources and of the kubelet's files.
+# The events of a machine with ten resources: those of every detector, of file resources and of the kubelet's file.
 _WATCH = {
     "subsystems": ["block", "net", "pci", "usb"],
     "kernel": ["addresses", "links", "mounts", "swaps"],
@@ -66,7 +66,7 @@ class Resident:
         stub = _STUB.replace("WATCH", json.dumps(_WATCH | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
         service = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder)]
-        self._process = psutil.Popen([*service, "/bin/sh", "-c", stub, "stub"], stderr=subprocess.DEVNULL)
+        self._process = psutil.Popen([*service, "--", "/bin/sh", "-c", stub, "stub"], stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 
     def reconcile(self, times: int) -> None:

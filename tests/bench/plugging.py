@@ -1,14 +1,19 @@
-"""The time from a device's last event to its capacity on the real API server, according to its audit log."""
+"""The time from a device's last event to its capacity on the real API server, according to its audit log.
+
+Also the memory of the two processes that stay, while the Node is watched.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
 
+import psutil
+
 from capacityd.service.schedule import DEBOUNCE
 from tests.bench.measure import Figure
 from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.service import service
+from tests.cluster.service import service, watchers
 
 RESOURCES = 10
 ROUNDS = 5
@@ -18,17 +23,23 @@ ROUNDS = 5
 def figures() -> list[Figure]:
     """The total time, and the part of it that waits for events to settle."""
     with control_plane() as cluster:
-        taken = [seconds for _ in range(ROUNDS) for seconds in _round(cluster)]
+        rounds = [_round(cluster) for _ in range(ROUNDS)]
+    taken = [seconds for seconds_of_round, _ in rounds for seconds in seconds_of_round]
+    resident, watcher = (statistics.median(sizes) for sizes in zip(*(sizes for _, sizes in rounds), strict=True))
     middle, most = statistics.median(taken), max(taken)
     return [
         Figure(f"plug to capacity, median of {len(taken)}", middle, "{:.2f} s", 1.5),
         Figure("  maximum", most, "{:.2f} s", 2.5),
         Figure("  of each, waiting for events to settle", DEBOUNCE, "{:.2f} s"),
-        Figure("  the rest (pass, client, GET, PATCH), median", middle - DEBOUNCE, "{:.2f} s"),
+        Figure("  the rest (pass, client, PATCH), median", middle - DEBOUNCE, "{:.2f} s"),
+        Figure("resident, memory (PSS)", resident, "{:.1f} MiB"),
+        Figure("watcher, memory (PSS)", watcher, "{:.1f} MiB"),
+        Figure("  both", resident + watcher, "{:.1f} MiB", 26),
     ]
 
 
-def _round(cluster: Cluster) -> list[float]:
+def _round(cluster: Cluster) -> tuple[list[float], tuple[float, float]]:
+    """Returns the time of each plugging in seconds, and the memory of the resident process and the watcher in MiB."""
     with service(cluster) as s:
         names = [f"example.com/r{number}" for number in range(RESOURCES)]
         s.configure("".join(f'[resources."{n}"]\nusb = {{ serial = "S{i}" }}\n' for i, n in enumerate(names)))
@@ -43,4 +54,11 @@ def _round(cluster: Cluster) -> list[float]:
             s.wait_passes(1, passes)
             (written,) = [r.answered for r in s.requests() if r.verb == "patch"]
             taken.append(written - accepted)
-        return taken
+        assert s.process is not None
+        (watcher,) = watchers(s.process.pid)
+        return taken, (_memory(s.process.pid), _memory(watcher))
+
+
+def _memory(process: int) -> float:
+    """The proportional set size, in MiB: each page that processes share is divided among them."""
+    return float(psutil.Process(process).memory_full_info().pss) / 2**20

@@ -38,7 +38,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         new = s.folder / "new"
         new.write_text(json.dumps(document))
         new.rename(s.kubeconfig)
-        s.wait(lambda: str(pair) in s.last_pass().error, PROMPT, "it has read the kubeconfig")
+        s.wait(lambda: "client-certificate named in" in s.last_pass().error, PROMPT, "it has read the kubeconfig")
         s.wait_passes(2, passes)  # the second pass sees a certificate that came before the service watched its path
         # In one step, because a pass may begin between two steps.
         made_beside = s.folder / "pki.new"
@@ -68,7 +68,7 @@ def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
     before = cluster.node(s.node)["metadata"]["resourceVersion"]
     s.requests()
     s.start()
-    assert s.requested() == FIRST
+    assert s.first_requested() == FIRST
     assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
@@ -87,5 +87,5 @@ def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         assert re.fullmatch(r"held back for ([2-5].|60) s more, in case it comes back \(lower_after\)", held["note"])
         s.machine.plug("1-2")
         s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")
-        assert s.requested() == FIRST
+        assert s.first_requested() == FIRST
         assert s.capacity() == "2"

@@ -7,7 +7,9 @@ from dataclasses import asdict
 from functools import cache, partial
 
 from capacityd.host.system_interfaces import system_interfaces
+from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key, cached, is_system
+from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.model.host import Host
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
 from capacityd.model.reasons import KernelEvents
@@ -22,6 +24,24 @@ def find(host: Host) -> Iterator[Device]:
         interface = printable(address.interface)
         name = f"{interface} {address.address}/{address.prefix}"
         yield Device(f"/sys/class/net/{address.interface}", name, system, {**asdict(address), "interface": interface})
+
+
+def _filters(resource: Resource) -> EventFilters:
+    """Addresses in the networks and on the interfaces that the resource counts, and the names of these interfaces."""
+    interfaces = {interface for table in resource.tables for interface in table.globs("interface")}
+    return EventFilters(
+        links=LinkFilter(
+            # The removal of a link also removes its addresses, and these have events of their own.
+            tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"})),
+            system=resource.tests("system"),
+        ),
+        addresses=tuple(
+            AddressPattern(network, interface)
+            for table in resource.tables
+            for network in table.networks("address")
+            for interface in table.globs("interface")
+        ),
+    )
 
 
 DETECTOR = DeviceDetector(
@@ -48,6 +68,7 @@ DETECTOR = DeviceDetector(
     alike=("interface", "family"),
     defaults={"scope": "global", "temporary": False},
     events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
+    filters=_filters,
     suggest={"system": False},
     shown_by_default=False,
 )

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from capacityd.host.disks import BLOCK, device_of, serial_number, whole_disks, world_wide_id
-from capacityd.host.system_disks import system_disks
+from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
+from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import HostError
+from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import PATH, SEVERAL_NAMES
@@ -141,6 +143,14 @@ def _size(host: Host, device: Device) -> Value:
     return None
 
 
+def _filters(resource: Resource) -> EventFilters:
+    """Mounts change nothing but which disks are the system's."""
+    if not resource.tests("system"):
+        return NO_EVENTS
+    needed = {*OS_FOLDERS, *NODE_FOLDERS}
+    return EventFilters(MountFilter(disks=True, points=frozenset(needed), trees=OS_TREES))
+
+
 DETECTOR = DeviceDetector(
     name="disk",
     about="whole disks; no partitions, no devices made of disks (md, dm, loop), no drives without a medium",
@@ -179,6 +189,7 @@ DETECTOR = DeviceDetector(
     defaults={"size": ">0B"},
     subsystems=("block",),
     events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk the system's
+    filters=_filters,
     words=("vendor", "model"),
     suggest={"system": False},
 )

@@ -11,27 +11,18 @@ from collections.abc import Callable, Iterator
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_disks import is_of_system
-from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
+from capacityd.linux.filesystems import KINDS, has_device, is_of_pods, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE, is_inside
+from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
+from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
 from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, Text
-
-_KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
-_BY_BACKING = {
-    Backing.LOCAL: "local",
-    Backing.IMAGE: "image",
-    Backing.MEMORY: "memory",
-    Backing.SERVER: "network",
-    Backing.CLUSTER: "network",
-    Backing.LAYERS: "overlay",
-}
-
 
 _ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
 """How the sources of file systems on a block device start in units and in fstab(5)."""
@@ -53,7 +44,7 @@ def find(host: Host) -> Iterator[Device]:
                 "mount": printable(points[0]) if len(points) == 1 else tuple(map(printable, points)),
                 "points": points,
                 "type": printable(filesystem.type),
-                "kind": _kind(filesystem.type, on_device=has_device(filesystem.number)),
+                "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
                 "source": printable(filesystem.source),
                 "read_only": filesystem.read_only,
                 "system": any(map(is_of_system, points)),
@@ -75,7 +66,7 @@ def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
     }
     if known.type:
         cached_values["type"] = known.type
-        cached_values["kind"] = _kind(known.type, on_device=known.source.startswith(_ON_DEVICE))
+        cached_values["kind"] = kind_of(known.type, on_device=known.source.startswith(_ON_DEVICE))
     elif any(is_inside(point, folder) for folder in _KERNEL_FOLDERS):
         cached_values["kind"] = "pseudo"
     return Device(MOUNT_TABLE, printable(point), cached_values=cached_values)
@@ -90,15 +81,6 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
         return device.cached_values[key]
 
     return read
-
-
-def _kind(type_: str, *, on_device: bool) -> str:
-    backed_by = backing(type_)
-    if backed_by in _BY_BACKING:
-        return _BY_BACKING[backed_by]
-    if on_device:
-        return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
-    return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
 
 def _size(host: Host, device: Device) -> Value:
@@ -122,6 +104,21 @@ def _size(host: Host, device: Device) -> Value:
     raise error or HostError("the file system is not mounted anywhere")
 
 
+def _filters(resource: Resource) -> EventFilters:
+    """Mounts of the kinds that the resource counts, at its mount points."""
+    return EventFilters(
+        MountFilter(
+            tuple(
+                Pattern(kind, point)
+                for table in resource.tables
+                for kind in KINDS
+                if table.may_match("kind", kind)
+                for point in table.globs("mount")
+            )
+        )
+    )
+
+
 DETECTOR = DeviceDetector(
     name="filesystem",
     about='mounted file systems on disks, unless the table has kind = "network" or another',
@@ -134,7 +131,7 @@ DETECTOR = DeviceDetector(
         ),
         "type": Key(Text(), _value("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
-            Choice(_KINDS),
+            Choice(KINDS),
             _value("kind"),
             "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
         ),
@@ -158,6 +155,7 @@ DETECTOR = DeviceDetector(
     alike=("type",),
     defaults={"kind": "local"},
     events=frozenset({KernelEvents.MOUNTS}),
+    filters=_filters,
     suggest={"system": False},
     shown_by_default=False,
 )

@@ -12,8 +12,10 @@ from functools import cache, partial
 from capacityd.host.ethtool import speeds_of
 from capacityd.host.interface_kind import hardware_id, hardware_kind, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
+from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import AmbiguousValue, HostError
+from capacityd.model.event_filters import EventFilters, LinkFilter, Pattern
 from capacityd.model.host import (
     Host,
     basename,
@@ -151,6 +153,19 @@ def _best_speed(host: Host, name: str) -> int:
     return max(speeds)
 
 
+def _filters(resource: Resource) -> EventFilters:
+    """Links with hardware, and those of the kinds without hardware that the resource counts."""
+    software = tuple(
+        Pattern(kind, name)
+        for table in resource.tables
+        for kind in _WITHOUT_HARDWARE
+        if table.may_match("kind", kind)
+        for name in table.globs("name")
+    )
+    # rtnetlink reports all of them, too.
+    return EventFilters(links=LinkFilter(software, system=resource.tests("system")), software_devices=False)
+
+
 DETECTOR = DeviceDetector(
     name="nic",
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
@@ -188,4 +203,5 @@ DETECTOR = DeviceDetector(
     modalias=_modalias,
     suggest={"system": False},
     events=frozenset({KernelEvents.LINKS}),
+    filters=_filters,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
 from capacityd.linux.filesystems import Backing, backing, has_device
-from capacityd.linux.mountinfo import Mount, MountTree
+from capacityd.linux.mountinfo import Mount, MountTree, whole
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
@@ -105,7 +105,7 @@ def _measure(point: str, ids: Collection[str]) -> int:
 
 def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
     first = mounts[0]
-    points = sorted({mount.point for mount in _whole(mounts)}, key=lambda point: (len(point), point))
+    points = sorted({mount.point for mount in whole(mounts)}, key=lambda point: (len(point), point))
     ids = frozenset(mount.id for mount in mounts)
     return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids, first.is_trigger)
 

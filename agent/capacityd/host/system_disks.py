@@ -16,8 +16,8 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree, is_inside
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
-_OS_FOLDERS = ("/", "/var")
-_OS_TREES = ("/boot", "/efi", "/etc", "/usr")
+OS_FOLDERS = ("/", "/var")
+OS_TREES = ("/boot", "/efi", "/etc", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …"""
 AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
@@ -41,7 +41,7 @@ def automount_unit(point: str) -> str:
 
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
-    return point in (*_OS_FOLDERS, *NODE_FOLDERS) or any(is_inside(point, tree) for tree in _OS_TREES)
+    return point in (*OS_FOLDERS, *NODE_FOLDERS) or any(is_inside(point, tree) for tree in OS_TREES)
 
 
 def system_disks(host: Host) -> SystemDevices:
@@ -80,7 +80,7 @@ def _needed(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mou
         if mount.type == "autofs" and (mount.point in mounted or host.resolve(automount_unit(mount.point))):
             continue  # mounted by another line, or on the root's disk; an automount of fstab may be on any disk
         # Below the folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
-        if mount.point in (*_OS_FOLDERS, *_OS_TREES) or (is_of_system(mount.point) and _may_have_disk(mount)):
+        if mount.point in (*OS_FOLDERS, *OS_TREES) or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
     for folder in NODE_FOLDERS:
         for path in {folder, host.resolve(folder) or folder}:  # the folder may be a link to a larger disk

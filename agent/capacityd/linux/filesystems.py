@@ -57,6 +57,29 @@ def has_device(number: str) -> bool:
     return not number.startswith("0:")
 
 
+KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
+"""The kinds of file systems in the configuration."""
+
+_BY_BACKING = {
+    Backing.LOCAL: "local",
+    Backing.IMAGE: "image",
+    Backing.MEMORY: "memory",
+    Backing.SERVER: "network",
+    Backing.CLUSTER: "network",
+    Backing.LAYERS: "overlay",
+}
+
+
+def kind_of(type_: str, *, on_device: bool) -> str:
+    """One of KINDS. type_: of the file system. on_device: whether it is on a block device."""
+    backed_by = backing(type_)
+    if backed_by in _BY_BACKING:
+        return _BY_BACKING[backed_by]
+    if on_device:
+        return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
+    return "network" if backed_by is Backing.PROGRAM else "pseudo"
+
+
 # Parts of paths, because the start depends on the distribution: /var/lib/k0s/kubelet, /var/snap/microk8s/common/…,
 # /run/k3s/containerd. A disk mounted on one of these folders, or beside them, belongs to the machine.
 _POD_FOLDERS = (

@@ -94,6 +94,24 @@ class MountTree:
         return mount
 
 
+def whole(mounts: Collection[Mount]) -> Iterator[Mount]:
+    """Of the mounts of one file system, those whose root is not inside another one's root.
+
+    btrfs subvolumes may lie beside each other.
+    """
+    roots = {mount.root for mount in mounts}
+    for mount in mounts:
+        if roots.isdisjoint(parents(mount.root)):
+            yield mount
+
+
+def parents(path: str) -> Iterator[str]:
+    """Yields all folders above an absolute path."""
+    while path.startswith("/") and path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Whether an absolute path is the folder or inside it."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")

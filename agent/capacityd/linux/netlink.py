@@ -15,6 +15,7 @@ _SOL_NETLINK, _GET_STRICT_CHK = 270, 12
 _HEADER, _ATTRIBUTE = struct.Struct("IHHII"), struct.Struct("HH")
 _TYPE = 0x3FFF  # the type without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER = 1 << 18
+_QUEUE = 1 << 22  # bytes of events that may wait
 
 
 def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, bytes]]:
@@ -50,6 +51,8 @@ def listen(groups: int) -> socket.socket:
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     s = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
     try:
+        # The kernel allows at most twice net.core.rmem_max, which is more than the default.
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE)
         s.bind((0, groups))
     except OSError:
         s.close()

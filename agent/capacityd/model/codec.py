@@ -189,7 +189,7 @@ def _as(kind: type[_T], data: Any) -> _T:
     return data
 
 
-def _construct(kind: Any, *arguments: Any, **named: Any) -> Any:
+def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
     """Calls a class. If the class raises ValueError, the data is malformed."""
     try:
         return kind(*arguments, **named)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Value
 from capacityd.model.setting_types import (
     Boolean,
     Duration,
@@ -32,6 +32,20 @@ class Table:
     """For a DeviceDetector: all tests must match."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """For a ValueDetector: its settings."""
+
+    def may_match(self, key: str, value: Value) -> bool:
+        """Whether the table can match a device with this value of the key."""
+        return all(test.matches(value) for test in self.tests if test.key == key)
+
+    def globs(self, key: str) -> tuple[str, ...]:
+        """The patterns of a key of type Text, one of which a device must match; "*" if the table has no such test."""
+        matchers = [matcher for test in self.tests if test.key == key for matcher in test.matchers]
+        return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)) or ("*",)
+
+    def networks(self, key: str) -> tuple[str, ...]:
+        """The networks of a key of type Network, as in globs()."""
+        matchers = [matcher for test in self.tests if test.key == key for matcher in test.matchers]
+        return tuple(str(matcher.network) for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,10 @@ class Resource:
         part, whole = self.reserve.share
         # total/factor - reserve: the share of the total is subtracted first; rounded down once at the end
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
+
+    def tests(self, key: str) -> bool:
+        """Whether a table of the resource tests this key."""
+        return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
     def literals(self, key: str) -> tuple[str, ...]:
         """The text patterns of a key in the resource's tables."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from capacityd.model.config import Resource
+from capacityd.model.event_filters import EventFilters
 from capacityd.model.host import Host, SystemDevices, basename
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
@@ -80,6 +82,8 @@ class DeviceDetector:
     """udev subsystems whose events start a pass."""
     events: frozenset[KernelEvents] = frozenset()
     """Other kernel events that start a pass."""
+    filters: Callable[[Resource], EventFilters] = lambda _: EventFilters()
+    """Which of these events can change the reading of a resource. By default, all."""
     scope: Scope | None = None
     """Limits the enumeration to subsystems. None: the detector always enumerates all devices."""
     modalias: Callable[[Host, Device], str | None] | None = None

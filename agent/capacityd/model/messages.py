@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from capacityd.model.event_filters import EventFilters
 from capacityd.model.reasons import Activity, KernelEvents, PassReason, RetryCause
 
 
@@ -19,6 +20,8 @@ class Watch:
     subsystems: tuple[str, ...] = ()
     """udev subsystems."""
     kernel: tuple[KernelEvents, ...] = ()
+    filters: EventFilters = field(default_factory=EventFilters)
+    """Which of these events concern the configuration."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
     """Path -> the reason for a pass when the file changes."""
     allowed: float = 0.0

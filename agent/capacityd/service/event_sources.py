@@ -1,7 +1,7 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, signals, and suspends.
 
-An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore the events of pods, which
-are frequent on a node.
+An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore those that no configured
+resource can match (model/event_filters.py): pods cause many of them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import os
 import select
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from capacityd.linux.clock import suspended
 from capacityd.linux.systemd import EntryKind, Priority, log
+from capacityd.model.event_filters import EventFilters
 from capacityd.model.messages import Watch
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service.clock_events import ClockEvents
@@ -27,11 +29,11 @@ Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | File
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
 
-_KERNEL: dict[KernelEvents, Callable[[], Source]] = {
-    KernelEvents.LINKS: LinkEvents,
-    KernelEvents.ADDRESSES: AddressEvents,
-    KernelEvents.MOUNTS: mount_events,
-    KernelEvents.SWAPS: swap_events,
+_KERNEL: dict[KernelEvents, Callable[[EventFilters], Source]] = {
+    KernelEvents.LINKS: lambda filters: LinkEvents(filters.links),
+    KernelEvents.ADDRESSES: lambda filters: AddressEvents(filters.addresses),
+    KernelEvents.MOUNTS: lambda filters: mount_events(filters.mounts),
+    KernelEvents.SWAPS: lambda _: swap_events(),
 }
 _SUSPENDED = 5.0  # seconds; a longer suspend is a reason for a pass
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
@@ -63,14 +65,14 @@ class EventSources:
         watch, files = self._watch, dict(self._watch.files)
         openers: list[Callable[[], Source]] = [ClockEvents]
         if watch.subsystems:
-            openers.append(lambda: UdevEvents(watch.subsystems))
+            openers.append(lambda: UdevEvents(watch.subsystems, software_links=watch.filters.software_devices))
             if not os.path.exists(UDEV):
                 # libudev decides only when the monitor starts whether udev sends events.
                 self._unavailable.append("udev is not running: there are no device events")
                 self._awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
         without_swap = {KernelEvents.SWAPS} if not os.path.exists(SWAPS) else set()
-        openers += [_KERNEL[events] for events in watch.kernel if events not in without_swap]
+        openers += [partial(_KERNEL[kind], watch.filters) for kind in watch.kernel if kind not in without_swap]
         openers += [lambda: FileEvents(files)] if files else []
         for opener in openers:
             try:

@@ -1,36 +1,68 @@
-"""Changes of links and addresses, from rtnetlink(7). Ignores those of pods, which are frequent on a node."""
+"""Changes of links and addresses, from rtnetlink(7), if they concern the configuration."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
+
 from capacityd.linux.netlink import attributes, listen, received
+from capacityd.model.event_filters import AddressPattern, LinkFilter
 from capacityd.model.reasons import PassReason
 
 _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
-_POD = b"veth\0"
 _AF_BRIDGE = 7
-_NEWADDR, _DELADDR = 20, 21
+_NEWLINK, _DELLINK, _NEWADDR, _DELADDR = 16, 17, 20, 21
 _IFADDRMSG, _IFINFOMSG = 8, 16  # bytes before the attributes
-_IFA_ADDRESS, _IFA_LOCAL = 1, 2
-_IFLA_LINKINFO, _IFLA_INFO_KIND = 18, 1
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_LABEL = 1, 2, 3
+_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_PARENT_DEV_NAME, _IFLA_INFO_KIND = 3, 18, 56, 1
 _SCOPE_LINK = 253  # and above: host, nowhere
+_KINDS = ("bond", "team", "bridge", "vlan")  # others without hardware are "virtual"
+_NETS = "/sys/class/net"
 
 
 class LinkEvents:
     """Changes of network interfaces (rtnetlink): a change of carrier or name sends no udev event."""
 
-    def __init__(self) -> None:
+    def __init__(self, concerned: LinkFilter) -> None:
+        self._concerned = concerned
         self._socket = listen(_LINK)
+        # The indexes of the links whose name matches: another name is a change, too.
+        self._named = {index for index, name in socket.if_nameindex() if self._matches("*", name)}
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
-        relevant = [message is None or _is_of_host_link(message[1]) for message in received(self._socket)]
-        return {PassReason.HARDWARE} if any(relevant) else set()
+        relevant = [message is None or self._is_relevant(*message) for message in received(self._socket)]
+        return {PassReason.LINKS} if any(relevant) else set()
 
     def close(self) -> None:
         self._socket.close()
+
+    def _is_relevant(self, event: int, message: bytes) -> bool:
+        if event not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG or message[0] == _AF_BRIDGE:
+            return False
+        values = attributes(message[_IFINFOMSG:])
+        kind = _text(attributes(values.get(_IFLA_LINKINFO, b"")).get(_IFLA_INFO_KIND, b""))
+        index, name = int.from_bytes(message[4:8], "little"), _text(values.get(_IFLA_IFNAME, b""))
+        was_named = index in self._named
+        self._named.discard(index)
+        if event == _NEWLINK and self._matches(kind if kind in _KINDS else "virtual", name):
+            self._named.add(index)
+        # Drivers of hardware have no kind, except for those of a few buses (CAN). Kernels before 5.14 name no parent.
+        is_hardware = not kind or _IFLA_PARENT_DEV_NAME in values or os.path.exists(f"{_NETS}/{name}/device")
+        is_counted = was_named or index in self._named
+        return is_hardware or is_counted or (self._concerned.system and _has_hardware_below(name))
+
+    def _matches(self, kind: str, name: str) -> bool:
+        return any(
+            fnmatchcase(name, pattern.name) and (kind == "*" or pattern.kind in ("*", kind))
+            for pattern in self._concerned.software
+        )
 
 
 class AddressEvents:
@@ -39,7 +71,8 @@ class AddressEvents:
     Ignores pods' link-local addresses, and lifetime refreshes from router advertisements.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, concerned: Sequence[AddressPattern]) -> None:
+        self._concerned = concerned
         self._socket = listen(_IPV4 | _IPV6)
         self._known: set[bytes] = set()
 
@@ -57,7 +90,7 @@ class AddressEvents:
         if overflow:
             # A removal may have been lost. All queued messages are older than the overflow, so clear the set only now.
             self._known.clear()
-        return {PassReason.HARDWARE} if overflow or relevant else set()
+        return {PassReason.ADDRESSES} if overflow or relevant else set()
 
     def close(self) -> None:
         self._socket.close()
@@ -66,6 +99,8 @@ class AddressEvents:
         if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG or message[3] >= _SCOPE_LINK:
             return False
         values = attributes(message[_IFADDRMSG:])
+        if not self._is_concerned(message, values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS, b""), values):
+            return False
         local_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
         address = message[:2] + message[3:_IFADDRMSG] + b"".join(local_and_peer)
         if kind == _DELADDR:
@@ -75,13 +110,43 @@ class AddressEvents:
         self._known.add(address)
         return new
 
+    def _is_concerned(self, message: bytes, address: bytes, values: dict[int, bytes]) -> bool:
+        """Whether the configuration may count this address."""
+        interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # only IPv4 has a label
+        with suppress(OSError, OverflowError):
+            interface = socket.if_indextoname(int.from_bytes(message[4:8], "little"))
+        return any(
+            (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
+            for pattern in self._concerned
+        )
 
-def _is_of_host_link(message: bytes) -> bool:
-    """Whether a message is about neither a pod's interface nor a bridge port."""
-    return message[:1] != bytes([_AF_BRIDGE]) and _link_kind(message) != _POD
+
+def _is_in(address: bytes, network: str) -> bool:
+    """Whether an address is in a network, such as 192.0.2.0/24."""
+    start, _, length = network.partition("/")
+    if network == "*":
+        return True
+    first = socket.inet_pton(socket.AF_INET6 if ":" in start else socket.AF_INET, start)
+    ignored = len(first) * 8 - int(length)
+    is_equal = int.from_bytes(first, "big") >> ignored == int.from_bytes(address, "big") >> ignored
+    return len(first) == len(address) and is_equal
 
 
-def _link_kind(message: bytes) -> bytes:
-    """IFLA_INFO_KIND of a virtual interface, such as veth; empty for hardware."""
-    info = attributes(message[_IFINFOMSG:]).get(_IFLA_LINKINFO, b"")
-    return attributes(info).get(_IFLA_INFO_KIND, b"")
+def _has_hardware_below(name: str) -> bool:
+    """Whether packets of an interface leave by hardware, as those of a bond, bridge or VLAN do."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        if (name := waiting.pop()) in found:
+            continue
+        if os.path.exists(f"{_NETS}/{name}/device"):
+            return True
+        found.add(name)
+        with suppress(OSError):  # it has gone
+            entries = os.listdir(f"{_NETS}/{name}")
+            waiting += [entry.removeprefix("lower_") for entry in entries if entry.startswith("lower_")]
+    return False
+
+
+def _text(value: bytes) -> str:
+    """A string of the kernel, without the zero at its end."""
+    return os.fsdecode(value.partition(b"\0")[0])

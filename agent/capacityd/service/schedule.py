@@ -67,7 +67,8 @@ class Schedule:
         self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
         self._cause_since = 0.0  # when this cause began
         self._node_passes: tuple[float, ...] = ()  # times of the last NODE_BURST passes because of the Node
-        self._popped, self._popped_at = frozenset[PassReason](), now  # the reasons for the last pass, and its beginning
+        self._popped: frozenset[PassReason] = frozenset()  # the reasons for the last pass
+        self._popped_at = now  # when it began
         self._period = RESYNC_PERIOD
         self._watched = True  # whether the Node is watched, or need not be
         self._passed_at, self._healthy = now, False  # when a pass last knew the Node, and whether nothing was wrong

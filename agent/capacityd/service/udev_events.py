@@ -1,8 +1,10 @@
-"""Device events from udev: devices that were added, removed or changed, after udev's rules have run."""
+"""Device events from udev: devices that were added, removed or changed, after udev's rules have run.
+
+Any process with CAP_NET_ADMIN can send such events, so libudev and pyudev may fail at one. Then it counts as an event.
+"""
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -13,11 +15,23 @@ import pyudev
 
 from capacityd.model.reasons import PassReason
 
+_SOFTWARE_LINKS = "/devices/virtual/net/"
+
+_MALFORMED = (OSError, ValueError, OverflowError, MemoryError)
+"""What pyudev raises for the errors of libudev: exception_from_errno in its _ctypeslib/_errorcheckers.py."""
+
+_MOST_EVENTS = 4096
+"""Events that one call reads; the rest remain in the queue."""
+
 
 class UdevEvents:
-    """Events of these subsystems. The kernel filters them, so other events do not wake this process."""
+    """Events of these subsystems. The kernel filters them, so other events do not wake this process.
 
-    def __init__(self, subsystems: Sequence[str]) -> None:
+    software_links: whether network links without hardware, such as those of pods, are events.
+    """
+
+    def __init__(self, subsystems: Sequence[str], *, software_links: bool = True) -> None:
+        self._software_links = software_links
         self._monitor: Any = pyudev.Monitor.from_netlink(_context())
         for subsystem in subsystems:
             self._monitor.filter_by(subsystem)
@@ -29,19 +43,30 @@ class UdevEvents:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
+        """Reads the queued events; returns the reason for a pass, if any. An overflow is a reason.
+
+        Raises OSError if the source is broken.
+        """
         relevant = False
-        while True:
+        for _ in range(_MOST_EVENTS):
             try:
                 device = self._monitor.poll(0)
-            except OSError as e:
-                if e.errno != errno.ENOBUFS and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+            except _MALFORMED as e:
+                pending = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # this clears the error
+                if isinstance(e, OSError) and e.errno is None and not pending:
                     raise
-                relevant = True  # getsockopt has cleared the error
+                relevant = True
                 continue
             if device is None:
-                return {PassReason.HARDWARE} if relevant else set()
-            relevant = not _is_of_pod(device) or relevant
+                break
+            relevant = self._is_relevant(device) or relevant
+        return {PassReason.DEVICES} if relevant else set()
+
+    def _is_relevant(self, device: Any) -> bool:
+        try:
+            return self._software_links or not device.device_path.startswith(_SOFTWARE_LINKS)
+        except (AttributeError, TypeError, ValueError):  # no path, or one that is not UTF-8
+            return True
 
     def close(self) -> None:
         self._socket.close()
@@ -52,10 +77,3 @@ class UdevEvents:
 def _context() -> Any:
     """One context for all monitors: each context loads libudev again, 65 KiB until garbage collection."""
     return pyudev.Context()
-
-
-def _is_of_pod(device: Any) -> bool:
-    try:
-        return bool(device.properties.get("ID_NET_DRIVER") == "veth")
-    except ValueError:  # the value is not UTF-8
-        return False

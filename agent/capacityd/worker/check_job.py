@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import replace
 
 from capacityd.config import load
@@ -10,9 +11,10 @@ from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
 from capacityd.host.kubelet import CHECKPOINT
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.config import Config
+from capacityd.model.config import Config, Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError
+from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
 from capacityd.model.messages import CheckResult, Watch
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
@@ -65,6 +67,7 @@ def watch_of(config: Config, options: argparse.Namespace) -> Watch:
     """The events and files that the resident process must watch. options: the command line's."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
+    filters = NO_EVENTS
     kubeconfig = options.kubeconfig or config.settings.kubeconfig
     files = dict.fromkeys([kubeconfig] if kubeconfig else KUBECONFIG_PATHS, PassReason.CREDENTIALS) | {
         CHECKPOINT: PassReason.PLUGINS,
@@ -72,16 +75,31 @@ def watch_of(config: Config, options: argparse.Namespace) -> Watch:
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            subsystems |= set(detector.subsystems)
-            subsystems |= set(resource.literals(detector.scope.key) if detector.scope else ())
+            scoped = resource.literals(detector.scope.key) if detector.scope else ()
+            subsystems |= {*detector.subsystems, *scoped}
             kernel |= detector.events
+            filters = either(filters, _filters_of(detector, resource, {*detector.subsystems, *scoped}))
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
+    if filters.mounts == NO_EVENTS.mounts:
+        kernel.discard(KernelEvents.MOUNTS)
     return Watch(
         subsystems=tuple(sorted(subsystems)),
         kernel=tuple(sorted(kernel)),
+        filters=filters,
         files=files,
         allowed=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
         resync=config.settings.resync,
         node=options.node_file is None,
+    )
+
+
+def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collection[str]) -> EventFilters:
+    """The filters of a resource, for the sources that its detector uses. subsystems: of udev."""
+    own, events = detector.filters(resource), detector.events
+    return EventFilters(
+        own.mounts if KernelEvents.MOUNTS in events else NO_EVENTS.mounts,
+        own.links if KernelEvents.LINKS in events else NO_EVENTS.links,
+        own.addresses if KernelEvents.ADDRESSES in events else NO_EVENTS.addresses,
+        own.software_devices and "net" in subsystems,
     )

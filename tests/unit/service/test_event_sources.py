@@ -24,6 +24,7 @@ from typing import TypeAlias
 
 import pytest
 
+from capacityd.model.event_filters import EventFilters
 from capacityd.model.messages import Watch
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
@@ -86,18 +87,21 @@ def ip(*arguments: str) -> None:
 
 @alone
 def test_udev_events_of_the_configured_subsystems_but_not_of_pods() -> None:
-    source, sender = UdevEvents(["usb", "net"]), UdevSender(Path("/proc/self/ns/net"))
-    for subsystem, driver, reasons in (
-        ("usb", "x", {PassReason.HARDWARE}),
-        ("block", "x", set()),
-        ("net", "e1000e", {PassReason.HARDWARE}),
-        ("net", "veth", set()),
-    ):
-        sender.send("add", f"/devices/virtual/{subsystem}/x", subsystem, ID_NET_DRIVER=driver)
-        assert source.drain() == reasons
-    sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
-    assert received(source) == {PassReason.HARDWARE}
-    assert source.drain() == set()
+    sender = UdevSender(Path("/proc/self/ns/net"))
+    for software_links in (False, True):
+        source = UdevEvents(["usb", "net"], software_links=software_links)
+        for device, subsystem, relevant in (
+            ("virtual/usb/x", "usb", True),
+            ("virtual/block/x", "block", False),
+            ("pci0/net/eth0", "net", True),
+            ("virtual/net/lxc1", "net", software_links),
+        ):
+            sender.send("add", f"/devices/{device}", subsystem)
+            assert source.drain() == ({PassReason.DEVICES} if relevant else set())
+        sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
+        assert received(source) == {PassReason.DEVICES}
+        assert source.drain() == set()
+        source.close()
 
 
 def _tap(name: str) -> int:
@@ -111,13 +115,13 @@ def _tap(name: str) -> int:
 def test_carrier_and_name_of_an_interface() -> None:
     tap = _tap("tap7")
     ip("link", "set", "tap7", "up")
-    links = LinkEvents()
+    links = LinkEvents(EventFilters().links)
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
-        assert received(links) == {PassReason.HARDWARE}
+        assert received(links) == {PassReason.LINKS}
     ip("link", "set", "tap7", "down")
     ip("link", "set", "tap7", "name", "tap8")
-    assert received(links) == {PassReason.HARDWARE}
+    assert received(links) == {PassReason.LINKS}
 
 
 @alone
@@ -127,10 +131,10 @@ def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
         sender.send("add", f"/devices/virtual/net/veth{number}", "net", ID_NET_DRIVER="veth")
-    assert received(udev) == {PassReason.HARDWARE}
+    assert received(udev) == {PassReason.DEVICES}
     assert udev.drain() == set()
     sender.send("change", "/devices/pci0/net/eth7", "net")
-    assert udev.drain() == {PassReason.HARDWARE}
+    assert udev.drain() == {PassReason.DEVICES}
 
 
 @alone
@@ -138,7 +142,7 @@ def test_closed_sources_leave_nothing_open() -> None:
     UdevEvents(["usb"]).close()
     before = open_files()
     for _ in range(3):
-        for source in (UdevEvents(["usb"]), LinkEvents(), FileEvents({"/run/x": PassReason.FILE})):
+        for source in (UdevEvents(["usb"]), LinkEvents(EventFilters().links), FileEvents({"/run/x": PassReason.FILE})):
             source.close()
             del source
     assert open_files() == before

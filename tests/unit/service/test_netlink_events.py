@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from capacityd.linux.netlink import attribute
+from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
+from capacityd.service import netlink_events
+from capacityd.service.netlink_events import LinkEvents
 from tests.support.forked import can_be_alone, run_alone
-from tests.support.kernel_events import PROGRAM, check_events
+from tests.support.kernel_events import ALL, PROGRAM, check_events, written
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
@@ -31,12 +36,13 @@ def test_addresses() -> None:
 
 LOST = """
 import json, os, socket, subprocess
+from capacityd.model.event_filters import EventFilters
 from capacityd.service.netlink_events import AddressEvents
 
 def ip(*lines):
     subprocess.run(["ip", "-batch", "-"], input="\\n".join(lines), text=True, check=True)
 
-source = AddressEvents()
+source = AddressEvents(EventFilters().addresses)
 source._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 ip("address add 192.0.2.7/32 dev va")
 received = [sorted(source.drain())]
@@ -52,7 +58,7 @@ print(json.dumps(received))
 
 def test_an_address_whose_removal_was_lost_is_new_again() -> None:
     """The removal was lost in an overflow. The address was known before, or its own event was in the full buffer."""
-    assert json.loads(run_alone("ip link add name va type veth peer name vb", LOST)) == [["hardware"]] * 4
+    assert json.loads(run_alone("ip link add name va type veth peer name vb", LOST)) == [["addresses"]] * 4
 
 
 @pytest.mark.parametrize(
@@ -65,22 +71,97 @@ def test_an_address_whose_removal_was_lost_is_new_again() -> None:
 def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
     program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
     steps = (f"+{lines} | ip -batch -", "-:", "+ip address add 192.0.2.7/32 dev lo; ip link set lo up")
-    document = json.loads(run_alone("ip link add name va type veth peer name vb", program, source, *steps))
-    assert document == [["hardware"], [], ["hardware"]]
+    document = json.loads(
+        run_alone("ip link add name va type veth peer name vb", program, source, written(ALL), *steps)
+    )
+    assert document == [[source], [], [source]]
+
+
+BRIDGE = "ip link add name br9 type bridge; ip link add name q1 type veth peer name q2; ip link set q1 master br9"
 
 
 def test_links() -> None:
-    """Links that come, go, or change their name, size or state wake the service; pods' links and bridge ports don't."""
+    """Links that come, go, or change their name, size or state wake the service; bridge ports don't."""
     steps = {
         "ip link add name br7 type bridge": True,
         "ip link set br7 up": True,
         "ip link set br7 mtu 1400": True,
         "ip link set br7 name br8": True,
-        "ip link add name p1 type veth peer name p2": False,
-        "ip link del p1": False,
+        "ip link add name p1 type veth peer name p2": True,
         "ip link del br8": True,
         "bridge link set dev q1 cost 7": False,
         ":": False,
     }
-    bridge = "ip link add name br9 type bridge; ip link add name q1 type veth peer name q2; ip link set q1 master br9"
-    check_events("links", bridge, steps)
+    check_events("links", BRIDGE, steps)
+
+
+def test_links_of_the_counted_kinds_and_names() -> None:
+    steps = {
+        "ip link add name br7 type bridge": True,
+        "ip link add name p1 type veth peer name p2": False,
+        "ip link add name vip0 type ifb": True,
+        "ip link set vip0 up": True,
+        "ip link set vip0 down; ip link set vip0 name x0": True,
+        "ip link set x0 up": False,
+        "ip link set br9 mtu 1400": True,  # it was there before
+        "ip link del p1; ip link del x0": False,
+    }
+    software = (Pattern("bridge"), Pattern("virtual", "vip*"))
+    check_events("links", BRIDGE, steps, EventFilters(links=LinkFilter(software)))
+
+
+@pytest.mark.parametrize("system", [False, True])
+def test_the_links_of_pods_concern_nobody_who_counts_ports(system: bool) -> None:
+    """A hundred pods: each with a veth pair, or with a link that has another namespace's end, on a bridge."""
+    made = "ip link add name h$n type veth peer name p$n netns pod; ip link set h$n master br9; ip link set h$n up"
+    others = "ip link add name d$n type ifb; ip link set d$n up; ip link add link br9 name m$n type macvlan"
+    steps = {
+        f"ip netns add pod; for n in $(seq 1 100); do {made}; done": False,
+        f"for n in $(seq 1 50); do {others}; ip link set m$n netns pod; done": False,
+        "ip netns del pod; for n in $(seq 1 50); do ip link del d$n; done": False,
+        "ip link set lo up": True,  # it has no driver's kind, so it may be hardware
+    }
+    run = "mount -t tmpfs x /run; ip link set lo down; " + BRIDGE
+    check_events("links", run, steps, EventFilters(links=LinkFilter(system=system)), many=True)
+
+
+def test_addresses_of_the_counted_networks_and_interfaces() -> None:
+    steps = {
+        "ip address add 192.0.2.7/32 dev va": True,
+        "ip address add 198.51.100.7/32 dev va": False,
+        "ip address add 192.0.2.8/32 dev vb": False,
+        "ip address add 2001:db8::7/64 dev vb nodad": True,
+        "ip address del 192.0.2.8/32 dev vb": False,
+        "ip address add 2001:db9::7/64 dev vb nodad": False,
+        "ip link del va": True,
+    }
+    addresses = (AddressPattern("192.0.2.0/24", "va"), AddressPattern("2001:db8::/32"))
+    setup = "ip link add name va type ifb; ip link add name vb type ifb; ip link set va up; ip link set vb up"
+    check_events("addresses", setup, steps, EventFilters(addresses=addresses))
+
+
+@pytest.mark.parametrize(("system", "relevant"), [(True, True), (False, False)])
+def test_what_rests_on_hardware_may_carry_a_default_route(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, system: bool, relevant: bool
+) -> None:
+    monkeypatch.setattr(netlink_events, "_NETS", str(tmp_path))
+    for folder in (
+        "eth0/device",
+        "bond0/lower_eth0",
+        "vlan7/lower_bond0",
+        "cni0/lower_veth1",
+        "veth1",
+        "loop/lower_loop",
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+    links = LinkEvents(LinkFilter(system=system))
+    assert links._is_relevant(16, link_message("vlan7", "vlan")) is relevant
+    assert links._is_relevant(16, link_message("eth0", "can"))
+    for name in ("cni0", "loop", "gone"):
+        assert not links._is_relevant(16, link_message(name, "bridge"))
+    links.close()
+
+
+def link_message(name: str, kind: str) -> bytes:
+    info = attribute(18, attribute(1, kind.encode()))
+    return bytes(4) + (7).to_bytes(4, "little") + bytes(8) + attribute(3, name.encode() + b"\0") + info

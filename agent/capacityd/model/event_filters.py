@@ -1,0 +1,88 @@
+"""Which events of a source concern a configuration: those that no configured resource can match start no pass.
+
+The check of the configuration makes the filters; the resident process applies them and imports this module, so it
+imports little. A filter may let through more events than concern the configuration, but never fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A kind, and a glob of the names of this kind."""
+
+    kind: str = "*"
+    """A kind of the detector filesystem or nic; "*": every kind."""
+    name: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class MountFilter:
+    """The mounts that concern a configuration."""
+
+    counted: tuple[Pattern, ...] = ()
+    """The kinds and mount points of the file systems that it may count."""
+    disks: bool = False
+    """Whether it depends on the disks below the machine's file systems."""
+    points: frozenset[str] = frozenset()
+    """Mount points of the machine's file systems."""
+    trees: tuple[str, ...] = ()
+    """Folders in which every mount is the machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFilter:
+    """The network links that concern a configuration. Links with hardware always do."""
+
+    software: tuple[Pattern, ...] = ()
+    """The kinds and names of the links without hardware that it may count."""
+    system: bool = False
+    """Whether it depends on the links below the machine's default routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPattern:
+    """A network, and a glob of the names of interfaces."""
+
+    network: str = "*"
+    """Such as 192.0.2.0/24; "*": every network."""
+    interface: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilters:
+    """The events that concern a configuration. By default, all."""
+
+    mounts: MountFilter = MountFilter((Pattern(),))
+    links: LinkFilter = LinkFilter((Pattern(),))
+    addresses: tuple[AddressPattern, ...] = (AddressPattern(),)
+    software_devices: bool = True
+    """Whether events of udev about links without hardware concern it."""
+
+
+NO_EVENTS = EventFilters(MountFilter(), LinkFilter(), (), software_devices=False)
+
+
+def either(a: EventFilters, b: EventFilters) -> EventFilters:
+    """The events that concern one of two configurations."""
+    return EventFilters(
+        MountFilter(
+            _union(a.mounts.counted, b.mounts.counted),
+            a.mounts.disks or b.mounts.disks,
+            a.mounts.points | b.mounts.points,
+            _union(a.mounts.trees, b.mounts.trees),
+        ),
+        LinkFilter(_union(a.links.software, b.links.software), a.links.system or b.links.system),
+        _union(a.addresses, b.addresses),
+        a.software_devices or b.software_devices,
+    )
+
+
+def _union(a: Iterable[_T], b: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys((*a, *b)))

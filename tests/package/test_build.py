@@ -46,7 +46,8 @@ def test_dependencies(packages: Packages) -> None:
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
     libraries = {
-        f"python3-{name}" for name in ("jsonpatch", "kubernetes", "psutil", "pyudev", "systemd", "tabulate", "yaml")
+        f"python3-{name}"
+        for name in ("jsonpatch", "kubernetes", "psutil", "pyudev", "systemd", "tabulate", "urllib3", "yaml")
     }
     assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | libraries
     assert fields["Architecture"] == "all"

@@ -35,6 +35,7 @@ PACKAGES = {
     "systemd": Package("python3-systemd", "'capacityd[service]'"),
     "tabulate": Package("python3-tabulate", "tabulate"),
     "tomli": Package("python3-tomli", "tomli"),
+    "urllib3": Package("python3-urllib3", "urllib3"),
     "yaml": Package("python3-yaml", "pyyaml"),
 }
 OPTIONAL = ("prometheus_client",)

@@ -52,6 +52,7 @@ NEEDED_BY = {
     "pyudev": {*COMMANDS} - {"config", "fleet", "a check", "status"},
     "systemd": {"run", "a check", "a pass"},
     "tabulate": {*COMMANDS} - {"run", "a check", "a pass"},
+    "urllib3": {"run", "plan", "withdraw", "fleet", "a pass"},
     "yaml": {"run", "plan", "withdraw", "fleet", "a pass"},
 }
 """Module -> the commands that fail without it, unless it is optional or for another version of Python."""

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import (
@@ -38,7 +38,7 @@ from tests.support.server import SILENCE, Listener, Server, answer, failure, rea
 from tests.support.tls import DRIPS, certificate, serve_tls
 from tests.support.watch_server import DEADLINE, MISSING, Stream, WatchServer, target_of, version, watch_server
 
-BRIEF = Limits(connect=5.0, header=0.5, first_event=0.2, idle=0.5)
+BRIEF = Limits(connect=0.2, header=0.2, first_event=0.2, idle=0.1)
 """Limits for a server that is silent on purpose."""
 FOREVER = Limits(DEADLINE, DEADLINE, DEADLINE, DEADLINE)
 Script = Callable[[Stream], object]
@@ -177,7 +177,7 @@ def test_a_node_that_is_created_just_before_the_get() -> None:
             return answer(200, version(3))
 
         server.get = get
-        assert [*map(shown, events(watch(server, Limits(first_event=2.0))))] == ["3"]
+        assert [*map(shown, events(watch(server, Limits(first_event=0.5))))] == ["3"]
         assert gets(server) == 1
 
 
@@ -186,7 +186,7 @@ def test_silence_ends_the_connection_and_what_was_known() -> None:
         server.get = lambda _: MISSING
         node_watch = watch(server, BRIEF)
         for connection in (1, 2):
-            assert "has sent nothing for 0.5 s" in str(error_of(node_watch))
+            assert "has sent nothing for 0.1 s" in str(error_of(node_watch))
             assert gets(server) == connection
         server.script = sends(("ADDED", version()), end=False)
         error = error_of(node_watch)
@@ -205,14 +205,13 @@ HELD_BACK: dict[str, Script] = {
 
 @pytest.mark.parametrize("how", HELD_BACK)
 def test_a_proxy_that_holds_the_responses_back(how: str) -> None:
-    limits = Limits(connect=0.3, header=0.3, first_event=0.2)
     with watch_server(HELD_BACK[how]) as server:
-        error = error_of(watch(server, limits))
+        error = error_of(watch(server, BRIEF))
         assert type(error) is WatchHeldBack
         assert "a load balancer on the way hold responses back" in str(error)
         server.get = lambda _: MISSING
         if how == "no header":
-            assert type(error_of(watch(server, limits))) is WatchHeldBack
+            assert type(error_of(watch(server, BRIEF))) is WatchHeldBack
 
 
 @pytest.mark.parametrize("how", ["no header", "no event"])
@@ -221,6 +220,11 @@ def test_a_server_that_does_not_respond_at_all(how: str) -> None:
     with watch_server(HELD_BACK[how]) as server:
         server.get = lambda _: SILENCE
         assert type(error_of(watch(server, BRIEF))) is NodeUnreachable
+
+
+@pytest.mark.parametrize("how", ["no header", "no event"])
+def test_a_server_that_is_overloaded(how: str) -> None:
+    with watch_server(HELD_BACK[how]) as server:
         server.get = lambda _: failure(503, "later", headers="Retry-After: 7\r\n")
         error = error_of(watch(server, BRIEF))
         assert isinstance(error, NodeUnreachable)
@@ -358,7 +362,7 @@ def test_a_response_that_drips(where: str) -> None:
         server.url = context.__enter__().url
         if where != "handshake":
             server.url = server.url.replace("https", "http")
-        return str(error_of(watch(server, Limits(connect=0.3, header=0.3))))
+        return str(error_of(watch(server, BRIEF)))
 
     messages = {"handshake": "did not respond in time", "header": "did not complete", "body": "hold responses back"}
     assert messages[where] in forked(attempt)
@@ -384,7 +388,7 @@ def test_a_reader_that_stops_closes_the_connection() -> None:
 
 
 def test_a_storm_is_delivered_whole() -> None:
-    count = 3000
+    count = 1000
     with watch_server(sends(*(("MODIFIED", version(n)) for n in range(count)))) as server:
         assert [*map(shown, events(watch(server)))] == [*map(str, range(count))]
 
@@ -489,15 +493,23 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-@given(st.lists(st.binary(max_size=60) | st.from_regex(rb'\{"type": ?"[A-Z]{1,8}", ?"object": ?[\[{1n"].{0,20}\n')))
-@settings(deadline=None, max_examples=60)
-def test_whatever_is_received_nothing_but_a_node_error_is_raised(pieces: list[bytes]) -> None:
-    with watch_server(writes(*filter(None, pieces))) as server:
+@pytest.fixture(scope="module")
+def damaged_server() -> Iterator[WatchServer]:
+    with watch_server() as server:
         server.get = lambda _: MISSING
-        with suppress(NodeError):
-            events(watch(server))
+        yield server
 
 
+@given(st.lists(st.binary(max_size=60) | st.from_regex(rb'\{"type": ?"[A-Z]{1,8}", ?"object": ?[\[{1n"].{0,20}\n')))
+def test_whatever_is_received_nothing_but_a_node_error_is_raised(
+    damaged_server: WatchServer, pieces: list[bytes]
+) -> None:
+    damaged_server.script = writes(*filter(None, pieces))
+    with suppress(NodeError):
+        events(watch(damaged_server))
+
+
+@pytest.mark.slow
 def test_it_needs_neither_the_kubernetes_client_nor_yaml() -> None:
     program = "import sys, capacityd.watcher.watcher; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}

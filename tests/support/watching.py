@@ -63,7 +63,7 @@ class Watching:
 
     @property
     def node(self) -> WatchedNode | None:
-        """The content of node.json; None if the file does not exist."""
+        """The content of watched.json; None if the file does not exist."""
         try:
             return from_file(WatchedNode, (self.folder / WATCHED_NODE).read_bytes(), __version__)
         except (FileNotFoundError, NotADirectoryError):
@@ -71,7 +71,7 @@ class Watching:
 
     @property
     def resource_version(self) -> str:
-        """Of the Node in node.json; "" if there is none."""
+        """Of the Node in watched.json; "" if there is none."""
         return self.node.state.resource_version if self.node and self.node.state else ""
 
     def wait(self, condition: Callable[[], object], what: str) -> None:

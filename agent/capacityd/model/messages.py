@@ -120,7 +120,7 @@ class NotWatched:
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
 """A line of the watcher's standard output."""
 
-WATCHED_NODE = "node.json"
+WATCHED_NODE = "watched.json"
 """The watcher's file in the runtime directory (model/watch.py). It exists only while the Node is watched."""
 
 

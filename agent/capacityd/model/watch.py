@@ -12,7 +12,7 @@ from capacityd.model.node import Condition, NodeState, annotated_quantities
 
 @dataclass(frozen=True, slots=True)
 class WatchedNode:
-    """node.json: the Node as the API server last sent it. The file exists only while the Node is watched."""
+    """watched.json: the Node as the API server last sent it. The file exists only while the Node is watched."""
 
     state: NodeState | None
     """None: no Node of this name exists."""

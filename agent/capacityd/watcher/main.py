@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str], limits: Limits | None = None) -> int:
     """FOLDER COMMAND...: watches the Node, and returns the exit status once the Node cannot be watched.
 
-    FOLDER: for node.json. COMMAND: starts the worker that determines what to watch. limits: shorter in tests.
+    FOLDER: for watched.json. COMMAND: starts the worker that determines what to watch. limits: shorter in tests.
     """
     use_nonblocking_stderr()
     for number in (signal.SIGTERM, signal.SIGINT):

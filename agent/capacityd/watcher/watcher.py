@@ -31,7 +31,7 @@ _DENIED_FOR = 30.0
 class Watcher:
     """Watches the Node until it cannot be watched.
 
-    folder: for node.json. command: starts the worker that determines what to watch. limits: shorter in tests.
+    folder: for watched.json. command: starts the worker that determines what to watch. limits: shorter in tests.
     """
 
     def __init__(self, folder: str, command: Sequence[str], limits: Limits) -> None:
@@ -144,7 +144,7 @@ class Watcher:
         self._sent = message
 
     def _remove_file(self) -> None:
-        """Removes node.json, so that no pass takes an earlier state of the Node for the current one."""
+        """Removes watched.json, so that no pass takes an earlier state of the Node for the current one."""
         for path in (self._path, f"{self._path}.new"):
             with suppress(OSError):
                 os.unlink(path)

@@ -94,7 +94,12 @@ def flaw_of_folder(path: str, trust: Trust) -> Flaw | None:
 def _first_flaw(path: str, trust: Trust, *, may_create: bool) -> Flaw | None:
     """may_create: whether others may create names in the last folder of the way that exists."""
     here, links = "/", 0
-    names = _reversed_names(os.path.join(os.getcwd(), path))
+    if not path.startswith("/"):
+        try:
+            path = os.path.join(os.getcwd(), path)
+        except OSError:  # the kernel still follows ".." there
+            return Flaw(path, "is relative to a folder that was removed", "write the absolute path")
+    names = _reversed_names(path)
     try:
         status = os.stat("/")
         while names:

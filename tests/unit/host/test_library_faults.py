@@ -66,6 +66,8 @@ _DECLARED: dict[str, list[Exception]] = {
 _CAN_NOT_FAIL = (
     *("fspath", "geteuid", "getpid", "pack", "pack_into", "strerror", "uname"),
     *("__del__", "threading.__init__", "threading.join"),
+    # Without the option strict, realpath() ignores errors.
+    *(f"posixpath.{name}" for name in ("basename", "dirname", "join", "realpath")),
 )
 _HOST = (f"{os.sep}capacityd{os.sep}host{os.sep}", f"{os.sep}capacityd{os.sep}linux{os.sep}")
 

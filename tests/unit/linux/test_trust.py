@@ -243,3 +243,20 @@ def test_in_the_services_user_namespace(file: Path) -> None:
     assert answer() == why
     owned(file.parent, 0, 0)
     assert answer() == "None"
+
+
+def test_a_working_directory_that_was_removed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel still follows ".." there. An absolute path does not depend on it."""
+    removed = file.parent / "removed"
+    removed.mkdir()
+    with monkeypatch.context() as patched:
+        patched.chdir(removed)
+        removed.rmdir()
+        assert Path("../file").read_text() == "root's"
+        assert flaw_of(str(file), own_trust()) is None
+        relative = flaw_of("../file", own_trust())
+        file.chmod(0o666)
+        absolute = flaw_of(str(file), own_trust())
+    assert str(relative) == "../file is relative to a folder that was removed: write the absolute path"
+    assert absolute is not None
+    assert absolute.path == str(file)

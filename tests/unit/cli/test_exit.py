@@ -76,7 +76,7 @@ def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -
         done = run(tmp_path, fault, command)
     began, _, message = done.stdout.partition("; ")
     assert began == "begun", "the output is flushed"
-    error = f"API server {url} did not complete its response within 0.3 s"
+    error = f"the API server in {tmp_path}/kubelet.conf did not complete its response within 0.3 s"
     if command == "worker":
         result: Message = decode_variant(Message, parse(message.splitlines()[-1].encode()))
         assert isinstance(result, PassResult)
@@ -84,7 +84,7 @@ def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -
         assert (result.failure.cause, result.failure.message) == (RetryCause.UNREACHABLE, error)
         assert (done.returncode, json.loads((tmp_path / "state.json").read_text())["status"] is not None) == (0, True)
     else:
-        assert (done.returncode, done.stderr, message) == (3, f"capacityd: {error}\n", "")
+        assert (done.returncode, done.stderr, message) == (3, f"capacityd: {error}\ncapacityd: server: {url}\n", "")
 
 
 def test_a_request_that_fails_in_time(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time t
 CHECK_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there; also for the watchdog
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
+_ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses the old credentials, or may be dead
 
 
 class Service:
@@ -76,8 +77,8 @@ class Service:
             now = time.monotonic()
             if signal.SIGHUP in signals:
                 self._schedule.request_check(now)
-            if PassReason.CREDENTIALS in reasons:
-                self._node_watch.stop()  # the pass starts it again, with the new credentials
+            if reasons & _ENDS_WATCH:
+                self._node_watch.stop()  # the pass starts it again
             self._schedule.notify(reasons, now)
 
     def _start_worker(self, now: float) -> None:
@@ -107,12 +108,10 @@ class Service:
             poll.register(fd, select.POLLIN)
         until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
         until = min(until, self._check_sources_at)
-        timeout = max(0.0, until - time.monotonic())
-        ready = {fd for fd, _ in poll.poll(timeout * 1000 + 1)}
+        ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
         sd_notify("WATCHDOG=1")
         signals, reasons = self._signals.drain(), self._suspends.drain() | self._sources.drain(ready)
-        if ready & {*watch.filenos()}:
-            self._read_watcher()
+        self._read_watcher()
         if self._check_sources_at <= time.monotonic():  # so no change depends on an event alone
             self._check_sources_at = time.monotonic() + CHECK_PERIOD
             reasons |= self._sources.check()
@@ -138,13 +137,17 @@ class Service:
         return min(times, default=math.inf)
 
     def _read_watcher(self) -> None:
-        """Reads the watcher's messages."""
+        """Reads the watcher's messages, if there are any."""
         watch = self._node_watch
         before = watch.since, watch.reason
         watch.read_messages()
         if before != (watch.since, watch.reason):
-            self._schedule.set_watched(watched=watch.since is not None)
+            self._schedule.set_watched(watched=self._is_watched())
             self._write_status_file()
+
+    def _is_watched(self) -> bool:
+        """Whether the Node is watched, or need not be."""
+        return self._node_watch.since is not None or (self._watch is not None and not self._watch.node)
 
     def _compare_node(self, now: float) -> None:
         """Compares the Node as it is watched with what the last pass knew of it."""
@@ -183,6 +186,7 @@ class Service:
         self._lost = 0
         self._schedule.has_read(changed=result.changed)
         failure = result.failure
+        self._schedule.set_watched(watched=self._is_watched())
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
             self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)

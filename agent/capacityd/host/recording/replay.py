@@ -242,10 +242,8 @@ class RecordedHost:
             return False
         if not f"{real}/".startswith(_IN_TREES):
             return True  # below a link's target, such as a kernel module
-        while real := real.rpartition("/")[0]:
-            if real in self._left_folders:
-                return True
-        return False
+        folders = (real[:end] for end, character in enumerate(real) if character == "/")
+        return any(folder in self._left_folders for folder in folders)
 
 
 def _not_recorded(path: str) -> NotRecorded:

@@ -14,9 +14,13 @@ from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
+from tests.cluster.nodewatch import watch_node
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import PROMPT, PUBLISHED, Service, service
 from tests.support.machines import usb_device
+
+REPORTS = 5
+"""Versions of the Node, one for each report of the kubelet."""
 
 
 @contextmanager
@@ -47,6 +51,27 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
         wait_until(lambda: cluster.allocatable(kubelet.name).get(DONGLE) == "2", PATIENCE, "allocatable follows")
         assert "restored" in s.events()[-1]
         assert s.requested() == PUBLISHED
+
+
+def test_zeros_of_a_kubelet_whose_runtime_does_not_start(cluster: Cluster, kubelet: Kubelet) -> None:
+    """The kubelet creates its socket only when its runtime is ready. Its zeros are undone before."""
+    with on_node(cluster, kubelet) as s, watch_node(cluster, kubelet.name) as watch:
+        kubelet.stop()
+        kubelet.start(zeroing=True, runtime_starts=False)
+        s.wait_capacity("2")
+        s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")
+        seen = len(watch.versions)
+        s.wait(lambda: len(watch.versions) > seen + REPORTS, PATIENCE, "the kubelet reports its Node")
+        assert not kubelet_socket(kubelet)
+        kubelet.start_runtime()
+        s.wait(lambda: kubelet_socket(kubelet), PATIENCE, "the kubelet creates its socket")
+        assert {version.allocatable[DONGLE] for version in watch.versions[seen:]} == {"2"}
+        assert {version.condition["status"] for version in watch.versions[seen:]} == {"True"}
+
+
+def kubelet_socket(kubelet: Kubelet) -> bool:
+    """Whether the socket exists with which device plugins register."""
+    return (kubelet.device_plugins / "kubelet.sock").exists()
 
 
 def test_the_kubelet_rewrites_its_checkpoint(cluster: Cluster, kubelet: Kubelet) -> None:

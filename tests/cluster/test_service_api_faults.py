@@ -81,6 +81,8 @@ def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
         begin = len(s.log())
         proxy.fault(faults.echo(code, message), method, "/api/v1/nodes/*", times=3)
         s.machine.plug(f"1-{number}")
+        if method == GET:
+            s.join(proxy.url)  # with new credentials, the next pass reads the Node
         s.wait(partial(logged_since, s, begin, "(redacted)"), PROMPT, f"it logs the {code}")
         shown = [s.cli("plan"), s.cli("status"), s.cli("status", "--json")]
         assert_no_token(s, *(text for command in shown for text in (command.stdout, command.stderr)))

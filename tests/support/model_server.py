@@ -58,12 +58,13 @@ class ModelServer:
         self.annotated_by_others = False
         """Whether another writer has written capacityd's annotation since the Node was registered."""
         self.gets = self.patches = 0
-        self.on_change: Callable[[], None] = lambda: None
-        """Called after each change of the Node."""
+        self.listeners: list[Callable[[], None]] = []
+        """Each is called after each change of the Node."""
         self.point: Callable[[str], None] = lambda _: None
         self.check: Callable[[dict[str, Any], dict[str, Any], Sequence[Mapping[str, object]]], None] = lambda *_: None
         """Called before admission with the Node before and after the worker's write, and with the patch."""
         self._versions = self._uids = 0
+        self._backup: tuple[dict[str, Any] | None, int, tuple[set[str], bool]] | None = None
         if capacity is not None:
             self.register()
 
@@ -117,9 +118,12 @@ class ModelServer:
         self._changed()
 
     def zero(self) -> None:
-        """A kubelet that starts sets every extended resource to 0."""
+        """A kubelet sets every extended resource to 0, and copies capacity to allocatable."""
+        if self.document is None:
+            return
         for name in [name for name in self.capacity if "/" in name]:
             self.capacity[name] = "0"
+        self.document["status"]["allocatable"] = self.capacity.copy()
         self._changed()
 
     def annotate(self, text: str | None) -> None:
@@ -147,7 +151,19 @@ class ModelServer:
 
     def delete(self) -> None:
         self.document = None
-        self.on_change()
+        self._notify()
+
+    def back_up(self) -> None:
+        """Keeps the Node as it is, for restore()."""
+        others = self.written_by_others.copy(), self.annotated_by_others
+        self._backup = copy.deepcopy(self.document), self._versions, others
+
+    def restore(self) -> None:
+        """The cluster is restored from its backup: the Node and its version are those of an earlier time."""
+        if self._backup:
+            document, self._versions, (self.written_by_others, self.annotated_by_others) = copy.deepcopy(self._backup)
+            self.document = document
+            self._notify()
 
     def register(self) -> None:
         """A kubelet creates the Node."""
@@ -225,7 +241,11 @@ class ModelServer:
         if self.document is not None:
             self._versions += 1
             self.document["metadata"]["resourceVersion"] = str(self._versions)
-            self.on_change()
+            self._notify()
+
+    def _notify(self) -> None:
+        for listener in self.listeners:
+            listener()
 
 
 class ModelClient:

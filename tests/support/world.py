@@ -18,10 +18,10 @@ from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
 from capacityd.service.loop import CHECK_PERIOD
-from capacityd.service.node_comparison import NodeComparison
-from capacityd.service.schedule import Schedule
+from capacityd.service.schedule import NODE_BURST, NODE_BURST_PERIOD, Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_watch import ModelWatch
+from tests.support.truth import Truth
 
 SYNC = 10.0  # seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
@@ -170,7 +170,20 @@ class Loop:
         """The cause of the last pass's failure."""
         self.missing = False
         """Whether the Node was missing in the last pass."""
-        self.comparison = NodeComparison()
+        self.unheard: set[str] = set()
+        """The names whose reading has changed without an event since the last pass."""
+        self.replaced: set[str] = set()
+        """The names whose watched file has been replaced or mounted over. The comparison once a minute notices it."""
+        self.sources_closed = False
+        """Whether an event source can't be opened. Then a pass looks once a minute."""
+        self.heard_at = float("-inf")
+        """When the service last heard of an event of the machine."""
+        self.passes_at_start = 0
+        self._known: str | None = None  # the hash of the Node as the last pass knew it
+        self._has_news = False  # whether the watcher has reported anything since the hashes were compared
+        self._told_watched = True  # what the schedule knows of the watch
+        self._node_passes: list[float] = []  # the times of passes because of the Node
+        self.truth = Truth(self)
         self.watch = ModelWatch(world, self._on_watch)
         self._uniform = random.Random(seed).uniform
         self._suspended = 0.0  # seconds of uptime during which the machine was suspended
@@ -181,15 +194,30 @@ class Loop:
         if state_lost:
             self.world.machine.lose_state()
         self._schedule = Schedule(self._monotonic(), self._uniform)
-        self._compare_at = self.world.uptime
-        self.watch.stop()
+        self._known, self._compare_at = None, self.world.uptime
+        self._told_watched = True
+        self.passes_at_start, self.failure = self.passes, None
         self.configure()
-        self.world.hear = lambda reasons: self._schedule.notify(reasons, self._monotonic())
+        self.world.hear = self._hear
+        self.truth.excuse()
+
+    def _hear(self, reasons: set[PassReason]) -> None:
+        self.heard_at = self.world.uptime
+        if reasons:
+            self.unheard.clear()
+        self._schedule.notify(reasons, self._monotonic())
+
+    def is_busy(self, since: float) -> bool:
+        """Whether so many passes were made because of the Node that the next one may wait."""
+        return sum(at >= since - NODE_BURST_PERIOD for at in self._node_passes) >= NODE_BURST
 
     def reboot(self) -> None:
         """The machine reboots, and the service starts."""
+        self.watch.stop()
         self.world.reboot()
         self._suspended = 0.0
+        self.heard_at, self._node_passes = self.world.uptime, []
+        self.truth.restart()
         self.start(state_lost=True)
 
     def configure(self) -> None:
@@ -201,12 +229,14 @@ class Loop:
         """The machine is suspended for this time."""
         self.world.move(self.world.uptime + seconds)
         self._suspended += seconds
+        self.truth.excuse()
         self.world.hear({PassReason.RESUME})
 
     def run(self, seconds: float) -> None:
         """Advances the time, while the service makes its passes."""
         world = self.world
         end = world.uptime + seconds
+        self.truth.look()
         while True:
             self._compare_node()
             wakes = self._schedule.wakes_at() + self._suspended
@@ -214,24 +244,29 @@ class Loop:
             if at > end:
                 break
             world.move(max(at, world.uptime))
+            self.truth.look()
             if reasons := self._schedule.pop_due(self._monotonic()):
                 self._make_pass(frozenset(reasons))
+                self.truth.look()
                 world.move(world.uptime + 0.1)
             elif wakes <= world.uptime:
                 world.move(world.uptime + 0.001)
         world.move(end)
+        self.truth.look()
 
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
         machine, gets = self.world.machine, self.world.server.gets
-        self.comparison.begin_pass()
         ended = machine.run_pass(reasons)
         machine.server.between.clear()
         self.passes += 1
+        self.unheard.clear()
+        if PassReason.NODE in reasons:
+            self._node_passes.append(self.world.uptime)
         if machine.server.gets > gets:
             self.reads.append(reasons)
         now, result = self._monotonic(), machine.result
-        self.comparison.end_pass(result.node if result else None)
         if result and result.node is not None:
+            self._known = result.node
             self.watch.start()
         self.missing = bool(result and result.node == "")
         if not ended or result is None:
@@ -245,16 +280,28 @@ class Loop:
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
 
     def _on_watch(self) -> None:
-        self.comparison.report(self.watch.seen)
-        self._schedule.set_watched(watched=self.watch.seen is not None)
+        """The watcher has sent a message."""
+        self._has_news = True
+        watched = self.watch.seen is not None
+        if watched is not self._told_watched:
+            self._told_watched = watched
+            self._schedule.set_watched(watched=watched)
 
     def _compare_node(self) -> None:
-        """As the service does: after each report of the watcher, and once a minute."""
+        """As the service does: after each report of the watcher, and once a minute. Then it also compares its event
+        sources."""
         if self._compare_at <= self.world.uptime:
             self._compare_at = self.world.uptime + CHECK_PERIOD
-            self.comparison.remind()
-        if self.comparison.starts_pass(failing=self._schedule.failing):
+            self._has_news = True
+            reasons = {PassReason.FILE} if self.replaced else set()
+            reasons |= {PassReason.POLL} if self.sources_closed else set()
+            self.replaced.clear()
+            if reasons:
+                self._hear(reasons)
+        seen = self.watch.seen
+        if self._has_news and seen is not None and (seen != self._known or self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
+        self._has_news = False
 
     def _monotonic(self) -> float:
         return self.world.uptime - self._suspended

@@ -31,16 +31,15 @@ from capacityd.reconcile.plan import make_plan, make_withdrawal
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
 from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
+from tests.support.truth import EVENTS, LONGEST, MINUTE, SHARE, pace
 from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
 RESYNC, JITTER = 3600.0, 1.2
 """Seconds between two refreshes of the heartbeat, up to JITTER times as many."""
-MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
-"""What is wrong becomes right within a minute, or within this share of the time that it was wrong; LONGEST seconds at
-most."""
-EVENTS = 10.0
-"""Seconds for which a pass waits while events arrive."""
+SLACK = 5.0
+"""Seconds for what the rule of pace leaves out: debouncing, the passes themselves, and rounding."""
+STATS = []
 
 pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
@@ -82,10 +81,14 @@ class LongHistory:
         self.loop = Loop(self.world, seed)
         self._denied: set[tuple[str, Reading]] = set()
         """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
+        self._taken = 0  # the number of disturbances so far
 
     def take(self, act: Act, between: bool, pause: float) -> None:
         """Runs a disturbance, then lets time pass. between: runs it between a GET and a PATCH, if both happen."""
         name, *arguments = act
+        self._taken += 1
+        if self._taken % 4 == 1:
+            self.server.back_up()
         happens = partial(attrgetter(name)(self), *arguments)
         if between and name in BY_OTHERS:
             self.server.between.append(happens)
@@ -101,12 +104,37 @@ class LongHistory:
 
     def hardware_changes(self, name: str, reading: Reading, reason: PassReason | None) -> None:
         self._set_reading(name, reading)
+        if reason is None:
+            self.loop.unheard.add(name)
         self._notify(reason)
 
     def hardware_flaps(self, name: str, flips: list[Reading], pause: float) -> None:
         for reading in flips:
             self.hardware_changes(name, reading, PassReason.HARDWARE)
             self.loop.run(pause)
+
+    def the_node_can_be_watched(self, possible: bool) -> None:
+        self.loop.watch.forbid(possible=possible)
+
+    def the_cluster_is_restored(self, pause: float) -> None:
+        """From a backup of an earlier step. All connections end."""
+        self.server.restore()
+        self.loop.watch.cut(pause)
+
+    def the_kubelet_zeroes(self, pauses: list[float]) -> None:
+        """Without any other sign, and again, whenever it likes."""
+        for pause in pauses:
+            self.server.zero()
+            self.loop.run(pause)
+
+    def a_watched_file_is_replaced(self, name: str, reading: Reading) -> None:
+        """For example by a mount: no event reports it."""
+        self._set_reading(name, reading)
+        self.loop.unheard.add(name)
+        self.loop.replaced.add(name)
+
+    def an_event_source_is_closed(self, closed: bool) -> None:
+        self.loop.sources_closed = closed
 
     def the_watch_lags(self, seconds: float) -> None:
         self.loop.watch.delay = seconds
@@ -124,6 +152,7 @@ class LongHistory:
 
     def the_clock_jumps(self, seconds: float) -> None:
         self.machine.booted += seconds
+        self._notify(PassReason.CLOCK)
 
     def the_machine_reboots(self, zeroes: bool, delay: float) -> None:
         self.loop.reboot()
@@ -142,7 +171,10 @@ class LongHistory:
         if fault == "EIO":
             self.machine.record_errno = errno.EIO
         elif fault == "unwritable":
-            self.machine.record.with_name("published.json.new").mkdir(exist_ok=True)
+            obstacle = self.machine.record.with_name("published.json.new")
+            if not obstacle.is_dir():
+                obstacle.unlink(missing_ok=True)  # a killed worker may have left it
+                obstacle.mkdir()
         else:
             damage(self.machine.record, fault)
 
@@ -311,6 +343,59 @@ class LongHistory:
             remove(self.machine.record)
         remove_obstacle(self.machine.record)
 
+    def all_causes_end(self) -> None:
+        """Everything becomes as it should be, mostly without an event. Then the Node is right in time."""
+        self._end_causes()
+        self._others_leave()
+        machine, loop, checks = self.machine, self.loop, self.machine.checks
+        allowed = pace(self.world.uptime - min([loop.truth.fine_at, *checks.unknown_since.values()]))
+        limited = any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, ""))
+        allowed += EVENTS + SLACK + limited * PER_WRITE + max(s for s in [machine.configured.settings.lower_after])
+        began = self.world.uptime
+        while problem := self._problem():
+            assert self.world.uptime <= began + allowed, f"after {allowed:.1f} s: {problem}"
+            loop.run(1.0)
+        STATS.append((self.world.uptime - began, allowed))
+
+    def _others_leave(self) -> None:
+        """Other writers of capacityd's keys and annotation undo what they wrote. Whatever is configured can be read."""
+        machine, server, own = self.machine, self.server, self.machine.own_record
+        for name in [*self.world.plugins]:
+            self.world.plugins.pop(name)
+        if machine.device_plugins:
+            machine.device_plugins.clear()
+            self._notify(PassReason.PLUGINS)
+        settings = machine.configured.settings
+        if settings.observe or not settings.condition or not machine.configured.complete or machine.configured.broken:
+            config = configuration(frozenset(OURS), frozenset(), frozenset(), Settings(), complete=True)
+            machine.config = config
+            self.loop.configure()
+            self._notify(PassReason.CONFIG)
+        uid = server.document["metadata"]["uid"] if server.document else ""
+        confirms = own.confirms if own and own.node_uid == uid else lambda *_: False
+        kept = {n: q for n, q in server.record().items() if confirms(n, q)}
+        server.annotate(json.dumps(kept))
+        for name in {*NAMES} - kept.keys():
+            server.write(name, None)
+            server.write_allocatable(name, None)
+        for name in machine.probe():
+            if isinstance(machine.readings.get(name), Unknown):
+                machine.readings[name] = Quantity(3)
+        if self.loop.unheard:
+            self._notify(PassReason.HARDWARE)
+
+    def _problem(self) -> str:
+        """Why the Node is not right, or the condition not True; empty if all is right."""
+        server, condition = self.server, self.server.condition
+        for name, reading in self.machine.probe().items():
+            published = [q.get(name) for q in (server.capacity, server.allocatable)]
+            wanted = str(reading.value) if isinstance(reading, Quantity) else None
+            if published != [wanted, wanted]:
+                return f"{name} is {published}, not {wanted}; {condition}"
+        if set(server.capacity) & {*NAMES} - {*self.machine.probe()} and self.machine.probe():
+            return f"unconfigured keys: {server.capacity}"
+        return "" if condition.get("status") == "True" or not server.record() else f"the condition is {condition}"
+
     def end(self) -> None:
         """Ends all disturbances, lets time pass, and checks the final state."""
         self._calm()
@@ -319,13 +404,19 @@ class LongHistory:
 
     def _calm(self) -> None:
         """Ends all disturbances, and lets three of the longest resync periods pass."""
+        self._end_causes()
+        self.loop.run(3.0 * JITTER * RESYNC)
+
+    def _end_causes(self) -> None:
+        """Ends all disturbances."""
         self._end_faults()
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
-        self.loop.watch.delay = 0.0
+        self.loop.watch.delay, self.loop.sources_closed = 0.0, False
+        self.loop.watch.forbid(possible=True)
         if self.server.document is None:
             self.world.start_kubelet(False, 0.4)
-        self.loop.run(3.0 * JITTER * RESYNC)
+            self.loop.run(0.4)
 
     def _check_end(self) -> None:
         server, machine = self.server, self.machine
@@ -386,6 +477,7 @@ BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "server.annotate": (records,),
     "server.disturb_conditions": (st.sampled_from(["front", "change", "remove"]),),
     "server.delete": (),
+    "server.zero": (),
     "world.write_allocatable": (any_key, values),
     "world.register_anew": (),
     "world.start_kubelet": (st.booleans(), st.sampled_from([0.0, 0.4, 20.0])),
@@ -401,8 +493,16 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "loop.start": (st.booleans(),),
     "loop.suspend": (st.sampled_from([30.0, 10_000.0]),),
     "loop.watch.cut": (st.sampled_from([0.0, 5.0, 30.0]),),
+    "loop.watch.hang": (st.sampled_from([5.0, 130.0]),),
+    "loop.watch.repeat": (),
     "the_watch_lags": (st.sampled_from([0.0, 0.5, 5.0, 65.0]),),
+    "the_node_can_be_watched": (st.sampled_from([False, False, True]),),
+    "the_cluster_is_restored": (st.sampled_from([0.0, 0.5, 20.0]),),
+    "the_kubelet_zeroes": (st.lists(st.sampled_from([0.0, 0.05, 1.0, 9.0, 30.0]), min_size=1, max_size=8),),
+    "a_watched_file_is_replaced": (names, readings),
+    "an_event_source_is_closed": (st.booleans(),),
     "nothing_happens": (),
+    "all_causes_end": (),
     "hardware_changes": (names, readings, reasons),
     "hardware_flaps": (names, flips, st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0])),
     "the_checkpoint_changes": (st.booleans(),),
@@ -437,7 +537,11 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
         st.booleans(),
     ),
 }
-acts = st.one_of([st.tuples(st.just(name), *arguments) for name, arguments in ACTS.items()])
+OFTEN = {"all_causes_end": 8, "the_kubelet_zeroes": 3}
+"""How often an act comes, compared with the others."""
+acts = st.one_of(
+    [st.tuples(st.just(name), *every) for name, every in ACTS.items() for _ in range(OFTEN.get(name, 1))]
+)
 long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, max_size=16)
 
 usual = how_hard().max_examples

@@ -1,0 +1,138 @@
+"""Judges a Node from outside, by time: for how long its condition is True although something is wrong.
+
+The limits are those of docs/explanation.md. They depend only on time, on the disturbances, and on what others can see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capacityd.model.node import annotated_quantities
+from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Quantity, Unknown
+from capacityd.model.reasons import RetryCause
+from tests.support.model_server import NAMES
+from tests.support.write_checks import PER_WRITE, WRITES
+
+if TYPE_CHECKING:
+    from tests.support.world import Loop
+
+MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
+"""What is wrong becomes right within a minute, or within this share of the time that it was wrong; LONGEST seconds at
+most."""
+SEEN = 2.0
+"""Seconds until a change of a watched Node has been answered."""
+EVENTS = 10.0
+"""Seconds for which a pass waits while events arrive, or while the Node keeps changing."""
+POLLED = 300.0
+"""Seconds between two passes that look at a Node that can't be watched."""
+ROUNDING = 0.5  # seconds: a pass takes 0.1
+ANSWERED = 80.0
+"""Seconds until another agent counts as gone, at the latest."""
+
+Wrong = tuple[str, str]
+"""What is wrong, and the resource's name."""
+
+
+def pace(wrong_for: float) -> float:
+    """The seconds within which the Node is right, once the causes have ended. wrong_for: for how long it was wrong."""
+    return max(MINUTE, min(SHARE * wrong_for, LONGEST))
+
+
+class Truth:
+    """The judge of a service's Node. look() is called before and after each action."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.lies: dict[Wrong, float] = {}
+        """What is wrong while the condition is True -> since when, in seconds of uptime."""
+        self._outage_since: float | None = None
+        self._paced_until = 0.0
+        """Until when the effects of the last outage last, at most."""
+        self._excused_until = 0.0
+        self.fine_at = loop.world.uptime
+        """When nothing was wrong the last time."""
+
+    def excuse(self) -> None:
+        """The service could not act until now: it starts, or the machine was suspended."""
+        self.lies = {}
+        self._excused_until = self._loop.world.uptime
+
+    def restart(self) -> None:
+        """The uptime counts anew."""
+        self._outage_since, self._paced_until = None, 0.0
+        self.fine_at = 0.0
+        self.excuse()
+
+    def look(self) -> None:
+        """Raises AssertionError if the condition has been True for too long beside something wrong."""
+        uptime = self._loop.world.uptime
+        if self._is_outage():
+            self._outage_since = uptime if self._outage_since is None else self._outage_since
+            self.lies = {}
+            return
+        if self._outage_since is not None:
+            self._paced_until, self._outage_since = uptime + self.pace(), None
+        self.lies = {wrong: self.lies.get(wrong, uptime) for wrong in self._wrong()}
+        if not self.lies and self._loop.world.server.condition.get("status") == "True":
+            self.fine_at = uptime
+        for wrong, since in self.lies.items():
+            allowed = self._allowed(wrong, since)
+            assert uptime - since <= allowed, (
+                f"True for {uptime - since:.1f} s (at most {allowed:.1f}) beside {' '.join(wrong)}"
+            )
+
+    def pace(self) -> float:
+        """The seconds within which the effects of the present outage end, once its causes have ended."""
+        return pace(0.0 if self._outage_since is None else self._loop.world.uptime - self._outage_since)
+
+    def _is_outage(self) -> bool:
+        """Whether something keeps the service from seeing or writing the Node."""
+        loop, server, machine = self._loop, self._loop.world.server, self._loop.world.machine
+        altered = any(alters.key in ("annotation", "condition") for alters in server.alters)
+        faults = server.fault or server.lose or server.drop or machine.kill_at is not None or altered
+        failing = loop.failure not in (None, RetryCause.STATE)
+        return bool(faults) or failing or server.document is None or loop.passes == loop.passes_at_start
+
+    def _wrong(self) -> set[Wrong]:
+        """What is wrong although the condition is True."""
+        loop, server, machine = self._loop, self._loop.world.server, self._loop.world.machine
+        config = machine.configured
+        if config.settings.observe or not config.settings.condition or server.condition.get("status") != "True":
+            return set()
+        annotated, wanted = annotated_quantities(server.annotation), machine.probe()
+        wrong: set[Wrong] = {("the configuration", "")} if not config.complete else set()
+        for name in NAMES:
+            reading, quantity = wanted.get(name), annotated.get(name)
+            if name in loop.unheard:
+                continue
+            if isinstance(reading, Unknown):
+                wrong.add(("unknown", name))
+            elif isinstance(reading, Quantity) and reading.value != quantity:
+                is_lower = quantity is not None and reading.value < quantity
+                wrong.add(("a lower reading of" if is_lower else "a reading of", name))
+            elif not isinstance(reading, Quantity) and quantity is not None and name in server.capacity:
+                wrong.add(("the gone" if wanted else "the unconfigured", name))
+        for name, quantity in annotated.items():
+            capacity, allocatable = (whole_quantity(q.get(name, "")) for q in (server.capacity, server.allocatable))
+            if isinstance(wanted.get(name), Quantity) and (capacity != quantity or (allocatable or 0) < quantity):
+                wrong.add(("another value of", name))
+        return wrong
+
+    def _allowed(self, wrong: Wrong, since: float) -> float:
+        """For how many seconds the condition may be True beside this."""
+        loop, uptime = self._loop, self._loop.world.uptime
+        settings, checks = loop.world.machine.configured.settings, loop.world.machine.checks
+        allowed = SEEN + ROUNDING
+        if since - loop.heard_at < EVENTS or loop.is_busy(since):
+            allowed += EVENTS
+        if wrong[0] in ("a lower reading of", "the gone"):
+            allowed += max(settings.lower_after, settings.lower_after_boot if since < 180.0 else 0.0)
+        if any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, "")):
+            allowed += PER_WRITE
+        allowed += max(0.0, self._paced_until - since)
+        if loop.watch.is_late or loop.watch.late_at >= since:
+            allowed += POLLED
+        if since - self._excused_until < EVENTS:
+            allowed += EVENTS
+        return allowed

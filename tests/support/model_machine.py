@@ -57,6 +57,8 @@ class Machine:
     """The time of the boot in seconds since the epoch, by the machine's clock."""
     watched: WatchedNode | None = None
     """The Node as a watcher has last seen it; None: the Node is not watched."""
+    is_other: bool = False
+    """Whether this is another machine with the same identity, whose agent writes the same Node."""
     device_plugins: set[str] = field(default_factory=set)
     checkpoint_readable: bool = True
     kill_at: int | None = None
@@ -70,7 +72,6 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.checks = WriteChecks(self, self.server)
-        self.server.point, self.server.check = self._point, self.checks.check_write
         self.known_plugins: frozenset[str] | None = None
         """The checkpoint as the worker last read it."""
         self._points = 0
@@ -139,6 +140,8 @@ class Machine:
     def run_pass(self, reasons: frozenset[PassReason]) -> bool:
         """Makes a pass without a kubelet. Returns False if the pass was killed."""
         self._points, self.killed, self.messages = 0, "", []
+        self.server.answers_other = self.is_other
+        self.server.point, self.server.check = self._point, self.checks.check_write
         self.checks.begin_pass()
         try:
             with self._running():

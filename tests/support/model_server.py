@@ -57,6 +57,8 @@ class ModelServer:
         """The keys of capacity whose value is another writer's."""
         self.annotated_by_others = False
         """Whether another writer has written capacityd's annotation since the Node was registered."""
+        self.answers_other = False
+        """Whether another agent sends the requests."""
         self.gets = self.patches = 0
         self.listeners: list[Callable[[], None]] = []
         """Each is called after each change of the Node."""
@@ -138,14 +140,16 @@ class ModelServer:
         self._changed()
 
     def disturb_conditions(self, how: str) -> None:
-        """Another writer adds a condition in front, or changes or removes capacityd's condition."""
+        """Another writer adds a condition in front, or adds, changes or removes capacityd's condition."""
         if self.document is None:
             return
         conditions = self.document["status"]["conditions"]
+        if how == "add" and not self.conditions:
+            conditions.append({"type": CONDITION, "status": "True", "reason": "Published", "message": "not ours"})
         if how == "front":
             conditions.insert(0, {"type": f"Other{len(conditions)}", "status": "True"})
         for place, condition in enumerate(conditions):
-            if condition["type"] == CONDITION and how != "front":
+            if condition["type"] == CONDITION and how in ("change", "remove"):
                 conditions[place : place + 1] = [condition | {"message": "not ours"}] if how == "change" else []
         self._changed()
 
@@ -218,7 +222,11 @@ class ModelServer:
             if denies.applies(capacity_of(before).get(denies.name), capacity_of(after).get(denies.name)):
                 raise denies.error()
         self.store(after)
-        self.written_by_others -= changed
+        if self.answers_other:
+            self.annotated_by_others = True
+            self.written_by_others |= changed
+        else:
+            self.written_by_others -= changed
         altered = {alters.key for alters in self.alters}
         self.written_by_others |= changed & altered
         self.annotated_by_others |= "annotation" in altered

@@ -63,6 +63,11 @@ class ModelWatch:
         self._disconnect()
         self._running, self.seen = False, None
 
+    def end(self) -> None:
+        """The service ends, too."""
+        self.stop()
+        self._world.server.listeners.remove(self._on_change)
+
     def forbid(self, *, possible: bool) -> None:
         """From now on, the Node can or cannot be watched. An open connection ends."""
         self.possible = possible
@@ -78,7 +83,7 @@ class ModelWatch:
 
     def hang(self, seconds: float) -> None:
         """No event arrives any more, and after this time the watcher opens a new connection."""
-        self._hangs = True
+        self._hangs = self._connected
         self._later(min(seconds, IDLE_LIMIT), lambda: self.cut(0.0))
 
     def repeat(self) -> None:

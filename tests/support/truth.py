@@ -50,6 +50,8 @@ class Truth:
         self._paced_until = 0.0
         """Until when the effects of the last outage last, at most."""
         self._excused_until = 0.0
+        self.another_wrote_at = float("-inf")
+        """When another agent wrote the Node the last time, or could have."""
         self.fine_at = loop.world.uptime
         """When nothing was wrong the last time."""
 
@@ -67,6 +69,8 @@ class Truth:
     def look(self) -> None:
         """Raises AssertionError if the condition has been True for too long beside something wrong."""
         uptime = self._loop.world.uptime
+        if self._loop.world.other_agents or self._loop.world.machine.is_other:
+            self.another_wrote_at = uptime
         if self._is_outage():
             self._outage_since = uptime if self._outage_since is None else self._outage_since
             self.lies = {}
@@ -135,4 +139,6 @@ class Truth:
             allowed += POLLED
         if since - self._excused_until < EVENTS:
             allowed += EVENTS
+        if self.another_wrote_at >= since - ANSWERED:
+            allowed += ANSWERED
         return allowed

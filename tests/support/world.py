@@ -37,6 +37,8 @@ class World:
         self.unhealthy: frozenset[str] = frozenset()
         """The names of the resources whose allocatable the kubelet sets to 0."""
         self.plugins: dict[str, int] = {}
+        self.other_agents: list[Loop] = []
+        """Services on other machines that write the same Node."""
         self._starts = 0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
@@ -58,11 +60,14 @@ class World:
 
     def move(self, uptime: float) -> None:
         """Advances the time to this uptime, and runs the agenda's actions until then."""
+        began = self.uptime
         while self.next() <= uptime:
             at, _, happens = heapq.heappop(self._agenda)
             self.machine.uptime = max(self.uptime, at)
             happens()
         self.machine.uptime = max(self.uptime, uptime)
+        for other in self.other_agents:
+            other.run(self.uptime - began)
 
     def reboot(self) -> None:
         """The machine starts again. The kubelet's and device plugins' pending actions are dropped; /run is empty."""
@@ -240,7 +245,8 @@ class Loop:
         while True:
             self._compare_node()
             wakes = self._schedule.wakes_at() + self._suspended
-            at = min(wakes, world.next(), self._compare_at)
+            others = [world.uptime + other.idle_for() for other in world.other_agents]
+            at = min(wakes, world.next(), self._compare_at, *others)
             if at > end:
                 break
             world.move(max(at, world.uptime))
@@ -253,6 +259,11 @@ class Loop:
                 world.move(world.uptime + 0.001)
         world.move(end)
         self.truth.look()
+
+    def idle_for(self) -> float:
+        """The seconds until something happens here."""
+        next_at = min(self._schedule.wakes_at() + self._suspended, self.world.next(), self._compare_at)
+        return max(0.001, next_at - self.world.uptime)
 
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
         machine, gets = self.world.machine, self.world.server.gets

@@ -31,7 +31,7 @@ from capacityd.reconcile.plan import make_plan, make_withdrawal
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
 from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
-from tests.support.truth import EVENTS, LONGEST, MINUTE, SHARE, pace
+from tests.support.truth import ANSWERED, EVENTS, LONGEST, MINUTE, POLLED, SHARE, pace
 from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
@@ -92,6 +92,8 @@ class LongHistory:
         happens = partial(attrgetter(name)(self), *arguments)
         if between and name in BY_OTHERS:
             self.server.between.append(happens)
+            ours = OURS[self._taken % 2]
+            self.hardware_changes(ours, Quantity((self._published(ours) + 1) % 5), PassReason.HARDWARE)
         else:
             happens()
         self.loop.run(pause)
@@ -135,6 +137,26 @@ class LongHistory:
 
     def an_event_source_is_closed(self, closed: bool) -> None:
         self.loop.sources_closed = closed
+
+    def another_agent_starts(self, changes: Mapping[str, Reading]) -> None:
+        """With the same identity, and with the same readings except for these changes."""
+        if self.world.other_agents:
+            return
+        readings = {name: changes.get(name, reading) for name, reading in self.machine.probe().items()}
+        config = configuration(frozenset(readings), frozenset(), frozenset(), Settings(), complete=True)
+        (folder := self.machine.folder / f"other{self._taken}").mkdir()
+        other = Machine(folder, self.server, False, readings, config, self.world.uptime, self.machine.booted)
+        other.is_other = True
+        self.world.other_agents.append(Loop(World(other), self._taken))
+
+    def another_agent_stops(self) -> None:
+        for other in self.world.other_agents:
+            other.watch.end()
+        self.world.other_agents.clear()
+
+    def the_condition_is_added_by_two(self) -> None:
+        self.server.disturb_conditions("remove")
+        self.server.between.append(lambda: self.server.disturb_conditions("add"))
 
     def the_watch_lags(self, seconds: float) -> None:
         self.loop.watch.delay = seconds
@@ -347,11 +369,12 @@ class LongHistory:
         """Everything becomes as it should be, mostly without an event. Then the Node is right in time."""
         self._end_causes()
         self._others_leave()
-        machine, loop, checks = self.machine, self.loop, self.machine.checks
+        machine, loop, checks, began = self.machine, self.loop, self.machine.checks, self.world.uptime
         allowed = pace(self.world.uptime - min([loop.truth.fine_at, *checks.unknown_since.values()]))
         limited = any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, ""))
+        allowed += ANSWERED * (began - loop.truth.another_wrote_at <= ANSWERED)
+        allowed += POLLED * (loop.watch.seen is None)
         allowed += EVENTS + SLACK + limited * PER_WRITE + max(s for s in [machine.configured.settings.lower_after])
-        began = self.world.uptime
         while problem := self._problem():
             assert self.world.uptime <= began + allowed, f"after {allowed:.1f} s: {problem}"
             loop.run(1.0)
@@ -410,6 +433,7 @@ class LongHistory:
     def _end_causes(self) -> None:
         """Ends all disturbances."""
         self._end_faults()
+        self.another_agent_stops()
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
         self.loop.watch.delay, self.loop.sources_closed = 0.0, False
@@ -475,7 +499,7 @@ Act = tuple[Any, ...]
 BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "server.write": (any_key, values),
     "server.annotate": (records,),
-    "server.disturb_conditions": (st.sampled_from(["front", "change", "remove"]),),
+    "server.disturb_conditions": (st.sampled_from(["front", "add", "change", "remove"]),),
     "server.delete": (),
     "server.zero": (),
     "world.write_allocatable": (any_key, values),
@@ -501,6 +525,9 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "the_kubelet_zeroes": (st.lists(st.sampled_from([0.0, 0.05, 1.0, 9.0, 30.0]), min_size=1, max_size=8),),
     "a_watched_file_is_replaced": (names, readings),
     "an_event_source_is_closed": (st.booleans(),),
+    "another_agent_starts": (st.dictionaries(ours, readings, max_size=2),),
+    "another_agent_stops": (),
+    "the_condition_is_added_by_two": (),
     "nothing_happens": (),
     "all_causes_end": (),
     "hardware_changes": (names, readings, reasons),

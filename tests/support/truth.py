@@ -96,7 +96,7 @@ class Truth:
         altered = any(alters.key in ("annotation", "condition") for alters in server.alters)
         faults = server.fault or server.lose or server.drop or machine.kill_at is not None or altered
         failing = loop.failure not in (None, RetryCause.STATE)
-        return bool(faults) or failing or server.document is None or loop.passes == loop.passes_at_start
+        return bool(faults) or failing or server.document is None or not loop.has_passed
 
     def _wrong(self) -> set[Wrong]:
         """What is wrong although the condition is True."""

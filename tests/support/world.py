@@ -18,6 +18,7 @@ from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
 from capacityd.service.loop import CHECK_PERIOD
+from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.schedule import NODE_BURST, NODE_BURST_PERIOD, Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_watch import ModelWatch
@@ -183,9 +184,9 @@ class Loop:
         """Whether an event source can't be opened. Then a pass looks once a minute."""
         self.heard_at = float("-inf")
         """When the service last heard of an event of the machine."""
-        self.passes_at_start = 0
-        self._known: str | None = None  # the hash of the Node as the last pass knew it
-        self._has_news = False  # whether the watcher has reported anything since the hashes were compared
+        self.has_passed = False
+        """Whether the service has made a pass since its start."""
+        self.comparison = NodeComparison()
         self._told_watched = True  # what the schedule knows of the watch
         self._node_passes: list[float] = []  # the times of passes because of the Node
         self.truth = Truth(self)
@@ -199,9 +200,9 @@ class Loop:
         if state_lost:
             self.world.machine.lose_state()
         self._schedule = Schedule(self._monotonic(), self._uniform)
-        self._known, self._compare_at = None, self.world.uptime
+        self.comparison, self._compare_at = NodeComparison(), self.world.uptime
         self._told_watched = True
-        self.passes_at_start, self.failure = self.passes, None
+        self.has_passed, self.failure = False, None
         self.configure()
         self.world.hear = self._hear
         self.truth.excuse()
@@ -267,18 +268,22 @@ class Loop:
 
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
         machine, gets = self.world.machine, self.world.server.gets
+        self.comparison.begin_pass()
         ended = machine.run_pass(reasons)
         machine.server.between.clear()
         self.passes += 1
+        self.has_passed = True
         self.unheard.clear()
         if PassReason.NODE in reasons:
             self._node_passes.append(self.world.uptime)
         if machine.server.gets > gets:
             self.reads.append(reasons)
         now, result = self._monotonic(), machine.result
-        if result and result.node is not None:
-            self._known = result.node
-            self.watch.start()
+        if result:
+            self._schedule.has_read(changed=result.changed)
+            self.comparison.end_pass(result.node)
+            if result.node is not None:
+                self.watch.start()
         self.missing = bool(result and result.node == "")
         if not ended or result is None:
             self.failure = RetryCause.OTHER
@@ -292,7 +297,7 @@ class Loop:
 
     def _on_watch(self) -> None:
         """The watcher has sent a message."""
-        self._has_news = True
+        self.comparison.report(self.watch.seen)
         watched = self.watch.seen is not None
         if watched is not self._told_watched:
             self._told_watched = watched
@@ -303,16 +308,14 @@ class Loop:
         sources."""
         if self._compare_at <= self.world.uptime:
             self._compare_at = self.world.uptime + CHECK_PERIOD
-            self._has_news = True
+            self.comparison.remind()
             reasons = {PassReason.FILE} if self.replaced else set()
             reasons |= {PassReason.POLL} if self.sources_closed else set()
             self.replaced.clear()
             if reasons:
                 self._hear(reasons)
-        seen = self.watch.seen
-        if self._has_news and seen is not None and (seen != self._known or self._schedule.failing):
+        if self.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
-        self._has_news = False
 
     def _monotonic(self) -> float:
         return self.world.uptime - self._suspended

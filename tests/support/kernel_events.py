@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from capacityd.model.codec import encode
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from tests.support.forked import run_alone
-
-ALL = EventFilters()
 
 PROGRAM = """
 import json, select, subprocess, sys
@@ -38,7 +36,7 @@ print(json.dumps(received))
 
 
 def check_events(
-    source: str, setup: str, steps: Mapping[str, bool], filters: EventFilters = ALL, *, many: bool = False
+    source: str, setup: str, steps: Mapping[str, bool], filters: EventFilters = ALL_EVENTS, *, many: bool = False
 ) -> None:
     """Fails unless exactly the commands that are marked True start a pass.
 

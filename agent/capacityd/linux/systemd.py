@@ -56,7 +56,7 @@ class EntryKind(Enum):
 def sd_notify(message: str) -> None:
     """Sends a message to systemd (sd_notify(3)), if systemd has started this service."""
     with suppress(OSError):  # the socket is gone
-        daemon.notify(_encodable(message))
+        daemon.notify(_encodable(message.replace("\0", " ")))  # a NUL would end it
 
 
 def log(priority: Priority, message: str, kind: EntryKind) -> None:

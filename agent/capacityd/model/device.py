@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from capacityd.model.config import Resource
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.host import Host, SystemDevices, basename
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
@@ -82,7 +82,7 @@ class DeviceDetector:
     """udev subsystems whose events start a pass."""
     events: frozenset[KernelEvents] = frozenset()
     """Other kernel events that start a pass."""
-    filters: Callable[[Resource], EventFilters] = lambda _: EventFilters()
+    filters: Callable[[Resource], EventFilters] = lambda _: ALL_EVENTS
     """Which of these events can change the reading of a resource. By default, all."""
     scope: Scope | None = None
     """Limits the enumeration to subsystems. None: the detector always enumerates all devices."""

@@ -66,6 +66,7 @@ class EventFilters:
     """Whether events of udev about links without hardware concern it."""
 
 
+ALL_EVENTS = EventFilters()
 NO_EVENTS = EventFilters(MountFilter(), LinkFilter(), (), software_devices=False)
 
 

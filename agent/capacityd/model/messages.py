@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.reasons import Activity, KernelEvents, PassReason, RetryCause
 
 
@@ -20,7 +20,7 @@ class Watch:
     subsystems: tuple[str, ...] = ()
     """udev subsystems."""
     kernel: tuple[KernelEvents, ...] = ()
-    filters: EventFilters = field(default_factory=EventFilters)
+    filters: EventFilters = ALL_EVENTS
     """Which of these events concern the configuration."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
     """Path -> the reason for a pass when the file changes."""

@@ -76,4 +76,12 @@ class WorkerProcess:
         statuses = kill_children(time.monotonic() + 1.0, spared)
         number = statuses.get(self._process.pid, 0) & 0x7F
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
-        return f"was killed by {signal.Signals(number).name}{hint}" if number and ended else ""
+        return f"was killed by {_name(number)}{hint}" if number and ended else ""
+
+
+def _name(number: int) -> str:
+    """The name of a signal; most real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

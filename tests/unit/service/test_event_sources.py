@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import pytest
 
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS
 from capacityd.model.messages import Watch
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
@@ -115,7 +115,7 @@ def _tap(name: str) -> int:
 def test_carrier_and_name_of_an_interface() -> None:
     tap = _tap("tap7")
     ip("link", "set", "tap7", "up")
-    links = LinkEvents(EventFilters().links)
+    links = LinkEvents(ALL_EVENTS.links)
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
         assert received(links) == {PassReason.LINKS}
@@ -142,7 +142,7 @@ def test_closed_sources_leave_nothing_open() -> None:
     UdevEvents(["usb"]).close()
     before = open_files()
     for _ in range(3):
-        for source in (UdevEvents(["usb"]), LinkEvents(EventFilters().links), FileEvents({"/run/x": PassReason.FILE})):
+        for source in (UdevEvents(["usb"]), LinkEvents(ALL_EVENTS.links), FileEvents({"/run/x": PassReason.FILE})):
             source.close()
             del source
     assert open_files() == before

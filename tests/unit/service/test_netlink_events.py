@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from capacityd.linux.netlink import attribute
-from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
+from capacityd.model.event_filters import ALL_EVENTS, AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.service import netlink_events
 from capacityd.service.netlink_events import LinkEvents
 from tests.support.forked import can_be_alone, run_alone
-from tests.support.kernel_events import ALL, PROGRAM, check_events, written
+from tests.support.kernel_events import PROGRAM, check_events, written
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
@@ -36,13 +36,13 @@ def test_addresses() -> None:
 
 LOST = """
 import json, os, socket, subprocess
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS
 from capacityd.service.netlink_events import AddressEvents
 
 def ip(*lines):
     subprocess.run(["ip", "-batch", "-"], input="\\n".join(lines), text=True, check=True)
 
-source = AddressEvents(EventFilters().addresses)
+source = AddressEvents(ALL_EVENTS.addresses)
 source._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 ip("address add 192.0.2.7/32 dev va")
 received = [sorted(source.drain())]
@@ -72,7 +72,7 @@ def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
     program = PROGRAM.replace("poll = select", "source._socket.setsockopt(1, 8, 1)\npoll = select")  # SO_RCVBUF
     steps = (f"+{lines} | ip -batch -", "-:", "+ip address add 192.0.2.7/32 dev lo; ip link set lo up")
     document = json.loads(
-        run_alone("ip link add name va type veth peer name vb", program, source, written(ALL), *steps)
+        run_alone("ip link add name va type veth peer name vb", program, source, written(ALL_EVENTS), *steps)
     )
     assert document == [[source], [], [source]]
 

@@ -16,7 +16,7 @@ from capacityd.linux import filesystems
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
-from capacityd.model.event_filters import EventFilters
+from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.service import table_events
 from capacityd.worker.check_job import watch_of
 from tests.support.forked import can_be_alone
@@ -140,7 +140,7 @@ def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
     detector = load("filesystem")
     assert isinstance(detector, DeviceDetector)
     counted = {d.name for d in detector.find(RecordedHost({"files": {MOUNT_TABLE: "".join(lines)}}))}
-    mounts = table_events.relevant_mounts(EventFilters().mounts, "".join(lines))
+    mounts = table_events.relevant_mounts(ALL_EVENTS.mounts, "".join(lines))
     relevant = {mount[2] for mount in mounts if isinstance(mount, tuple)}
     assert relevant == counted
     assert len(counted) == (len(types) - 1 if point == "/data" else 0)  # a mounted namespace is no storage

@@ -33,6 +33,7 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
         ("""echo '["CheckResult", {}]'; exit 1""", False, CheckResult(), ""),
         ("""echo '["Probed", {}]'; kill -9 $$""", True, None, "was killed by SIGKILL (out of memory?)"),
         ("kill -9 $$", False, None, "was killed by SIGKILL (out of memory?)"),
+        ("kill -37 $$", False, None, "was killed by signal 37"),
         ("kill -SEGV $$", False, None, "was killed by SIGSEGV"),
         ("""echo garbage; echo 4; echo '["Other", {}]'; printf '["PassResult", {'""", False, None, ""),
         ("""echo '["PassResult", {"status": 4}]'; echo '["PassResult", {"other": ""}]'""", False, None, ""),

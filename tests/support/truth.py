@@ -125,7 +125,7 @@ class Truth:
 
     def _allowed(self, wrong: Wrong, since: float) -> float:
         """For how many seconds the condition may be True beside this."""
-        loop, uptime = self._loop, self._loop.world.uptime
+        loop = self._loop
         settings, checks = loop.world.machine.configured.settings, loop.world.machine.checks
         allowed = SEEN + ROUNDING
         if since - loop.heard_at < EVENTS or loop.is_busy(since):

@@ -39,7 +39,6 @@ RESYNC, JITTER = 3600.0, 1.2
 """Seconds between two refreshes of the heartbeat, up to JITTER times as many."""
 SLACK = 5.0
 """Seconds for what the rule of pace leaves out: debouncing, the passes themselves, and rounding."""
-STATS = []
 
 pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
@@ -378,7 +377,6 @@ class LongHistory:
         while problem := self._problem():
             assert self.world.uptime <= began + allowed, f"after {allowed:.1f} s: {problem}"
             loop.run(1.0)
-        STATS.append((self.world.uptime - began, allowed))
 
     def _others_leave(self) -> None:
         """Other writers of capacityd's keys and annotation undo what they wrote. Whatever is configured can be read."""
@@ -566,9 +564,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
 }
 OFTEN = {"all_causes_end": 8, "the_kubelet_zeroes": 3}
 """How often an act comes, compared with the others."""
-acts = st.one_of(
-    [st.tuples(st.just(name), *every) for name, every in ACTS.items() for _ in range(OFTEN.get(name, 1))]
-)
+acts = st.one_of([st.tuples(st.just(name), *every) for name, every in ACTS.items() for _ in range(OFTEN.get(name, 1))])
 long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, max_size=16)
 
 usual = how_hard().max_examples

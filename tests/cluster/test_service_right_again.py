@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.other_agent import INTERVAL as AGENT_INTERVAL
+from capacityd.model.other_agent import WRITE_INTERVAL as AGENT_INTERVAL
 from tests.cluster.admission import create_denial, delete_denial
 from tests.cluster.agent import DONGLE, capacityd
 from tests.cluster.controlplane import Cluster

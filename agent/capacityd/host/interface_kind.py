@@ -1,4 +1,4 @@
-"""What a network interface is: a port of the machine, or something that shares a port or needs none.
+"""The kind of a network interface: a port of the machine, or an interface that shares a port or needs none.
 
 The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
 devices that they pass.

@@ -66,7 +66,7 @@ class LowerDisks:
         self._tree = tree
 
     def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
-        """The disks below a mounted file system. above: devices on the way down, to detect a cycle."""
+        """The disks below a mounted file system. above: the devices above it, to detect a cycle."""
         if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
             return
         if mount.type == "autofs":

@@ -13,8 +13,8 @@ How packets leave an interface by another one, and where the kernel shows it:
 - the PCI function: a virtual function by its physical function (device/physfn), a subfunction and vDPA by the PCI
   function above them
 
-A tunnel that is bound to no device (WireGuard, L2TP, Geneve, PPP, TUN), and an interface whose other end is in another
-network namespace, do not show it.
+The kernel does not show by which interface the packets leave a tunnel that is bound to no device (WireGuard, L2TP,
+Geneve, PPP, TUN), or an interface whose other end is in another network namespace.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
 
 
 def _linked(host: Host, name: str) -> list[str]:
-    """The interfaces by which packets leave a software interface, other than those below it."""
+    """The interfaces by which packets leave a software interface, without those directly below it."""
     if linked_number(host, name):
         linked = host.linked_interface(name)
         return [linked, *_beside(host, linked)] if linked else []

@@ -36,7 +36,7 @@ def open_data_file(path: str) -> int:
 
 
 def _open(path: str, opened: ExitStack) -> int:
-    """As open_data_file(). opened: closes the folders on the way."""
+    """As open_data_file(). opened: closes the folders of the path."""
 
     def kept(fd: int) -> int:
         opened.callback(os.close, fd)
@@ -62,11 +62,11 @@ def _open(path: str, opened: ExitStack) -> int:
                 if target.startswith("/"):
                     here, place = root, ""
                 continue
-            # A link in /proc may lead to an open file or another file system, which its text does not name.
+            # A link in /proc may lead to an open file or into another file system. Its text does not name the target.
             entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=here))
         here, place = entry, below
     _refuse_foreign_links(foreign, os.fstat(here).st_uid)
-    # By the kernel's link to the open file, because the path may lead elsewhere now.
+    # The kernel's link to the open file, because the path may lead to another file by now.
     return os.open(f"/proc/self/fd/{here}", _READ)
 
 

@@ -1,4 +1,4 @@
-"""Finds all that a command runs, and checks each of it with the rule of trust.py.
+"""Finds each file that a command runs, and checks it with the rule of trust.py.
 
 A command runs its program, the interpreter in the program's first line, the program that env(1) looks up in PATH, and
 each script or binary among its arguments, as in ["/usr/bin/python3", "/opt/count.py"].
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from capacityd.linux.trust import Flaw, Trust, flaw_of, flaw_of_folder
 
 _MAX_DEPTH = 5
-"""Interpreters that are scripts themselves: the kernel gives up after four (execve(2))."""
+"""How many scripts are followed, each the interpreter of the one before. The kernel gives up after four (execve(2))."""
 _MAX_FIRST_LINE = 256
 """Bytes of a script's first line that the kernel reads (execve(2))."""
 _SCRIPT_SUFFIXES = (".awk", ".jar", ".js", ".lua", ".php", ".pl", ".py", ".rb", ".sh")
@@ -43,7 +43,7 @@ def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
     found = shutil.which(name, path=search_path)
     for folder in search_path.split(os.pathsep):
         if flaw := flaw_of_folder(folder or "/", trust):
-            # Others need a folder such as /tmp as it is.
+            # Other programs need the mode of a shared folder such as /tmp, so the remedy is not to change it.
             shared = os.stat(flaw.path).st_mode & stat.S_ISVTX
             return replace(flaw, remedy="write the absolute path of the program instead") if shared else flaw
         if found == os.path.join(folder, name):
@@ -101,7 +101,7 @@ def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
     while words and "=" in words[0]:
         variable, _, value = words.pop(0).partition("=")
         search_path = value if variable == "PATH" else search_path
-    # env -S replaces ${NAME}.
+    # env -S replaces ${NAME} by a variable that is not known here.
     return None if any("$" in word for word in words[:1]) else _Lookup(words, search_path)
 
 

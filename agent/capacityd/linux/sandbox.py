@@ -1,7 +1,7 @@
 """The sandbox of the service's unit: what it hides, and the drop-in that opens it.
 
-Files below /tmp or /root work for root in a shell, but not for the service, so each message about such a file says so.
-The settings come from systemd, so that they include all drop-ins.
+Root in a shell can use files below /tmp or /root, but the service can't, so each message about such a file says so. The
+settings come from systemd, so that they include all drop-ins.
 """
 
 from __future__ import annotations

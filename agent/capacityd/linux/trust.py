@@ -1,6 +1,6 @@
 """Decides which files may decide what root does: configuration, programs, their interpreters, and credentials.
 
-Such a file, and every folder and symbolic link on the way to it from /, must belong to a trusted user, and nobody else
+Such a file, and every folder and symbolic link on its path, from / on, must belong to a trusted user, and nobody else
 may be able to write it. Trusted users are root and the user who runs the command.
 
 - No group may write, not even root's, because others may be members: sshd demands the same (StrictModes in
@@ -10,7 +10,7 @@ may be able to write it. Trusted users are root and the user who runs the comman
   folder may rename or remove it (unlink(2)). So a trusted user's file in such a folder is safe. A search for a name in
   such a folder is not, because another user may create the name first.
 
-A check by path and a later use by path agree, because nobody else can change any part of a trusted way in between.
+The check of a path still holds when the path is used, because nobody else can change any part of a trusted path.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Trust:
     groups: frozenset[int] = frozenset()
 
     def with_owner_of(self, path: str) -> Trust:
-        """Also trusts the owner and the group of a file that the user has named.
+        """Returns a trust that includes the owner and the group of a file that the user has named.
 
         In the service's user namespace, all users but root have the same uid, which is not trusted.
         """
@@ -58,7 +58,7 @@ class Trust:
         return replace(self, users=self.users | ({status.st_uid} - {overflow_uid()})).with_group_of(path)
 
     def with_group_of(self, path: str) -> Trust:
-        """Also trusts the group of a file."""
+        """Returns a trust that includes the group of a file."""
         try:
             return replace(self, groups=self.groups | {os.stat(path).st_gid})
         except OSError:
@@ -79,20 +79,20 @@ def own_trust() -> Trust:
 
 
 def flaw_of(path: str, trust: Trust) -> Flaw | None:
-    """The first part of the way to a file that somebody else can change; None if there is none.
+    """The first part of a path that somebody else can change; None if there is none.
 
-    A missing file has no flaw, and neither has a part that this process cannot see: its use fails.
+    Neither a missing file nor a part that this process may not see counts as a flaw, because using the path fails.
     """
     return _first_flaw(path, trust, may_create=True)
 
 
 def flaw_of_folder(path: str, trust: Trust) -> Flaw | None:
-    """As flaw_of(), for a folder in which names are looked up: nobody else may be able to create a name in it."""
+    """As flaw_of(), for a folder in which names are looked up: nobody else may be able to create a file in it."""
     return _first_flaw(path, trust, may_create=False)
 
 
 def _first_flaw(path: str, trust: Trust, *, may_create: bool) -> Flaw | None:
-    """may_create: whether others may create names in the last folder of the way that exists."""
+    """may_create: whether others may create files in the last existing folder of the path."""
     here, links = "/", 0
     if not path.startswith("/"):
         try:
@@ -132,12 +132,12 @@ def _reversed_names(path: str) -> list[str]:
 
 
 def _below(folder: str, name: str) -> str:
-    # Each folder on the way is free of links, so ".." is its parent.
+    # The path up to here has no links, so ".." is the folder's parent.
     return os.path.dirname(folder) if name == ".." else os.path.join(folder, name)
 
 
 def _flaw_of_part(path: str, status: os.stat_result, trust: Trust, *, sticky: bool) -> Flaw | None:
-    """sticky: whether the sticky bit of a folder is enough, because the next part of the way is checked as well."""
+    """sticky: whether the sticky bit of a folder is enough, because the next part of the path is checked as well."""
     state, mode, is_link = f"({owner_and_mode(status)})", status.st_mode, stat.S_ISLNK(status.st_mode)
     if status.st_uid not in trust.users:
         return Flaw(path, f"does not belong to root {state}", f"chown {'-h ' if is_link else ''}root {path}")

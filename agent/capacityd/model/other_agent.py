@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-INTERVAL = 60.0
+WRITE_INTERVAL = 60.0
 """Seconds between two writes of an agent while there is another one."""
 
-ANSWERS = 10.0
-"""Seconds within which an agent answers the other's write, if its last write is INTERVAL seconds ago."""
+ANSWER_TIME = 10.0
+"""Seconds within which an agent answers the other's write, if its own last write is WRITE_INTERVAL seconds ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +26,4 @@ class OtherAgent:
     @property
     def gone_at(self) -> float:
         """When the other agent counts as gone, unless it writes again; in seconds of uptime."""
-        return max(self.wrote_at + INTERVAL, self.answered_at) + ANSWERS
+        return max(self.wrote_at + WRITE_INTERVAL, self.answered_at) + ANSWER_TIME

@@ -16,7 +16,7 @@ _MAX_QUOTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Private text. Formatting it or storing it drops the text: only `text` reads it, for a command run by hand.
+    """Private text. To format or store this object drops the text: only a command that a user runs reads `text`.
 
     The text is printable.
     """

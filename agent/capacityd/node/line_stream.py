@@ -16,9 +16,9 @@ from capacityd.linux.thread import start_thread
 MAX_LINE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _PIECE_BYTES = 1 << 16
 _AHEAD = 4
-"""Lines that are read before the last one has been taken. If nobody takes lines, the server has to wait."""
+"""Lines in the queue. While the queue is full, nothing more is read, so the server has to wait."""
 _CLOSED_WITHIN = 1.0
-"""Seconds after which a thread that waits for room notices that the stream is closed."""
+"""Seconds after which a thread that waits for room in the queue notices that the stream is closed."""
 
 Item: TypeAlias = bytes | Exception | None
 """A line without its end; b"": the response has begun; None: it has ended; the exception that ended it."""
@@ -35,8 +35,8 @@ class LineTooLong(Exception):
 class LineStream:
     """A response that a thread opens and reads.
 
-    Only a thread makes it possible to limit the time of each step, including name resolution, and to continue to read
-    after a wait that was in vain.
+    Only with a thread can the time of each step be limited, including name resolution, and can reading continue after a
+    timeout.
     """
 
     def __init__(self, open_response: Callable[[], Any]) -> None:

@@ -46,8 +46,8 @@ class ServerTrust:
         """Makes the attempt with a context that trusts all authorities, then with each authority alone, until a context
         verifies the server. The next call begins with this context.
 
-        attempt: opens a connection, or uses one that it has opened with this context, and sends no credentials before
-        the handshake. ssl's exception may be a cause or an argument of the exception that it raises.
+        attempt: opens a connection, or uses one that it has opened with this context. It sends no credentials before
+        the handshake. The exception that it raises may have ssl's exception as a cause or an argument.
         """
         errors = []
         for context in self._contexts():

@@ -34,9 +34,9 @@ class Limits:
     header: float = 10.0
     """From the connection to the response's header."""
     first_event: float = 5.0
-    """For the first event, if the Node exists. An API server sends it at once."""
+    """Until the first event, if the Node exists. An API server sends it at once."""
     idle: float = 130.0
-    """Between two events. A server that hangs keeps its connections, and the API server sends a bookmark a minute."""
+    """Between two events. An API server sends a bookmark each minute; one that hangs keeps its connections open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class NodeWatch:
         limits = self._limits
         # Longer than each of the other limits. Only a thread whose result is no longer awaited may need it.
         response = self._requests.watch(limits.connect + limits.header + limits.idle)
-        if not response.chunked:  # something on the way has received the whole response first
+        if not response.chunked:  # a proxy has collected the whole response before it sent any of it
             response.close()
             raise self._held_back()
         return response

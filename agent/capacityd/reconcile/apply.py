@@ -20,8 +20,8 @@ _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavail
 
 @dataclass(frozen=True, slots=True)
 class Intentions:
-    """Keeps in the machine record what a plan is about to publish, even if the process is killed. By default, keeps
-    nothing: for a machine that can't save its record, or for a Node whose record is not kept."""
+    """Records what a plan is about to publish, before it is written: so the machine record is right even if the process
+    is killed. By default, records nothing: for a machine that can't save its record, or a Node without a record."""
 
     save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
     """Takes the old record and the plan, returns the new record."""

@@ -1,7 +1,7 @@
 """Recognizes another capacityd that writes the same Node. Pure.
 
-Each agent would take the other's quantities for an altered value, and restore its own. So each writes at most once a
-minute, and the condition is False until one of them is gone.
+Without this, each agent would take the other's quantities for altered values, and restore its own. With it, each writes
+at most once a minute, and the condition is False until one of them is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
         return known if same_write else OtherAgent(context.uptime, quantities)
     if facts.other_agent:
         return facts.other_agent
-    # Only the other agent may have noticed, and have written the condition.
+    # Perhaps only the other agent has noticed this one, and has said so in the condition.
     condition = node_state.condition
     if condition is None or condition.reason != ConditionReason.OTHER_WRITER.value or condition.heartbeat is None:
         return None

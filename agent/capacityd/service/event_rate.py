@@ -13,7 +13,7 @@ from collections.abc import Collection
 from capacityd.model.reasons import PassReason
 
 UNCHANGED_PERIOD = 60.0
-"""A source starts at most one pass that changes no reading in this time, and no change waits longer."""
+"""Seconds. In this time, a source starts at most one pass that changes no reading. No change waits longer."""
 
 UNCHANGED_BURST = {
     PassReason.ADDRESSES: 1,

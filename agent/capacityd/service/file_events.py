@@ -29,7 +29,9 @@ _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
+"""Device, inode and, if the content counts, the time of change in nanoseconds; None if nothing is there."""
 _State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
+"""The folders in which a change of a path would be noticed, and the file that the path leads to."""
 
 
 class FileEvents:

@@ -23,7 +23,7 @@ class NodeComparison:
         self._reported = seen is not None
 
     def remind(self) -> None:
-        """Compares once more, in case that an earlier comparison came at the wrong moment."""
+        """Requests a comparison although nothing was reported, in case the last one came at the wrong moment."""
         self._due = True
 
     def begin_pass(self) -> None:

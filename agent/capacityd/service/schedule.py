@@ -25,8 +25,8 @@ PROMPT_DEBOUNCE = 0.1
 """The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""
 
 NODE_BURST, NODE_BURST_PERIOD, NODE_INTERVAL = 6, 60.0, 10.0
-"""If the Node has started this many passes within this period, its next change waits until this many seconds have
-passed since the last one: another writer may change the Node all the time."""
+"""After NODE_BURST passes within NODE_BURST_PERIOD seconds because the Node has changed, the next one starts at least
+NODE_INTERVAL seconds after the last one. Another writer may change the Node all the time."""
 
 POLL_PERIOD, POLL_PERIOD_HEALTHY = 60.0, 300.0
 """The period of the passes that look at a Node that can't be watched: while something is wrong or newly written, and
@@ -45,7 +45,7 @@ _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""
 
 _JITTER = 2 / 3
-"""A pause is random: from this share of it on."""
+"""A pause is random: at least this share of the longest pause, which the rule defines."""
 
 
 class Schedule:
@@ -66,7 +66,7 @@ class Schedule:
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
         self._cause_since = 0.0  # when this cause began
-        self._node_passes: tuple[float, ...] = ()  # times of the last NODE_BURST passes because of the Node
+        self._node_passes: tuple[float, ...] = ()  # when changes of the Node started the last NODE_BURST passes
         self._popped: frozenset[PassReason] = frozenset()  # the reasons for the last pass
         self._popped_at = now  # when it began
         self._period = RESYNC_PERIOD

@@ -9,7 +9,7 @@ _STABLE = 5.0
 _SHORT = 1.0
 """A connection that lasted less than this many seconds is never followed by another one at once."""
 _FIRST, _LONGEST = 0.5, 30.0
-"""Seconds of the first and of the longest pause; each is twice as long as the last."""
+"""Seconds of the first and of the longest pause. Each pause is twice as long as the one before."""
 
 
 class Pace:

@@ -57,7 +57,7 @@ class Watcher:
         """The last message."""
 
     def run(self) -> None:
-        """Returns if the Node cannot be watched for a reason that does not end by itself."""
+        """Returns only when the Node cannot be watched, for a reason that does not end by itself."""
         try:
             while True:
                 self._remove_file()
@@ -74,7 +74,7 @@ class Watcher:
             self._remove_file()
 
     def _follow_connection(self) -> CapacitydError | None:
-        """Watches until the connection ends. Returns why it ended; None if the server ended it in order."""
+        """Watches until the connection ends. Returns why it ended; None if the server closed it normally."""
         self._seen_at = None
         try:
             target, watch = self._current_target()
@@ -130,7 +130,8 @@ class Watcher:
         return True
 
     def _pause(self, failure: CapacitydError | None) -> None:
-        """Waits until the next connection is due. Reports the failure, unless this may be at once."""
+        """Waits until the next connection is due. Reports the failure, unless the connection has worked and the next
+        one follows at once."""
         lasted = 0.0 if self._seen_at is None else time.monotonic() - self._seen_at
         retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
         pause = self._pace.pause(lasted, retry_after)

@@ -49,7 +49,8 @@ class Trust:
     def with_owner_of(self, path: str) -> Trust:
         """Returns a trust that includes the owner and the group of a file that the user has named.
 
-        In the service's user namespace, all users but root have the same uid, which is not trusted.
+        In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), all users but root may have the same uid.
+        This uid is not trusted.
         """
         try:
             status = os.stat(path)

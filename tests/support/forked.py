@@ -45,8 +45,8 @@ def forked(function: Callable[[], Result]) -> Result:
     return result  # type: ignore[no-any-return]
 
 
-ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-mn", "--propagation", "private"]
-"""The start of a command line that runs as root in new mount and network namespaces."""
+ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-imn", "--propagation", "private"]
+"""The start of a command line that runs as root in new mount, network and IPC namespaces."""
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import Loaded, load
+from capacityd.linux import trust
 from tests.support.forked import forked
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
@@ -200,8 +201,16 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str, str]] = {
 }
 
 
+@pytest.fixture
+def no_private_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for root, no group counts as the user. An ordinary user may have a group alone, which may write."""
+    monkeypatch.setattr(trust, "_private_group", lambda _: frozenset())
+
+
 @pytest.mark.parametrize(("make", "why", "remedy"), UNUSABLE.values(), ids=UNUSABLE)
-def test_unusable(tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str) -> None:
+def test_unusable(
+    no_private_group: None, tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str
+) -> None:
     """An unusable file still masks the vendor's file of the same name."""
     path = tmp_path / ETC / "1.toml"
     load_files(tmp_path, {f"{ETC}/2-good.toml": A, f"{LIB}/1.toml": B})
@@ -245,7 +254,9 @@ def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str
     ],
 )
 @pytest.mark.parametrize("folder", [ETC, "etc/capacityd"])
-def test_a_folder_that_others_can_change(tmp_path: Path, folder: str, mode: int, remedy: str) -> None:
+def test_a_folder_that_others_can_change(
+    no_private_group: None, tmp_path: Path, folder: str, mode: int, remedy: str
+) -> None:
     """Root can list a folder whatever its mode; the service, without CAP_DAC_OVERRIDE, cannot."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     (tmp_path / folder).chmod(mode)

@@ -1,0 +1,119 @@
+"""The installed service with a Node on an API server: its watcher in the unit's sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.package.api_server import ApiServer, api_server
+from tests.package.console import UNIT
+from tests.package.machine import Machine, machine
+from tests.package.packages import Packages
+from tests.package.service import SEATS
+
+SEATS_NAME = "example.com/seats"
+
+
+@pytest.fixture(scope="module")
+def watched(release: str, packages: Packages) -> Iterator[tuple[Machine, ApiServer]]:
+    """A machine whose service has published its resource."""
+    with machine(release) as running, api_server(running) as server:
+        running.install(packages.current)
+        running.write("/srv/seats", "7\n")
+        running.write("/etc/capacityd/conf.d/60-test.toml", SEATS)
+        running.run("systemctl", "enable", "--now", UNIT)
+        wait_until(lambda: server.capacity.get(SEATS_NAME) == "7", PATIENCE, "it has published")
+        wait_watched(running)
+        yield running, server
+        assert "Traceback" not in running.journal()
+
+
+def wait_watched(machine: Machine) -> None:
+    wait_until(lambda: machine.status().get("watched_since"), PATIENCE, "the Node is watched")
+
+
+def processes(machine: Machine) -> set[str]:
+    """The PIDs of the unit's processes."""
+    group = machine.shown("ControlGroup")
+    return (
+        set(machine.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs", status=None).stdout.split()) if group else set()
+    )
+
+
+def watcher(machine: Machine) -> str:
+    """The PID of the watcher."""
+    commands = {pid: shown(machine, pid, "cmdline") for pid in processes(machine)}
+    # The command line of the service contains that of the watcher.
+    (pid,) = (pid for pid, line in commands.items() if "watcher.main" in line and "service.main" not in line)
+    return pid
+
+
+def shown(machine: Machine, pid: str, name: str) -> str:
+    """The content of a file of a process; empty if the process has ended."""
+    return machine.run("cat", f"/proc/{pid}/{name}", status=None).stdout
+
+
+def restrictions(machine: Machine, pid: str) -> list[str]:
+    """What the unit denies a process: capabilities, privileges, system calls, and its view of the files."""
+    lines = shown(machine, pid, "status").splitlines()
+    denied = [line for line in lines if line.startswith(("Cap", "NoNewPrivs", "Seccomp:"))]
+    return [*denied, machine.out("readlink", f"/proc/{pid}/ns/mnt")]
+
+
+def test_the_watcher_runs_in_the_sandbox(watched: tuple[Machine, ApiServer]) -> None:
+    machine, _ = watched
+    expected = restrictions(machine, machine.main_pid)
+    assert "Seccomp:\t2" in expected
+    assert restrictions(machine, watcher(machine)) == expected
+
+
+def test_a_change_of_the_node_is_noticed(watched: tuple[Machine, ApiServer]) -> None:
+    machine, server = watched
+    server.set_capacity({"cpu": "4"})
+    wait_until(lambda: server.capacity.get(SEATS_NAME) == "7", PATIENCE, "it is published again")
+    output = machine.out("capacityd", "status")
+    assert "Node watched for " in output
+    assert "not watched" not in output
+
+
+def test_the_watcher_is_started_again(watched: tuple[Machine, ApiServer]) -> None:
+    machine, server = watched
+    before = watcher(machine)
+    machine.run("sh", "-c", f"kill -KILL {before}")
+    reason = "the watcher has ended unexpectedly"
+    wait_until(lambda: machine.status()["not_watched"] == reason, PATIENCE, "its end is reported")
+    assert f"the Node is not watched: {reason}" in machine.run("capacityd", "status", status=None).stdout
+    machine.write("/srv/seats", "8\n")
+    wait_until(lambda: server.capacity[SEATS_NAME] == "8", PATIENCE, "passes need no watcher")
+    wait_watched(machine)
+    assert watcher(machine) != before
+
+
+def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServer]) -> None:
+    machine, server = watched
+    before = processes(machine)
+    assert {machine.main_pid, watcher(machine)} <= before
+    machine.run("systemctl", "restart", UNIT)
+    wait_watched(machine)
+    after = processes(machine)
+    assert not before & after
+    assert [shown(machine, pid, "cmdline") for pid in before] == [""] * len(before)
+    machine.run("systemctl", "stop", UNIT)
+    assert machine.shown("Result") == "success", "it needs no SIGKILL"
+    assert processes(machine) == set()
+    assert [shown(machine, pid, "cmdline") for pid in after] == [""] * len(after)
+    assert server.capacity[SEATS_NAME], "the Node stays as it is"
+    machine.run("systemctl", "start", UNIT)
+    wait_watched(machine)
+
+
+def test_the_api_server_is_gone(watched: tuple[Machine, ApiServer]) -> None:
+    machine, server = watched
+    server.server.refuse = lambda _: b""
+    server.server.close()
+    wait_until(lambda: machine.status()["not_watched"], PATIENCE, "the loss of the watch is reported")
+    assert machine.status()["watched_since"] is None
+    server.server.refuse = lambda _: None
+    wait_watched(machine)

@@ -51,7 +51,10 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 
 def requested(node: Node, since: int) -> list[str]:
-    """capacityd's requests since a position of the audit log, each with the status of its response."""
+    """capacityd's requests since a position of the audit log, each with the status of its response.
+
+    A watch is included once it has ended.
+    """
     return [
         f"{r.verb} {r.resource}{'/' if r.subresource else ''}{r.subresource} {r.code}"
         for r in node.cluster.audit.since(since)
@@ -61,7 +64,9 @@ def requested(node: Node, since: int) -> list[str]:
 
 def written(node: Node, since: int) -> list[str]:
     return [
-        request for request in requested(node, since) if not request.startswith("get ") and "reviews" not in request
+        request
+        for request in requested(node, since)
+        if not request.startswith(("get ", "watch ")) and "reviews" not in request
     ]
 
 
@@ -110,6 +115,7 @@ def test_first_boot(node: Node) -> None:
         "create selfsubjectreviews 201",
         "get nodes 404",  # the kubelet has not registered the Node yet
         "get nodes 200",
+        "watch nodes 200",
         "patch nodes/status 200",
         "create events 201",
     }

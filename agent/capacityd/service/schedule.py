@@ -41,6 +41,10 @@ _PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})
 _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK})
 """Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
+_NODE_ENDS_NO_WAIT = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
+"""Errors that stay although the Node changes: another writer may change it all the time. Any other error may have ended
+if the Node has changed or is watched again: it was missing, or the API server was unreachable."""
+
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""
 
@@ -64,6 +68,7 @@ class Schedule:
         self._due: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}  # passes that need no event
         self._start_at: float | None = None  # no pass before this time (start_jitter)
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
+        self._asked_until = -math.inf  # when the API server's last Retry-After ends
         self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
         self._cause_since = 0.0  # when this cause began
         self._node_passes: tuple[float, ...] = ()  # when changes of the Node started the last NODE_BURST passes
@@ -125,6 +130,8 @@ class Schedule:
             self._events[reason] = first, now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
+        elif PassReason.NODE in reasons and self._cause not in _NODE_ENDS_NO_WAIT:
+            self._not_before = min(self._not_before, self._asked_until)
 
     def start_in(self, seconds: float, now: float) -> None:
         """Delays the pass that first needs the Node by start_jitter, regardless of earlier events."""
@@ -212,12 +219,13 @@ class Schedule:
             self._cause, self._cause_since = cause, now
         self._requeue(now, requeue_after)
         self._due.pop(PassReason.POLL, None)
+        self._asked_until = now + (retry_after or 0.0)
         longest = pause(cause, now - self._cause_since)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
-        self._due[PassReason.RETRY] = now + (retry_after or 0.0) + self._uniform(longest * _JITTER, longest)
+        self._due[PassReason.RETRY] = self._asked_until + self._uniform(longest * _JITTER, longest)
         self._not_before = -math.inf
         if not self._events.keys() & _END_WAIT:  # such an event came during the pass
-            self._not_before = now + (retry_after or 0.0) + SHORTEST_PAUSE[cause] * _JITTER
+            self._not_before = self._asked_until + SHORTEST_PAUSE[cause] * _JITTER
 
     def _requeue(self, now: float, requeue_after: float | None) -> None:
         if requeue_after is not None:

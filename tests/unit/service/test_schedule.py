@@ -207,9 +207,22 @@ def test_any_other_event_waits_for_the_shortest_pause_of_the_error(cause: RetryC
     schedule = after_boot(longest)
     pauses(schedule, cause, 20_000.0)
     schedule.failed(30_000.0, None, cause)
-    for reason in (PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS, PassReason.NODE):
+    for reason in (PassReason.HARDWARE, PassReason.FILE, PassReason.PLUGINS):
         schedule.notify({reason}, 30_001.0)
         assert schedule.wakes_at() == pytest.approx(max(30_001.7, 30_000.0 + SHORTEST_PAUSE[cause] * 2 / 3))
+
+
+@pytest.mark.parametrize("cause", RetryCause)
+def test_a_change_of_the_node_ends_the_wait_unless_another_writer_may_cause_the_error(cause: RetryCause) -> None:
+    """So a machine that joins publishes as soon as its Node exists. A Retry-After is obeyed."""
+    schedule = after_boot(longest)
+    schedule.failed(100.0, None, cause)
+    schedule.notify({PassReason.NODE}, 101.0)
+    waits = cause in (RetryCause.REJECTED, RetryCause.CONFLICT)
+    assert schedule.wakes_at() == pytest.approx(140.0 if waits else 101.0 + PROMPT_DEBOUNCE)
+    schedule.failed(200.0, 20.0, cause)
+    schedule.notify({PassReason.NODE}, 201.0)
+    assert schedule.wakes_at() == pytest.approx(260.0 if waits else 220.0)
 
 
 @pytest.mark.parametrize("hopeful", [PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK])

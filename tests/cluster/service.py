@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from capacityd.cli.commands.run import command_for
 from capacityd.linux.subreaper import children
+from capacityd.model.errors import StateError
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import annotated_quantities
 from capacityd.model.reasons import Job
@@ -164,8 +165,15 @@ class Service:
         return (self.runtime_directory / WATCHED_NODE).exists()
 
     def wait_watched(self) -> None:
-        """Waits until the service watches its Node, unless its last pass has failed."""
-        self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "it watches its Node")
+        """Waits until the service watches its Node, unless its last pass has failed or could not save its state."""
+
+        def is_watched() -> bool:
+            try:
+                return self.watched or bool(self.last_pass().error)
+            except StateError:
+                return True
+
+        self.wait(is_watched, PATIENCE, "it watches its Node")
 
     # Notifications to systemd
 

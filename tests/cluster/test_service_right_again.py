@@ -20,6 +20,8 @@ from tests.cluster.webhook import webhook
 from tests.support.denials import Alters
 from tests.support.machines import usb_device
 
+pytestmark = pytest.mark.whole
+
 MINUTE = 75.0
 """Seconds to wait for what happens within a minute."""
 

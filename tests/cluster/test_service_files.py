@@ -42,7 +42,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
     "device": replaced(lambda path: path.symlink_to("/dev/zero")),
     "loop": replaced(lambda path: path.symlink_to(path)),
 }
-FILES = ("run/state.json", "run/config.json", "run/service.json", "run/node.json", "state/published.json")
+FILES = ("run/state.json", "run/config.json", "run/service.json", "state/published.json")
 LOCK = "run/lock"
 
 

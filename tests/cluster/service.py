@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from capacityd.cli.commands.run import command_for
 from capacityd.linux.subreaper import children
-from capacityd.model.errors import StateError
+from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import annotated_quantities
 from capacityd.model.reasons import Job
@@ -170,7 +170,7 @@ class Service:
         def is_watched() -> bool:
             try:
                 return self.watched or bool(self.last_pass().error)
-            except StateError:
+            except CapacitydError:
                 return True
 
         self.wait(is_watched, PATIENCE, "it watches its Node")

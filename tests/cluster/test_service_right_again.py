@@ -79,6 +79,20 @@ def test_a_mount_hides_the_folder_of_the_missing_kubeconfig(s: Service) -> None:
     s.wait_capacity("1", deadline=MINUTE)
 
 
+def test_a_file_is_no_longer_written(s: Service) -> None:
+    """No event says that a file is older than max_age."""
+    file = configure_seats(s, 4)
+    s.config.write_text(s.config.read_text().replace(f'"{file}" }}', f'"{file}", max_age = "20s" }}'))
+    s.start()
+    assert s.condition()["status"] == "True"
+    s.wait(lambda: s.condition()["status"] == "False", MINUTE, "it is too old")
+    assert "max_age is 20 s" in s.condition()["message"]
+    assert s.capacity(SEATS) == "4", "unknown is not zero"
+    write(file, 5)
+    s.wait_capacity("5", SEATS)
+    s.wait(lambda: s.condition()["status"] == "True", PROMPT, "it is written again")
+
+
 LIMITS = {"max_inotify_instances": 0, "max_inotify_watches": 1}
 
 

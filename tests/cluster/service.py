@@ -162,7 +162,9 @@ class Service:
     @property
     def watched(self) -> bool:
         """Whether the service watches its Node."""
-        return (self.runtime_directory / WATCHED_NODE).exists()
+        assert self.process is not None
+        folder = Path(f"/proc/{self.process.pid}/root{self.runtime_directory}")  # it may be a mount of the machine
+        return (folder / WATCHED_NODE).exists()
 
     def wait_watched(self) -> None:
         """Waits until the service watches its Node, unless its last pass has failed or could not save its state."""

@@ -110,6 +110,11 @@ class Memory:
         """Recent writes to this Node. A Node that was deleted and created again has none."""
         return self.write_times if self.node is None or self.node.uid == node_state.uid else WriteTimes()
 
+    def rejects_writes(self, uptime: float) -> bool:
+        """Whether writes have failed for so long that the API server rejects their content."""
+        since = self.writes_fail_since
+        return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
+
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
         plan = outcome.plan
@@ -124,7 +129,7 @@ class Memory:
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
             less_allocatable=_less_allocatable(self, plan, uptime),
-            writes_fail_since=self.writes_fail_since if plan.health.denied else None,
+            writes_fail_since=self.writes_fail_since if plan.health.denied and self.rejects_writes(uptime) else None,
         )
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:

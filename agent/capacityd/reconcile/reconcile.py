@@ -163,13 +163,12 @@ class Pass:
         return Outcome(self.make_plan(node_state, self.context.machine_record, {}), node_state, applied=False)
 
     def write(self, node: Node, known: NodeState | None) -> Outcome:
-        """Plans and writes. A change that can't be recorded neither lowers nor removes anything. known: as for
-        reconcile_node()."""
+        """Plans and writes. What can't be recorded neither lowers nor removes anything, nor publishes a key for the
+        first time. known: as for reconcile_node()."""
         intentions = NO_INTENTIONS if self.context.unrecordable else self.access.intentions
-        since = self.memory.writes_fail_since
         retries = Retries(
             conflicts=1 if self.memory.conflict else TRIES,
-            failed_writes=since is None or self.context.uptime - since < timing.WRITES_REJECTED_AFTER,
+            failed_writes=not self.memory.rejects_writes(self.context.uptime),
         )
         try:
             return apply(node, self.make_plan, Start(self.context.machine_record, known), intentions, retries)

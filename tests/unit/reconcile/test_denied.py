@@ -344,6 +344,21 @@ def test_a_server_error_to_every_write_is_reported_by_the_service_alone() -> Non
     assert failure.cause is RetryCause.REJECTED, "it does not start over"
 
 
+def test_a_server_error_hours_after_another_one_is_no_rejection() -> None:
+    """Not even if the API server denies another resource all the time."""
+    service = Service()
+    service.reconcile(1000.0, a=Quantity(4))
+    service.node, document = Admission([B]), service.node.document
+    service.node.document = document
+    for second in (1010.0, 8000.0):
+        service.node.errors = [None, server_error()]
+        failure = service.reconcile(second, {"hardware"}, a=Quantity(int(second)), b=Quantity(1)).failure
+        assert failure is not None
+        assert failure.cause is RetryCause.UNREACHABLE
+        assert not service.reconcile(second + 4.0, {"retry"}, a=Quantity(int(second)), b=Quantity(1)).failure
+        assert service.node.our_condition[1] == "Denied"
+
+
 def test_an_outage_is_no_rejection() -> None:
     """However long the outage lasts, it is no rejection, because reads fail as well."""
     service = Service()

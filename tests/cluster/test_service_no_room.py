@@ -59,7 +59,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
     assert requested.count("patch nodes/status") == 1
     assert requested.count("get nodes") == len(requested) - 1 <= s.passes() - passes
     assert s.condition()["reason"] == "StateNotWritable"
-    assert s.condition()["message"].startswith("nothing is lowered or removed: ")
+    assert s.condition()["message"].startswith("nothing is lowered or removed, and new resources may be held back: ")
     assert FULL in s.condition()["message"]
 
     cluster.set_capacity(s.node, {A: "0"})

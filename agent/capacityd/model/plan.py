@@ -50,6 +50,10 @@ class Change:
         return f"{self.name}: {self.reason}" if old == new else f"{self.name}: {old} → {new} ({self.reason})"
 
 
+UNWRITABLE = "nothing is lowered or removed, and new resources may be held back"
+"""What a pass leaves undone while this machine can't save its state, for messages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """The problems that keep the Node condition from being True. If all fields are empty, it is True."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capacityd.model.node import CONDITION, ConditionReason, Event, NodeState
-from capacityd.model.plan import Action, Change, Health, Plan, Reported
+from capacityd.model.plan import UNWRITABLE, Action, Change, Health, Plan, Reported
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.reconcile.facts import Facts
 
@@ -103,7 +103,7 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     )
     messages = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
-        ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"nothing is lowered or removed: {health.unwritable}",
+        ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"{UNWRITABLE}: {health.unwritable}",
         ConditionReason.OTHER_WRITER: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(filter(None, refused)),

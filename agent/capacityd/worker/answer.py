@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from capacityd.model.messages import Failure
 from capacityd.model.node import annotated_quantities
+from capacityd.model.plan import UNWRITABLE
 from capacityd.model.reading import Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.reconcile import ReconcileResult
@@ -18,7 +19,7 @@ def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure |
     unsaved = result.unwritable or "".join(save_errors[:1])
     if not unsaved:
         return failure
-    message = f"{unsaved}; until this is fixed, nothing is lowered or removed"
+    message = f"{unsaved}; until this is fixed, {UNWRITABLE}"
     if failure is None or result.unwritable:
         return Failure(message, RetryCause.STATE)
     return replace(failure, message=f"{message}; {failure.message}")

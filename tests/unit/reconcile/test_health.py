@@ -147,7 +147,7 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         Health(configuration_errors=("a.toml:3: x",)),
         "the configuration has errors: a.toml:3: x (capacityd config check)",
     ),
-    ConditionReason.STATE_NOT_WRITABLE: (Health(unwritable="/run: full"), "nothing is lowered or removed: /run: full"),
+    ConditionReason.STATE_NOT_WRITABLE: (Health(unwritable="/run: full"), "nothing is lowered or removed, and new resources may be held back: /run: full"),
     ConditionReason.OTHER_WRITER: (
         Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
         "another capacityd, on another machine or in a container, publishes other numbers on this Node",

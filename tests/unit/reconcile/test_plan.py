@@ -218,7 +218,7 @@ def test_every_case(
     assert (f"refused: {NAME}" in condition["message"]) is lasts
     if inputs.context.unwritable:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
-        assert condition["message"].startswith(f"nothing is lowered or removed: {FULL}")
+        assert condition["message"].startswith(f"nothing is lowered or removed, and new resources may be held back: {FULL}")
 
 
 MISSING = None

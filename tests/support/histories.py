@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -62,6 +63,7 @@ class History:
             for denies in server.denies:
                 self._reasons.setdefault(denies.name, set()).add(denies.reason())
         self._came_with_node = {}
+        before = copy.deepcopy(server.document) if isinstance(machine, Machine) else None
         server.denies = server.denies if step.denies is None else step.denies
         server.alters = server.alters if step.alters is None else step.alters
         for alters in [alters for alters in server.alters if alters.key == "annotation"]:
@@ -73,10 +75,14 @@ class History:
             server.between.append(lambda: self._others_write(step))
         else:
             self._others_write(step)
+        if isinstance(machine, Machine) and step.watched:
+            machine.watch(before if step.watched == "stale" else machine.server.document)
         machine.kill_at, server.lose = step.kill_at, int(step.lost_answer)
         self._make_pass(step.reason)
         server.between.clear()
         server.lose = 0
+        if isinstance(machine, Machine):
+            machine.watched = None
         for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
             self._make_pass("resync")  # after a minute, a server error counts as a rejection
         self.check_truth()

@@ -27,9 +27,11 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
+from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, machine_record, writing
 from capacityd.worker import context, journal, reconcile_job, runtime_files
 from capacityd.worker.pass_state import PassState
+from capacityd.worker.target_job import watched_names
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
 from tests.support.write_checks import WriteChecks
 
@@ -131,6 +133,11 @@ class Machine:
         self._state = PassState()
         (self.folder / "run" / "state.json").unlink(missing_ok=True)
         self.checks.forget()
+
+    def watch(self, document: dict[str, Any] | None) -> None:
+        """From now on, passes know the Node in this state, over a connection that has been open for long."""
+        names = watched_names(self.configured, self.own_record)
+        self.watched = WatchedNode(document and node_state(document), "n1", 0.0, names)
 
     def make_pass(self, *reasons: str) -> bool:
         """Lets the kubelet copy capacity to allocatable, then makes a pass. Returns False if the pass was killed."""

@@ -33,6 +33,8 @@ class Step:
     between: bool = False
     """Others write, or create the Node anew, between the pass's GET and PATCH, instead of before the pass."""
     lost_answer: bool = False
+    watched: str = ""
+    """"fresh": the pass knows the Node as it is; "stale": as it was before this step; empty: it reads the Node."""
     reason: str = "resync"
 
     def __repr__(self) -> str:

@@ -191,10 +191,18 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> set[st
 
 
 def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[str, Reading]) -> None:
-    """The condition only becomes True if no resource is unknown, and all quantities are published and allocatable."""
+    """The condition only becomes True if no resource is unknown, and all quantities are published and allocatable.
+
+    No write leaves it True beside a published quantity that is not on the Node.
+    """
+    record, capacity, allocatable = _record(after), after["status"]["capacity"], after["status"]["allocatable"]
+    is_true = next(iter(our_conditions(after)), {}).get("status") == "True"
+    for name, quantity in record.items() if is_true and before != after else ():
+        if isinstance(readings.get(name), Quantity):
+            assert whole_quantity(capacity.get(name, "")) == quantity, f"{name} is not published"
+            assert (whole_quantity(allocatable.get(name, "")) or 0) >= quantity, f"{name} is not allocatable"
     if not _becomes_true(before, after):
         return
-    record, capacity, allocatable = _record(after), after["status"]["capacity"], after["status"]["allocatable"]
     for name, quantity in record.items():
         assert (whole_quantity(allocatable[name]) or 0) >= quantity, f"{name} is not allocatable"
     for name, reading in readings.items():

@@ -157,6 +157,11 @@ class LongHistory:
         self.server.disturb_conditions("remove")
         self.server.between.append(lambda: self.server.disturb_conditions("add"))
 
+    def another_value_is_lost_while_one_is_written(self, written: str, lost: str, quantity: int) -> None:
+        """The worker writes one resource, and at the same time another one becomes 0."""
+        self.server.between.append(lambda: self.server.write(lost, "0"))
+        self.hardware_changes(written, Quantity(quantity), PassReason.HARDWARE)
+
     def the_watch_lags(self, seconds: float) -> None:
         self.loop.watch.delay = seconds
 
@@ -526,6 +531,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "another_agent_starts": (st.dictionaries(ours, readings, max_size=2),),
     "another_agent_stops": (),
     "the_condition_is_added_by_two": (),
+    "another_value_is_lost_while_one_is_written": (ours, ours, st.integers(1, 4)),
     "nothing_happens": (),
     "all_causes_end": (),
     "hardware_changes": (names, readings, reasons),

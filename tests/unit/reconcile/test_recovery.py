@@ -32,12 +32,14 @@ steps = st.builds(
     annotates=st.none() | st.sampled_from(["", "garbage", f'{{"{THEIRS}":8,"{A}":4}}', f'{{"{B}":7}}']),
     node_anew=st.sampled_from([False, False, False, True]),
     lost_answer=st.sampled_from([False, False, False, True]),
+    watched=st.sampled_from(["", "fresh", "stale"]),
     reason=st.sampled_from(["resync", "hardware", "config"]),
 )
 denied_steps = st.builds(
     Step,
     hardware=st.none() | st.dictionaries(letters, st.none() | quantities, min_size=1),
     denies=st.none() | st.lists(denials, max_size=2).map(tuple),
+    watched=st.sampled_from(["", "fresh", "stale"]),
     reason=st.sampled_from(["resync", "hardware"]),
 )
 steps_with_lost_annotations = st.builds(
@@ -45,6 +47,7 @@ steps_with_lost_annotations = st.builds(
     hardware=st.none() | st.dictionaries(letters, st.none() | quantities, min_size=1),
     writes=st.dictionaries(names, st.sampled_from([None, "0", "4", "7", "1k"]), max_size=2),
     annotates=st.sampled_from(["", "garbage"]),
+    watched=st.sampled_from(["", "fresh", "stale"]),
     between=st.booleans(),
 )
 

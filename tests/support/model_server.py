@@ -47,6 +47,8 @@ class ModelServer:
         """A key of FAULTS, or "unreachable". Empty: the server answers every request."""
         self.lose = 0
         """The number of responses to writes that get lost."""
+        self.lose_gets = 0
+        """The number of responses to GETs that get lost."""
         self.drop = 0
         """The number of writes that never arrive."""
         self.between: list[Callable[[], None]] = []
@@ -55,6 +57,8 @@ class ModelServer:
         """Whether creating some Events fails."""
         self.written_by_others: set[str] = set()
         """The keys of capacity whose value is another writer's."""
+        self.ever_published: set[str] = set()
+        """The names that capacityd has ever published on this Node."""
         self.annotated_by_others = False
         """Whether another writer has written capacityd's annotation since the Node was registered."""
         self.answers_other = False
@@ -102,7 +106,7 @@ class ModelServer:
 
     def write(self, name: str, value: str | None) -> None:
         """Another writer sets or removes a key of capacity."""
-        if self.document is None:
+        if self.document is None or self.capacity.get(name) == value:
             return
         self.written_by_others.add(name)
         self.capacity.pop(name, None)
@@ -112,7 +116,7 @@ class ModelServer:
 
     def write_allocatable(self, name: str, value: str | None) -> None:
         """Another writer sets or removes a key of allocatable."""
-        if self.document is None:
+        if self.document is None or self.allocatable.get(name) == value:
             return
         self.allocatable.pop(name, None)
         if value is not None:
@@ -130,7 +134,7 @@ class ModelServer:
 
     def annotate(self, text: str | None) -> None:
         """Another writer sets or removes capacityd's annotation."""
-        if self.document is None:
+        if self.document is None or self.annotation == text:
             return
         self.annotated_by_others = True
         annotations = self.document["metadata"]["annotations"]
@@ -174,7 +178,7 @@ class ModelServer:
         self._uids += 1
         self.document = node(self.first_capacity)
         self.document["metadata"]["uid"] = f"uid-{self._uids}"
-        self.written_by_others, self.annotated_by_others = set(), False
+        self.written_by_others, self.annotated_by_others, self.ever_published = set(), False, set()
         self._changed()
 
     def register_anew(self) -> None:
@@ -191,7 +195,8 @@ class ModelServer:
                 self._changed()
 
     def store(self, document: dict[str, Any]) -> None:
-        """Stores this Node if it differs from the present one."""
+        """Stores this Node, as capacityd writes it, if it differs from the present one."""
+        self.ever_published |= record_of(document["metadata"].get("annotations", {}).get(ANNOTATION)).keys()
         if document != self.document:
             self.document = document
             self._changed()
@@ -200,6 +205,9 @@ class ModelServer:
 
     def get(self) -> Any:
         self.gets += 1
+        if self.lose_gets:
+            self.lose_gets -= 1
+            raise NodeUnreachable("the response was lost")
         return self._response()
 
     def patch(self, operations: Sequence[Mapping[str, object]]) -> Any:

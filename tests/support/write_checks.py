@@ -113,6 +113,8 @@ class WriteChecks:
         record = kept | _record(before) | agreed_quantities(own, before)
         record_after = _record(after)
         adopt = {resource.name for resource in config.resources if resource.adopt}
+        for name in record_after.keys() - _record(before).keys() - self._server.ever_published - adopt:
+            assert name not in before["status"]["capacity"], f"{name}, another writer's key, was taken over"
         allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
         changed, allocated = changed_names(old, new), changed_names(*allocatable)
         for name in changed | allocated:

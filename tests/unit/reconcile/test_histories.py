@@ -162,6 +162,18 @@ class LongHistory:
         self.server.between.append(lambda: self.server.write(lost, "0"))
         self.hardware_changes(written, Quantity(quantity), PassReason.HARDWARE)
 
+    def another_publishes_the_same_at_the_same_time(self, name: str, quantity: int, lost: bool) -> None:
+        """lost: the GET after the conflict fails."""
+        self.hardware_changes(name, Absent("none"), PassReason.HARDWARE)
+        self.loop.run(15.0)
+
+        def write() -> None:
+            self.server.write(name, str(quantity))
+            self.server.lose_gets = int(lost)
+
+        self.server.between.append(write)
+        self.hardware_changes(name, Quantity(quantity), PassReason.HARDWARE)
+
     def the_watch_lags(self, seconds: float) -> None:
         self.loop.watch.delay = seconds
 
@@ -440,7 +452,8 @@ class LongHistory:
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
         self.loop.watch.delay, self.loop.sources_closed = 0.0, False
-        self.loop.watch.forbid(possible=True)
+        if not self.loop.watch.possible:
+            self.loop.watch.forbid(possible=True)
         if self.server.document is None:
             self.world.start_kubelet(False, 0.4)
             self.loop.run(0.4)
@@ -531,6 +544,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "another_agent_starts": (st.dictionaries(ours, readings, max_size=2),),
     "another_agent_stops": (),
     "the_condition_is_added_by_two": (),
+    "another_publishes_the_same_at_the_same_time": (ours, st.integers(0, 4), st.booleans()),
     "another_value_is_lost_while_one_is_written": (ours, ours, st.integers(1, 4)),
     "nothing_happens": (),
     "all_causes_end": (),
@@ -568,7 +582,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
         st.booleans(),
     ),
 }
-OFTEN = {"all_causes_end": 8, "the_kubelet_zeroes": 3}
+OFTEN = {"all_causes_end": 8, "the_kubelet_zeroes": 3, "the_cluster_is_restored": 3}
 """How often an act comes, compared with the others."""
 acts = st.one_of([st.tuples(st.just(name), *every) for name, every in ACTS.items() for _ in range(OFTEN.get(name, 1))])
 long_histories = st.lists(st.tuples(acts, st.booleans(), pauses), min_size=12, max_size=16)

@@ -30,6 +30,9 @@ ROUNDING = 0.5  # seconds: a pass takes 0.1
 ANSWERED = 80.0
 """Seconds until another agent counts as gone, at the latest."""
 
+QUIET = 120.0
+"""Seconds after which a repair that does not last is known as such, whatever the rate limit holds back."""
+
 Wrong = tuple[str, str]
 """What is wrong, and the resource's name."""
 
@@ -80,11 +83,24 @@ class Truth:
         self.lies = {wrong: self.lies.get(wrong, uptime) for wrong in self._wrong()}
         if not self.lies and self._loop.world.server.condition.get("status") == "True":
             self.fine_at = uptime
+        self._check_unhealthy()
         for wrong, since in self.lies.items():
             allowed = self._allowed(wrong, since)
             assert uptime - since <= allowed, (
                 f"True for {uptime - since:.1f} s (at most {allowed:.1f}) beside {' '.join(wrong)}"
             )
+
+    def _check_unhealthy(self) -> None:
+        """While a kubelet undoes each repair of allocatable, the condition does not become True for a moment."""
+        loop, world = self._loop, self._loop.world
+        quiet_since = max(world.unhealthy_since, self._excused_until, self._paced_until, loop.watch.late_at)
+        if loop.watch.is_late or world.uptime < quiet_since + QUIET or world.server.condition.get("status") != "True":
+            return
+        config, annotated = world.machine.configured, annotated_quantities(world.server.annotation)
+        names = {resource.name for resource in config.resources} if not config.settings.observe else set()
+        unhealthy = {name for name in names & world.unhealthy & annotated.keys() if annotated[name] > 0}
+        own = unhealthy - world.machine.device_plugins - loop.unheard
+        assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"
 
     def pace(self) -> float:
         """The seconds within which the effects of the present outage end, once its causes have ended."""

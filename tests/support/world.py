@@ -37,6 +37,8 @@ class World:
         self.hear: Callable[[set[PassReason]], None] = lambda reasons: None
         self.unhealthy: frozenset[str] = frozenset()
         """The names of the resources whose allocatable the kubelet sets to 0."""
+        self.unhealthy_since = 0.0
+        """When this began, in seconds of uptime."""
         self.plugins: dict[str, int] = {}
         self.other_agents: list[Loop] = []
         """Services on other machines that write the same Node."""
@@ -130,7 +132,7 @@ class World:
 
     def make_unhealthy(self, names: frozenset[str]) -> None:
         """From now on the kubelet sets allocatable of these resources to 0."""
-        self.unhealthy = names
+        self.unhealthy, self.unhealthy_since = names, self.uptime
         self._report_unhealthy()
 
     def _report_unhealthy(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.pace import SHORTEST_PAUSE
+from capacityd.model.plan import UNWRITABLE
 from capacityd.model.reasons import RetryCause
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import PROMPT, Service, service
@@ -59,7 +60,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
     assert requested.count("patch nodes/status") == 1
     assert requested.count("get nodes") == len(requested) - 1 <= s.passes() - passes
     assert s.condition()["reason"] == "StateNotWritable"
-    assert s.condition()["message"].startswith("nothing is lowered or removed, and new resources may be held back: ")
+    assert s.condition()["message"].startswith(f"{UNWRITABLE}: ")
     assert FULL in s.condition()["message"]
 
     cluster.set_capacity(s.node, {A: "0"})

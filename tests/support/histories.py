@@ -7,7 +7,7 @@ import errno
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capacityd.model.node import annotation_content
 from capacityd.model.quantity import whole_quantity
@@ -75,14 +75,7 @@ class History:
             server.between.append(lambda: self._others_write(step))
         else:
             self._others_write(step)
-        if isinstance(machine, Machine) and step.watched:
-            machine.watch(before if step.watched == "stale" else machine.server.document)
-        machine.kill_at, server.lose = step.kill_at, int(step.lost_answer)
-        self._make_pass(step.reason)
-        server.between.clear()
-        server.lose = 0
-        if isinstance(machine, Machine):
-            machine.watched = None
+        self._make_disturbed_pass(step, before)
         for _ in range(2 if any(denies.kind == "storage" for denies in server.denies) else 1):
             self._make_pass("resync")  # after a minute, a server error counts as a rejection
         self.check_truth()
@@ -175,6 +168,18 @@ class History:
         if not (self._record_lost and self._annotation_lost):
             return set()
         return {name for name in OURS if name not in self._annotated() and not self._recorded(name)}
+
+    def _make_disturbed_pass(self, step: Step, before: dict[str, Any] | None) -> None:
+        """Makes the step's pass. before: the Node before the step, which a late watch still shows."""
+        machine, server = self.machine, self.server
+        if isinstance(machine, Machine) and step.watched:
+            machine.watch(before if step.watched == "stale" else machine.server.document)
+        machine.kill_at, server.lose = step.kill_at, int(step.lost_answer)
+        self._make_pass(step.reason)
+        server.between.clear()
+        server.lose = 0
+        if isinstance(machine, Machine):
+            machine.watched = None
 
     def _make_pass(self, reason: str) -> None:
         machine, before = self.machine, dict(self.server.capacity)

@@ -137,7 +137,7 @@ class Machine:
     def watch(self, document: dict[str, Any] | None) -> None:
         """From now on, passes know the Node in this state, over a connection that has been open for long."""
         names = watched_names(self.configured, self.own_record)
-        self.watched = WatchedNode(document and node_state(document), "n1", 0.0, names)
+        self.watched = WatchedNode(node_state(document) if document else None, "n1", 0.0, names)
 
     def make_pass(self, *reasons: str) -> bool:
         """Lets the kubelet copy capacity to allocatable, then makes a pass. Returns False if the pass was killed."""

@@ -9,7 +9,7 @@ import pytest
 from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.other_agent import OtherAgent
-from capacityd.model.plan import Health
+from capacityd.model.plan import UNWRITABLE, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.facts import Facts, Policy
@@ -147,7 +147,10 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         Health(configuration_errors=("a.toml:3: x",)),
         "the configuration has errors: a.toml:3: x (capacityd config check)",
     ),
-    ConditionReason.STATE_NOT_WRITABLE: (Health(unwritable="/run: full"), "nothing is lowered or removed, and new resources may be held back: /run: full"),
+    ConditionReason.STATE_NOT_WRITABLE: (
+        Health(unwritable="/run: full"),
+        f"{UNWRITABLE}: /run: full",
+    ),
     ConditionReason.OTHER_WRITER: (
         Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
         "another capacityd, on another machine or in a container, publishes other numbers on this Node",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
-from capacityd.model.plan import Action, Change, MachineRecord, Plan, Reported
+from capacityd.model.plan import UNWRITABLE, Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
@@ -218,7 +218,7 @@ def test_every_case(
     assert (f"refused: {NAME}" in condition["message"]) is lasts
     if inputs.context.unwritable:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
-        assert condition["message"].startswith(f"nothing is lowered or removed, and new resources may be held back: {FULL}")
+        assert condition["message"].startswith(f"{UNWRITABLE}: {FULL}")
 
 
 MISSING = None

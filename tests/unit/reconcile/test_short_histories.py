@@ -1,0 +1,83 @@
+"""Short histories of the model, one for each rule without which the Node would be wrong for too long."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from capacityd.model.reading import Absent, Quantity
+from capacityd.model.reasons import PassReason
+from tests.support.model_server import A, B
+from tests.unit.reconcile.test_histories import Act, LongHistory
+
+
+def has(name: str, quantity: int | None) -> Act:
+    """The machine has this number of a resource's devices."""
+    reading = Absent("none") if quantity is None else Quantity(quantity)
+    return ("hardware_changes", name, reading, PassReason.HARDWARE)
+
+
+END: tuple[Act, float] = (("all_causes_end",), 0.0)
+
+HISTORIES: dict[str, list[tuple[Act, float]]] = {
+    "two conditions are added at the same time": [
+        (has(A, 2), 15.0),
+        (("the_condition_is_added_by_two",), 0.0),
+        (has(A, 3), 15.0),
+    ],
+    "another value is lost while one is written": [
+        (has(A, 2), 15.0),
+        (has(B, 2), 15.0),
+        (("all_causes_end",), 2.0),
+        (("another_value_is_lost_while_one_is_written", A, B, 4), 15.0),
+    ],
+    "another writer publishes the same, and the answer is lost": [
+        (has(A, 2), 15.0),
+        (("another_publishes_the_same_at_the_same_time", B, 3, True), 15.0),
+    ],
+    "a restored cluster counts from a lower version": [
+        (has(A, 2), 15.0),
+        (has(A, 3), 15.0),
+        (has(A, 4), 15.0),
+        (("the_cluster_is_restored", 0.5), 15.0),
+        END,
+    ],
+    "a kubelet undoes each repair": [(has(A, 2), 15.0), (("world.make_unhealthy", frozenset({A})), 400.0)],
+    "a kubelet zeroes without any other sign": [(has(A, 2), 15.0), (("the_kubelet_zeroes", [9.0, 0.05, 30.0]), 15.0)],
+    "another agent comes and goes": [
+        (has(A, 2), 15.0),
+        (("another_agent_starts", {A: Quantity(4)}), 200.0),
+        (("another_agent_stops",), 0.0),
+        END,
+    ],
+    "the Node cannot be watched": [
+        (has(A, 2), 15.0),
+        (("the_node_can_be_watched", False), 200.0),
+        (("server.zero",), 200.0),
+        (("loop.run", 200.0), 0.0),
+    ],
+    "the Node is deleted and registered again": [
+        (has(A, 2), 15.0),
+        (("server.delete",), 15.0),
+        (("world.register_anew",), 15.0),
+        END,
+    ],
+    "the watch is late": [
+        (has(A, 2), 15.0),
+        (("the_watch_lags", 65.0), 0.0),
+        (has(A, 3), 15.0),
+        (has(B, 4), 15.0),
+        (has(A, 4), 15.0),
+        END,
+    ],
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_the_condition_is_true_only_while_the_node_is_right(history: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        long_history = LongHistory(folder, 1, registered=True, theirs=None)
+        for act, pause in HISTORIES[history]:
+            long_history.take(act, between=False, pause=pause)
+        long_history.end()

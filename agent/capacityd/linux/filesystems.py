@@ -5,6 +5,7 @@ For FUSE, the type contains the program's name: fuse.sshfs.
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 
 
@@ -80,14 +81,22 @@ def kind_of(type_: str, *, on_device: bool) -> str:
     return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
 
-# Parts of paths, because the start depends on the distribution: /var/lib/k0s/kubelet, /var/snap/microk8s/common/…,
-# /run/k3s/containerd. A disk mounted on one of these folders, or beside them, belongs to the machine.
-_POD_FOLDERS = (
-    *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and the staging folders of CSI drivers
-    *("/containerd/io.containerd.", "/containerd/tmpmounts/"),  # root file systems; images during unpacking
-    "/containers/storage/",  # CRI-O, Podman
-    *("/docker/containers/", "/docker/fuse-overlayfs/", "/docker/overlay2/", "/docker/volumes/", "/docker/zfs/graph/"),
-    "/kata-containers/shared/",
+# Parts of paths, because where they start depends on the distribution and on the configuration: /var/lib/k0s/kubelet,
+# /var/snap/microk8s/common/…, /run/k3s/containerd, the kubelet's --root-dir. A disk mounted on one of these folders, or
+# beside them, belongs to the machine.
+_OF_PODS = re.compile(
+    "|".join(
+        (
+            *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and the staging folders of CSI drivers
+            *("/pods/[^/]+/volumes?(-subpaths)?/", "/plugins/kubernetes[.]io/"),  # the same in another root directory
+            "/containerd/tmpmounts/",  # images during unpacking
+            *("/io[.]containerd[.]", "/snapshots/[0-9]+/(fs|mnt)$"),  # containerd's root file systems and layers
+            *("/containers/storage/", "/overlay2?/[^/]+/merged$"),  # CRI-O, Podman; also of Docker
+            "/docker/(containers|fuse-overlayfs|overlay2|volumes|zfs/graph)/",
+            "/rootfs/overlayfs/",  # Docker since version 29
+            "/kata-containers/shared/",
+        )
+    )
 )
 
 
@@ -96,4 +105,4 @@ def is_of_pods(point: str, type_: str = "") -> bool:
 
     type_: the file system's type. A mounted namespace, such as a pod's network, is not storage.
     """
-    return backing(type_) is Backing.NAMESPACE or any(folder in point for folder in _POD_FOLDERS)
+    return backing(type_) is Backing.NAMESPACE or _OF_PODS.search(point) is not None

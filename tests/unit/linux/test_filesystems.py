@@ -17,6 +17,16 @@ OF_PODS = (
     "/var/lib/docker/containers/51d0/mounts/shm",
     "/var/lib/docker/volumes/data/_data",
     "/run/kata-containers/shared/sandboxes/51d0/shared",
+    "/var/lib/docker/rootfs/overlayfs/51d0",
+    "/srv/docker/overlay2/51d0/merged",
+    "/data/overlay/51d0/merged",
+    "/var/lib/containerd-stargz-grpc/snapshotter/snapshots/7/fs",
+    "/var/lib/soci-snapshotter-grpc/snapshotter/snapshots/7/fs",
+    "/var/lib/containerd-nydus/snapshots/7/mnt",
+    "/data/ctrd/io.containerd.runtime.v2.task/k8s.io/51d0/rootfs",
+    "/data/pods/8e4c/volumes/kubernetes.io~projected/token",
+    "/data/pods/8e4c/volume-subpaths/config/main/0",
+    "/data/plugins/kubernetes.io/csi/driver.example.com/9a1f/globalmount",
 )
 OF_THE_MACHINE = (
     *("/var/lib/docker", "/var/lib/docker/overlay2", "/var/lib/kubelet", "/var/lib/kubelet/pods", "/var/lib/k0s"),
@@ -24,7 +34,7 @@ OF_THE_MACHINE = (
         "/var/lib/rancher/k3s/agent/containerd",
         "/var/lib/containers/data",
         "/var/lib/containers/storage",
-        "/srv/pods/x",
+        *("/srv/pods/x", "/srv/pods/x/data", "/.snapshots/7/snapshot", "/data/overlay", "/srv/merged"),
     ),
 )
 

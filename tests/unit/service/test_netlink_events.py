@@ -157,6 +157,8 @@ def test_what_rests_on_hardware_may_carry_a_default_route(
     links = LinkEvents(LinkFilter(system=system))
     assert links._is_relevant(16, link_message("vlan7", "vlan")) is relevant
     assert links._is_relevant(16, link_message("eth0", "can"))
+    for name, kind in (("lxc1", "netkit"), ("d0", "dummy"), ("veth1", "veth"), ("tun0", "tun")):
+        assert not links._is_relevant(16, link_message(name, kind))
     for name in ("cni0", "loop", "gone"):
         assert not links._is_relevant(16, link_message(name, "bridge"))
     links.close()

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacityd.config import load
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
 from capacityd.host.kubelet import CHECKPOINT
+from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES
 from capacityd.model.config import Config
+from capacityd.model.event_filters import (
+    ALL_EVENTS,
+    NO_EVENTS,
+    AddressPattern,
+    EventFilters,
+    LinkFilter,
+    MountFilter,
+    Pattern,
+)
 from capacityd.model.reasons import PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from capacityd.worker import check_job
 from capacityd.worker.check_job import check, watch_of
 from capacityd.worker.runtime_files import read_config
-from tests.support.readings import device_detectors, event_sources, resource
+from tests.support.readings import device_detector, device_detectors, event_sources, resource
 
 
 def options(**given: str) -> Namespace:
@@ -78,3 +92,47 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
         '"500GB" matches only this exact size; for this size or more write ">=500GB"',
     ]
+
+
+PORTS = LinkFilter()
+SYSTEM = MountFilter(disks=True, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), trees=OS_TREES)
+
+
+def filters(*resources: tuple[str, Mapping[str, object]], **more: Any) -> EventFilters:
+    """The filters of a configuration with these detectors and tables."""
+    return watch_of(Config(tuple(resource(name, table, **more) for name, table in resources)), options()).filters
+
+
+def test_only_what_a_resource_can_match_concerns_it() -> None:
+    assert filters(("nic", {})) == replace(NO_EVENTS, links=PORTS)
+    assert filters(("nic", {"system": False})) == replace(NO_EVENTS, links=LinkFilter(system=True))
+    assert filters(("nic", {}), excepts=({"system": True},)).links == LinkFilter(system=True)
+    bonds = LinkFilter((Pattern("bond", "up*"), Pattern("bond", "x")))
+    assert filters(("nic", {"kind": ["bond", "physical"], "name": ["up*", "x"]})).links == bonds
+    assert filters(("disk", {})) == filters(("memory", {})) == filters(("usb", {})) == NO_EVENTS
+    assert filters(("disk", {"system": False})).mounts == SYSTEM
+    assert filters(("filesystem", {})).mounts == MountFilter((Pattern("local"),))
+    shm = {"kind": "memory", "mount": "/dev/shm"}
+    assert filters(("filesystem", shm)).mounts == MountFilter((Pattern("memory", "/dev/shm"),))
+    assert filters(("address", {})) == replace(NO_EVENTS, links=PORTS, addresses=(AddressPattern(),))
+    vips = {"address": ["192.0.2.0/24", "2001:db8::/32"], "interface": "vip*"}
+    patterns = (AddressPattern("192.0.2.0/24", "vip*"), AddressPattern("2001:db8::/32", "vip*"))
+    links = LinkFilter((Pattern(name="vip*"),))
+    assert filters(("address", vips)) == replace(NO_EVENTS, links=links, addresses=patterns)
+    assert filters(("udev", {"subsystem": "net"})) == replace(NO_EVENTS, software_devices=True)
+    assert filters(("udev", {"subsystem": "tty"})) == NO_EVENTS
+
+
+def test_what_concerns_one_resource_concerns_the_configuration() -> None:
+    both = filters(
+        ("nic", {"kind": "vlan"}), ("disk", {"system": False}), ("filesystem", {}), ("udev", {"subsystem": "net"})
+    )
+    mounts = replace(SYSTEM, counted=(Pattern("local"),))
+    assert both == EventFilters(mounts, LinkFilter((Pattern("vlan"),)), (), software_devices=True)
+
+
+def test_a_detector_without_filters_is_concerned_by_all_events_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    detector = replace(device_detector("nic"), filters=device_detector("usb").filters)
+    monkeypatch.setattr(check_job, "load_detector", lambda _: detector)
+    expected = replace(NO_EVENTS, links=ALL_EVENTS.links, software_devices=True)
+    assert filters(("nic", {})) == expected

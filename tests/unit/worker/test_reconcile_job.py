@@ -14,7 +14,7 @@ from capacityd.model.errors import NodeMissing, NodeUnreachable
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
-from capacityd.model.reading import Quantity, Reading
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch import fingerprint
 from capacityd.node.documents.node import node_state
@@ -110,6 +110,12 @@ def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
     assert worker.make_pass(1020.0, "node").node == ""
     worker.node.errors = [NodeUnreachable("nobody there")]
     assert worker.make_pass(1030.0, "node").node is None
+
+
+def test_whether_a_reading_has_changed(worker: Worker) -> None:
+    readings = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
+    changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]
+    assert changes == [True, False, True, True, False, True, False]
 
 
 def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(worker: Worker) -> None:

@@ -113,7 +113,7 @@ def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
 
 
 def test_whether_a_reading_has_changed(worker: Worker) -> None:
-    readings = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
+    readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
     changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]
     assert changes == [True, False, True, True, False, True, False]
 

@@ -63,7 +63,7 @@ class History:
             for denies in server.denies:
                 self._reasons.setdefault(denies.name, set()).add(denies.reason())
         self._came_with_node = {}
-        before = copy.deepcopy(server.document) if isinstance(machine, Machine) else None
+        before = copy.deepcopy(machine.server.document) if isinstance(machine, Machine) else None
         server.denies = server.denies if step.denies is None else step.denies
         server.alters = server.alters if step.alters is None else step.alters
         for alters in [alters for alters in server.alters if alters.key == "annotation"]:

@@ -223,12 +223,14 @@ class ModelServer:
         except NodeConflict as e:
             raise http_error(422, GUARD) from e
         self.check(before, after, operations)
+        publishes = record_of(after["metadata"].get("annotations", {}).get(ANNOTATION)).keys()
         changed = {n for n, _ in capacity_of(before).items() ^ capacity_of(after).items()}
         for alters in self.alters:
             alter(after, before, alters)
         for denies in self.denies:
             if denies.applies(capacity_of(before).get(denies.name), capacity_of(after).get(denies.name)):
                 raise denies.error()
+        self.ever_published |= publishes  # whatever a webhook makes of the annotation
         self.store(after)
         if self.answers_other:
             self.annotated_by_others = True

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from capacityd.cli.commands.run import command_for
 from capacityd.linux.subreaper import children
-from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import annotated_quantities
 from capacityd.model.reasons import Job
@@ -72,10 +71,10 @@ class Service:
         """Refuses connections from the machine to this server from now on."""
         self.machine.relay.shut(_port(url or self.cluster.url))
 
-    def start(self, ready: bool = True, settled: bool = True) -> None:
+    def start(self, ready: bool = True, settled: bool = True, watched: bool = True) -> None:
         """Starts the service. By default, waits until it is ready, its first pass has ended, and it watches its Node.
 
-        It does not watch its Node if the first pass has failed.
+        It does not watch its Node if the first pass has failed. watched: whether the service can watch its Node.
         """
         command = self.machine.inside(["env", "-i", *self._environment(), *self.command])
         self.notifications.clear()
@@ -84,7 +83,8 @@ class Service:
             self.wait_notification("READY=1")
         if settled:
             self.wait_passes(1)
-            self.wait_watched()
+            if watched:
+                self.wait_watched()
 
     def start_watcher(self) -> Daemon:
         """Starts the watcher alone, beside passes that a test makes."""
@@ -167,15 +167,8 @@ class Service:
         return (folder / WATCHED_NODE).exists()
 
     def wait_watched(self) -> None:
-        """Waits until the service watches its Node, unless its last pass has failed or could not save its state."""
-
-        def is_watched() -> bool:
-            try:
-                return self.watched or bool(self.last_pass().error)
-            except CapacitydError:
-                return True
-
-        self.wait(is_watched, PATIENCE, "it watches its Node")
+        """Waits until the service watches its Node, unless its last pass has failed."""
+        self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "it watches its Node")
 
     # Notifications to systemd
 

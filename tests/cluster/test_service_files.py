@@ -92,7 +92,7 @@ def test_whatever_is_there_a_raise_is_published(running: Service, fault: str) ->
             assert done.returncode in (0, 1, 4), (command, done.stderr)
         assert s.capacity(OTHER) == "3"
         s.stop()
-        s.start()
+        s.start(watched=False)
         plug_another(s)
         assert s.capacity(OTHER) == "3"
     s.reload()  # else the repair takes up to a minute

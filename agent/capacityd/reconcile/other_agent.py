@@ -17,8 +17,10 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     context, known = facts.context, facts.memory.other_agent
     if quantities := _other_quantities(node_state, facts):
         last = facts.memory.node
-        same_write = known is not None and last is not None and last.annotation == node_state.annotation
-        return known if same_write else OtherAgent(context.uptime, quantities)
+        # What the last pass left on the Node is not written anew. That may be our own write: a full disk can keep the
+        # machine record from confirming it.
+        is_old = last is not None and last.annotation == node_state.annotation
+        return known if is_old else OtherAgent(context.uptime, quantities)
     if facts.other_agent:
         return facts.other_agent
     # Perhaps only the other agent has noticed this one, and has said so in the condition.

@@ -61,3 +61,14 @@ def test_two_agents_with_the_same_numbers_do_not_disturb_each_other() -> None:
         one.reconcile(1000.0 + second, {"node"}, a=FOUR)
         assert node.our_condition[0] == "True"
     assert node.writes == 1
+
+
+def test_an_own_write_that_could_not_be_recorded_is_not_another_agents() -> None:
+    """The disk of the machine record is full while a raise is published, and then no longer."""
+    one, _, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    one.full, recorded = "no space left", one.record
+    one.reconcile(1010.0, {"file"}, a=SIX)
+    one.full, one.record = "", recorded
+    one.reconcile(1070.0, {"retry"}, a=SIX)
+    assert (one.capacity, node.our_condition[0]) == ({A: "6"}, "True")

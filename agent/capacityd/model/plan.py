@@ -211,3 +211,12 @@ class Outcome:
     """Errors from creating Events."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this attempt."""
+
+    @property
+    def condition_not_stored(self) -> bool:
+        """Whether the API server accepted the condition but did not store it; a policy or webhook may change it."""
+        plan, stored = self.plan, self.node_state.condition
+        if self.applied and plan.write.condition is not None:
+            return stored is None or (stored.reason, stored.status) != plan.write.condition
+        # An earlier pass wrote the condition, and the next attempt is held back.
+        return plan.has_condition and bool(plan.changes) and stored is None

@@ -15,6 +15,7 @@ class WaitReason(str, Enum):
     RATE_LIMIT = "rate_limit"  # the resource has been written often lately
     DENIED = "denied"  # the API server has denied this change
     UNKNOWN = "unknown"  # the resource could not be read
+    NOT_STORED = "not_stored"  # the API server does not store the condition
     ALLOCATABLE = "allocatable"  # another writer may reduce allocatable again
     EXPIRY = "expiry"  # the reading is valid until then
     OTHER_AGENT = "other_agent"  # another capacityd writes this Node
@@ -27,6 +28,7 @@ _TEXTS = {
     WaitReason.RATE_LIMIT: "held back for {} more, because it keeps changing (rate limit)",
     WaitReason.DENIED: "tried again in {} (denied)",
     WaitReason.UNKNOWN: "read again in {} (unknown)",
+    WaitReason.NOT_STORED: "the condition is written again in {}, because the API server does not store it",
     WaitReason.ALLOCATABLE: "the condition waits {}, in case another writer reduces allocatable again",
     WaitReason.EXPIRY: "read again in {}, when its reading becomes too old",
     WaitReason.OTHER_AGENT: "waits {} more, because another capacityd writes this Node",

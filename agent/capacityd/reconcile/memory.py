@@ -70,6 +70,8 @@ class Memory:
     writes_fail_since: float | None = None
     """Since when the API server answers writes with a server error although the Node can be read; None: writes do not
     fail."""
+    condition_not_stored_since: float | None = None
+    """Since when the API server has not stored the condition that it accepted; None: it stores the condition."""
 
     def without_future(self, uptime: float) -> Memory:
         """The memory as of this uptime. Files from a restored snapshot of the machine may contain later times.
@@ -90,6 +92,7 @@ class Memory:
             write_times=self.write_times.recent(uptime),
             denied={**self.denied, **future_denials},
             writes_fail_since=_past_or_now(self.writes_fail_since, uptime),
+            condition_not_stored_since=_past_or_now(self.condition_not_stored_since, uptime),
             conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
             other_agent=other
             and replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime)),
@@ -117,7 +120,7 @@ class Memory:
 
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
-        plan = outcome.plan
+        plan, not_stored_since = outcome.plan, self.condition_not_stored_since
         changed = plan.changed_names if outcome.applied else ()
         return Memory(
             node=outcome.node_state,
@@ -130,6 +133,7 @@ class Memory:
             other_agent=_other_agent(outcome, uptime),
             less_allocatable=_less_allocatable(self, plan, uptime),
             writes_fail_since=self.writes_fail_since if plan.health.denied and self.rejects_writes(uptime) else None,
+            condition_not_stored_since=(not_stored_since or uptime) if outcome.condition_not_stored else None,
         )
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:

@@ -217,6 +217,8 @@ class Pass:
         waits += [
             Wait(less.over_at, WaitReason.ALLOCATABLE) for less in memory.less_allocatable.values() if less.repeated
         ]
+        if memory.condition_not_stored_since is not None:
+            waits.append(timing.wait_for_condition(memory.condition_not_stored_since, uptime))
         if memory.other_agent:
             waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
         if memory.conflict:

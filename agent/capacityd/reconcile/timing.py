@@ -89,6 +89,11 @@ def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
     return Wait(uptime + pause(RetryCause.UNKNOWN, uptime - unknown_since), WaitReason.UNKNOWN, name)
 
 
+def wait_for_condition(not_stored_since: float, uptime: float) -> Wait:
+    """When to write a condition again that the API server did not store: nothing says when it would."""
+    return Wait(uptime + pause(RetryCause.REJECTED, uptime - not_stored_since), WaitReason.NOT_STORED)
+
+
 def waits_for_readings(
     readings: Mapping[str, Reading], unknown_since: Mapping[str, float], uptime: float
 ) -> Iterator[Wait]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from capacityd.model.node import NodeState
-from capacityd.model.plan import Change, Health, Outcome
+from capacityd.model.plan import Change, Health
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
@@ -65,15 +65,6 @@ def other_writers(
         for name in sorted(node_state.capacity or {})
         if name not in published and not name_problem(name)
     }
-
-
-def is_condition_not_stored(outcome: Outcome) -> bool:
-    """Whether the API server accepted the condition but did not store it; a policy or webhook may change it."""
-    plan, stored = outcome.plan, outcome.node_state.condition
-    if outcome.applied and plan.write.condition is not None:
-        return stored is None or (stored.reason, stored.status) != plan.write.condition
-    # An earlier pass wrote the condition, and the next attempt is held back.
-    return plan.has_condition and bool(plan.changes) and stored is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
 from capacityd.worker.context import active_config, host_of, node_name_of, node_of
-from capacityd.worker.pass_state import PassState, PassStatus, is_condition_not_stored, other_writers
+from capacityd.worker.pass_state import PassState, PassStatus, other_writers
 from capacityd.worker.target_job import watched_names
 
 _T = TypeVar("_T")
@@ -224,7 +224,7 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
     return replace(
         status,
         others=other_writers(outcome.node_state, outcome.plan.write.annotated, device_plugin_names(inputs.host)),
-        condition_not_stored=is_condition_not_stored(outcome),
+        condition_not_stored=outcome.condition_not_stored,
         read_at=now,
         written_at=now if outcome.applied else last.written_at,
     )

@@ -85,6 +85,18 @@ class MemoryNode:
         return node_state(self.document)
 
 
+class WithoutConditions(MemoryNode):
+    """A Node on an API server whose webhook removes all conditions from writes. removes: whether it does so now."""
+
+    removes = True
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        super().write(patch)
+        if self.removes:
+            self.document["status"]["conditions"] = []
+        return self.state()
+
+
 def held(result: ReconcileResult) -> dict[str, float]:
     """Name -> seconds for which its change will still be held back."""
     return {wait.name: wait.until - result.uptime for wait in result.waits if wait.holds_change}

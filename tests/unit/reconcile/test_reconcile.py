@@ -29,7 +29,7 @@ from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, held
+from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, WithoutConditions, held
 
 REASONS = ({"boot"}, {"hardware"}, {"requeue"}, {"node"}, {"retry"}, {"config"}, {"hardware", "node"})
 
@@ -68,6 +68,21 @@ def test_a_resync_refreshes_the_heartbeat_in_one_request(service: Service) -> No
     assert service.node.writes == 1
     service.reconcile(1000.0 + 3600.0, {"resync"}, a=FOUR)
     assert (service.node.writes, service.node.reads) == (2, 0)
+
+
+def test_a_condition_that_is_not_stored_is_written_again_after_a_pause_that_grows(service: Service) -> None:
+    node = WithoutConditions()
+    service.node = node
+    at = 1000.0
+    while at < 10_000.0:
+        pause = service.reconcile(at, {"requeue"}, a=FOUR).requeue_after
+        assert pause is not None
+        assert pause == pytest.approx(min(max(60.0, (at - 1000.0) / 10), 600.0))
+        at += pause
+    assert node.state().condition is None
+    node.removes = False
+    assert service.reconcile(at, {"requeue"}, a=FOUR).requeue_after is None
+    assert service.condition == "True"
 
 
 def test_what_is_unknown_is_read_again_after_a_pause_that_grows_with_time_and_without_requests(

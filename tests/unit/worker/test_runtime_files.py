@@ -56,6 +56,7 @@ MEMORY = Memory(
     other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
     less_allocatable={A: LessAllocatable("3", 4.0, 5.0)},
     writes_fail_since=6.0,
+    condition_not_stored_since=6.0,
     node_at=8.0,
 )
 STATE = PassState(

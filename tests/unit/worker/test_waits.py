@@ -16,7 +16,7 @@ from capacityd.model.plan import Action, Plan, Write
 from capacityd.model.reading import Quantity
 from capacityd.model.waits import Wait, WaitReason
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import EPOCH, FOUR, UNKNOWN, A
+from tests.unit.reconcile.doubles import EPOCH, FOUR, UNKNOWN, A, WithoutConditions
 from tests.unit.worker.job import Worker
 
 
@@ -59,6 +59,11 @@ def lose_allocatable(worker: Worker) -> None:
         worker.make_pass(at, "boot", a=FOUR)
 
 
+def lose_the_condition(worker: Worker) -> None:
+    worker.node = WithoutConditions()
+    worker.make_pass(1000.0, "boot", a=FOUR)
+
+
 def meet_another_agent(worker: Worker) -> None:
     worker.make_pass(990.0, "boot", a=FOUR)
     worker.node.document = node({A: "2"}, {A: 2})
@@ -85,6 +90,7 @@ CASES: Mapping[WaitReason, tuple[Callable[[Worker], None], str, EntryKind | None
     WaitReason.DENIED: (be_denied, "60 s", EntryKind.DENIED),
     WaitReason.UNKNOWN: (be_unknown, "60 s", EntryKind.UNKNOWN),
     WaitReason.ALLOCATABLE: (lose_allocatable, "30 s", None),
+    WaitReason.NOT_STORED: (lose_the_condition, "60 s", None),
     WaitReason.OTHER_AGENT: (meet_another_agent, "70 s", None),
     WaitReason.EXPIRY: (expire, "31 s", None),
     WaitReason.CONFLICT: (conflict, "60 s", None),

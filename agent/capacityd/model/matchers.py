@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-Value: TypeAlias = "str | int | bool | tuple[str, ...] | None"
+Value: TypeAlias = str | int | bool | tuple[str, ...] | None
 """A device's value for one key. None or "": the device has no value. A tuple: several values, any of which may
 match."""
 

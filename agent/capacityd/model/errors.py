@@ -179,7 +179,17 @@ class NodeForbidden(NodeDenied):
 
 
 class NodeMissing(NodeError):
-    """The Node does not exist: it is not registered yet, or was deleted."""
+    """The Node does not exist: it is not registered yet, or was deleted.
+
+    server: the API server, as messages call it. node: the Node's name. detail: as in NodeError.
+    """
+
+    def __init__(self, server: str, node: str, detail: str = "") -> None:
+        super().__init__(
+            f'{server} has no Node "{node}". Has the kubelet registered? If it uses another name '
+            "(--hostname-override), set --node-name, or node_name in the configuration",
+            detail=detail,
+        )
 
 
 class WatchHeldBack(NodeError):

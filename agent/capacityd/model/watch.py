@@ -22,6 +22,8 @@ class WatchedNode:
     """The uptime in seconds at which this connection was opened. Its first event is the Node as it was then."""
     names: frozenset[str] = frozenset()
     """The configured and recorded resources, as of the start of the watch."""
+    server: str = "the API server"
+    """The API server, as messages call it."""
 
 
 def fingerprint(state: NodeState | None, names: Collection[str]) -> str:

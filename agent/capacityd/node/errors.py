@@ -125,11 +125,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
         return NodeForbidden(_forbidden(call, details))
     if status == 404 and details.resource == "nodes":
-        return NodeMissing(
-            f'{server} has no Node "{call.node}" (HTTP 404). Has the kubelet registered? If it uses another name '
-            "(--hostname-override), set --node-name, or node_name in the configuration",
-            detail=call.access.address,
-        )
+        return NodeMissing(server, call.node, detail=call.access.address)
     if status < 400 or not details.is_status:
         return NodeUnreachable(
             f"the server in {call.access.kubeconfig} is not an API server (HTTP {status} for {call.verb} "

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from capacityd.model.errors import NodeMissing
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode
 from capacityd.reconcile.memory import Memory
-
-
-def missing_node(name: str) -> NodeMissing:
-    """The error if the watch says that no Node of this name exists."""
-    return NodeMissing(
-        f'the cluster has no Node "{name}". Has the kubelet registered? If it uses another name (--hostname-override), '
-        "set node_name in the configuration"
-    )
 
 
 def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:

@@ -22,7 +22,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import NO_INTENTIONS, TRIES, Intentions, Retries, Start, apply
 from capacityd.reconcile.facts import Facts, PassContext, Policy
-from capacityd.reconcile.known_node import known_node, missing_node
+from capacityd.reconcile.known_node import known_node
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.report import events
@@ -127,7 +127,7 @@ class Pass:
         watched = self.context.watched
         known = known_node(watched, self.memory) if watched else None
         if watched and watched.state is None and known is None and self.memory.node is None:
-            return self.fail(None, missing_node(watched.name))
+            return self.fail(None, NodeMissing(watched.server, watched.name))
         if known is None:
             return self.reconcile_node(None, None)
         # A heartbeat alone is a reason for a write only at a resync.

@@ -107,7 +107,9 @@ class Watcher:
             require_own_machine(state, target.machine_id, target.system_uuid)
         try:
             seen = NodeSeen(fingerprint(state, target.names))
-            content = to_file(WatchedNode(state, target.node, self._connected_at, target.names), __version__)
+            content = to_file(
+                WatchedNode(state, target.node, self._connected_at, target.names, target.access.api_server), __version__
+            )
         except RecursionError:
             raise NodeUnreachable(f"{target.access.api_server} sent a Node that is nested too deeply") from None
         try:

@@ -195,7 +195,7 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
         NodeDenied("who?"),
         CredentialsMissing("nobody yet", ["/etc/kubernetes/kubelet.conf"]),
         NodeConflict("somebody else"),
-        NodeMissing("no such Node"),
+        NodeMissing("the API server", "n1"),
         NodeRejected("nonsense"),
     ],
 )

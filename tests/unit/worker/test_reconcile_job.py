@@ -106,7 +106,7 @@ def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
     worker.node.document["status"]["capacity"][A] = "0"
     assert fingerprint(worker.node.state(), {A}) != result.node
     (worker.folder / WATCHED_NODE).unlink()
-    worker.node.errors = [NodeMissing("it is missing")]
+    worker.node.errors = [NodeMissing("the API server", "n1")]
     assert worker.make_pass(1020.0, "node").node == ""
     worker.node.errors = [NodeUnreachable("nobody there")]
     assert worker.make_pass(1030.0, "node").node is None

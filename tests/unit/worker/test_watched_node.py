@@ -58,12 +58,12 @@ def test_only_an_undamaged_file_of_this_version_spares_the_read(worker: Worker) 
 
 def test_a_node_that_the_watch_says_is_missing_costs_no_request(worker: Worker) -> None:
     missing = WatchedNode(None, "n1", 1500.0)
-    worker.node.reads, worker.node.errors = 0, [NodeMissing('the cluster has no Node "n1"')]
+    worker.node.reads, worker.node.errors = 0, [NodeMissing("the API server", "n1")]
     for at in (1600.0, 1601.0):
         (worker.folder / WATCHED_NODE).write_bytes(to_file(missing, __version__))
         result = worker.make_pass(at, "node", a=FOUR)
         assert result.failure
-        assert 'the cluster has no Node "n1"' in result.failure.message
+        assert 'the API server has no Node "n1"' in result.failure.message
     assert worker.node.reads <= 1
 
 

@@ -44,11 +44,19 @@ def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
     for folder in search_path.split(os.pathsep):
         if flaw := flaw_of_folder(folder or "/", trust):
             # Other programs need the mode of a shared folder such as /tmp, so the remedy is not to change it.
-            shared = os.stat(flaw.path).st_mode & stat.S_ISVTX
-            return replace(flaw, remedy="write the absolute path of the program instead") if shared else flaw
+            remedy = "write the absolute path of the program instead"
+            return replace(flaw, remedy=remedy) if _is_shared(flaw.path) else flaw
         if found == os.path.join(folder, name):
             break
     return None
+
+
+def _is_shared(path: str) -> bool:
+    """Whether this is a folder in which each user may create files; False if it has disappeared."""
+    try:
+        return bool(os.stat(path).st_mode & stat.S_ISVTX)
+    except OSError:
+        return False
 
 
 def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:

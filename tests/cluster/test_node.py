@@ -248,15 +248,15 @@ def test_how_a_server_is_verified(cluster: Cluster, node: str) -> None:
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
     """Debian's urllib3 1.26 would also trust the system's authorities, and each could then impersonate the server."""
-    made: list[ssl.SSLContext] = []
-    create = ssl.create_default_context
+    used: list[ssl.SSLContext] = []
+    wrap_socket = ssl.SSLContext.wrap_socket
 
-    def remember(*arguments: Any, **options: Any) -> ssl.SSLContext:
-        made.append(create(*arguments, **options))
-        return made[-1]
+    def remember(context: ssl.SSLContext, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        used.append(context)
+        return wrap_socket(context, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ssl, "create_default_context", remember)
+        patch.setattr(ssl.SSLContext, "wrap_socket", remember)
         api_node = opened(cluster.kubeconfig(node_user(node)))
         assert api_node.read().name == node
-    assert [context.cert_store_stats()["x509"] for context in made] == [1]
+    assert [context.cert_store_stats()["x509"] for context in used] == [1]

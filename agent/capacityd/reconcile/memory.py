@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRej
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.pace import LONGEST_PAUSE
-from capacityd.model.plan import Outcome, Plan
+from capacityd.model.plan import Outcome
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile import timing
@@ -32,19 +33,20 @@ class LessAllocatable:
 
     quantity: str
     """The last reduced quantity."""
-    first_at: float
-    last_at: float
-    """When the first and the last reduction were found."""
+    repaired_at: float | None
+    """When allocatable was last as published again; None: it is still reduced."""
+    repeated: bool = False
+    """Whether a repair of allocatable did not last."""
+
+    @property
+    def was_repaired(self) -> bool:
+        """Whether a further reduction means that a repair did not last."""
+        return self.repeated or self.repaired_at is not None
 
     @property
     def over_at(self) -> float:
         """When the last repair counts as lasting, unless allocatable is reduced again before."""
-        return self.last_at + timing.REPAIR_LASTS
-
-    @property
-    def repeated(self) -> bool:
-        """Whether a repair of allocatable did not last."""
-        return self.last_at > self.first_at
+        return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ class Memory:
             conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
             other_agent=other
             and replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime)),
-            less_allocatable={n: less for n, less in self.less_allocatable.items() if less.last_at <= uptime},
+            less_allocatable={
+                n: less for n, less in self.less_allocatable.items() if (less.repaired_at or 0.0) <= uptime
+            },
         )
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
@@ -131,7 +135,7 @@ class Memory:
             denied=_denied(self, outcome, uptime),
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
-            less_allocatable=_less_allocatable(self, plan, uptime),
+            less_allocatable=_less_allocatable(self, outcome, changed, uptime),
             writes_fail_since=self.writes_fail_since if plan.health.denied and self.rejects_writes(uptime) else None,
             condition_not_stored_since=(not_stored_since or uptime) if outcome.condition_not_stored else None,
         )
@@ -179,13 +183,24 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
     return denied
 
 
-def _less_allocatable(last: Memory, plan: Plan, uptime: float) -> dict[str, LessAllocatable]:
-    """How other writers have recently reduced allocatable, including what this plan has found."""
+def _less_allocatable(
+    last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float
+) -> dict[str, LessAllocatable]:
+    """How other writers have recently reduced allocatable, including what this pass has found."""
+    reduced = outcome.plan.less_allocatable
     recent = {name: less for name, less in last.less_allocatable.items() if uptime < less.over_at}
-    for name, quantity in plan.less_allocatable.items():
-        first_at = recent[name].first_at if name in recent else uptime
-        recent[name] = LessAllocatable(quantity, first_at, uptime)
-    return recent
+    found = {
+        name: LessAllocatable(
+            quantity,
+            repaired_at=uptime if name in changed else None,
+            repeated=name in recent and recent[name].was_repaired,
+        )
+        for name, quantity in reduced.items()
+    }
+    for name, less in recent.items():
+        if name not in reduced and less.was_repaired:
+            found[name] = less if less.repaired_at is not None else replace(less, repaired_at=uptime)
+    return found
 
 
 def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:

@@ -141,7 +141,7 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
     last = facts.memory.less_allocatable.get(step.name)
     recent = last if last and facts.context.uptime < last.over_at else None
     if step.decision.action is Action.SET:
-        is_reduced = recent is not None and step.allocatable_was_less
+        is_reduced = recent is not None and recent.was_repaired and step.allocatable_was_less
     else:
         is_reduced = is_less(allocatable, published)
     if is_reduced:

@@ -215,7 +215,9 @@ class Pass:
         waits += [Wait(d.retry_at, WaitReason.DENIED, name) for name, d in memory.denied.items() if name in denied]
         waits += timing.waits_for_readings(self.readings, memory.unknown_since, uptime)
         waits += [
-            Wait(less.over_at, WaitReason.ALLOCATABLE) for less in memory.less_allocatable.values() if less.repeated
+            Wait(less.over_at, WaitReason.ALLOCATABLE)
+            for less in memory.less_allocatable.values()
+            if less.repeated and less.repaired_at is not None
         ]
         if memory.condition_not_stored_since is not None:
             waits.append(timing.wait_for_condition(memory.condition_not_stored_since, uptime))

@@ -121,6 +121,24 @@ def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
     assert at - 1815.0 < 150.0
 
 
+def test_a_repair_that_waited_for_the_rate_limit_makes_the_condition_true_only_once_it_has_lasted(
+    service: Service,
+) -> None:
+    """While the repair is held back, nothing changes on the Node, so no pass runs for a minute."""
+    service.watched = True
+    for second in range(7):
+        service.allocatable[A] = "0"
+        result = service.reconcile(1100.0 + second, {"node"}, a=FOUR)
+    assert (service.allocatable, service.node.our_condition) == ({A: "0"}, LATE)
+    assert result.requeue_after is not None
+    at = 1106.0 + result.requeue_after
+    result = service.reconcile(at, {"requeue"}, a=FOUR)
+    assert (service.allocatable, service.node.our_condition) == ({A: "4"}, LATE)
+    assert result.requeue_after == 30.0
+    service.reconcile(at + 60.0, {"requeue"}, a=FOUR)
+    assert service.node.our_condition == PUBLISHED
+
+
 @pytest.mark.parametrize(
     ("errors", "message"),
     [

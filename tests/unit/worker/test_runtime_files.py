@@ -54,7 +54,7 @@ MEMORY = Memory(
     denied={B: Denial("a policy", 7, 7.5, 8.0)},
     conflict=Conflict("a conflict", 9.0),
     other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
-    less_allocatable={A: LessAllocatable("3", 4.0, 5.0)},
+    less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},
     writes_fail_since=6.0,
     condition_not_stored_since=6.0,
     node_at=8.0,

@@ -57,6 +57,8 @@ class Truth:
         """When another agent wrote the Node the last time, or could have."""
         self.fine_at = loop.world.uptime
         """When nothing was wrong the last time."""
+        self._published_since: dict[tuple[str, int], float] = {}
+        """Name and published quantity -> since when it has been published, in seconds of uptime."""
 
     def excuse(self) -> None:
         """The service could not act until now: it starts, or the machine was suspended."""
@@ -67,6 +69,7 @@ class Truth:
         """The uptime counts anew."""
         self._outage_since, self._paced_until = None, 0.0
         self.fine_at = 0.0
+        self._published_since = {}
         self.excuse()
 
     def look(self) -> None:
@@ -83,6 +86,8 @@ class Truth:
         self.lies = {wrong: self.lies.get(wrong, uptime) for wrong in self._wrong()}
         if not self.lies and self._loop.world.server.condition.get("status") == "True":
             self.fine_at = uptime
+        published = annotated_quantities(self._loop.world.server.annotation).items()
+        self._published_since = {entry: self._published_since.get(entry, uptime) for entry in published}
         self._check_unhealthy()
         for wrong, since in self.lies.items():
             allowed = self._allowed(wrong, since)
@@ -96,9 +101,10 @@ class Truth:
         quiet_since = max(world.unhealthy_since, self._excused_until, self._paced_until, loop.watch.late_at)
         if loop.watch.is_late or world.uptime < quiet_since + QUIET or world.server.condition.get("status") != "True":
             return
-        config, annotated = world.machine.configured, annotated_quantities(world.server.annotation)
+        config = world.machine.configured
         names = {resource.name for resource in config.resources} if not config.settings.observe else set()
-        unhealthy = {name for name in names & world.unhealthy & annotated.keys() if annotated[name] > 0}
+        lasting = {name for (name, n), at in self._published_since.items() if n > 0 and world.uptime >= at + QUIET}
+        unhealthy = names & world.unhealthy & lasting
         own = unhealthy - world.machine.device_plugins - loop.unheard
         assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"
 

@@ -122,6 +122,10 @@ class Memory:
         since = self.writes_fail_since
         return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
 
+    def of_node(self, node_state: NodeState) -> Memory:
+        """The memory for a plan for this Node."""
+        return replace(self, write_times=self.write_times_of(node_state))
+
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
         plan, not_stored_since = outcome.plan, self.condition_not_stored_since
@@ -149,8 +153,9 @@ class Memory:
             since = uptime if since is None else since
         elif not isinstance(error, NodeRejected):
             since = None
-        node = None if isinstance(error, NodeMissing) else self.node
-        return replace(self, node=node, conflict=conflict, writes_fail_since=since)
+        memory = replace(self, conflict=conflict, writes_fail_since=since)
+        # Another Node may follow, which has not been written yet.
+        return replace(memory, node=None, write_times=WriteTimes()) if isinstance(error, NodeMissing) else memory
 
 
 def _past(times: Mapping[str, float], uptime: float) -> dict[str, float]:

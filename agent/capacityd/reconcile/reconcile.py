@@ -128,10 +128,12 @@ class Pass:
         known = known_node(watched, self.memory) if watched else None
         if watched and watched.state is None and known is None and self.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
-        if known is None:
+        # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
+        if known is None or (self.context.machine_record and self.context.machine_record.intended):
             return self.reconcile_node(None, None)
+        facts = self.facts(heartbeats=PassReason.RESYNC in self.context.reasons)
         # A heartbeat alone is a reason for a write only at a resync.
-        plan = make_plan(known, self.facts(heartbeats=PassReason.RESYNC in self.context.reasons))
+        plan = make_plan(known, replace(facts, memory=self.memory.of_node(known)))
         step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
         if plan.write.patch or events(plan, applied=False):
             return step.reconcile_node(known, plan)
@@ -182,7 +184,7 @@ class Pass:
             replace(
                 self.facts(),
                 context=replace(self.context, machine_record=machine_record),
-                memory=replace(self.memory, write_times=self.memory.write_times_of(node_state)),
+                memory=self.memory.of_node(node_state),
                 denied=denied,
             ),
         )

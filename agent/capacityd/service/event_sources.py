@@ -77,7 +77,7 @@ class EventSources:
         for opener in openers:
             try:
                 source = opener()
-            except (OSError, ImportError) as e:
+            except (OSError, ImportError, MemoryError, OverflowError, ValueError) as e:  # pyudev maps some errors
                 self._unavailable.append(f"an event source could not be opened: {e}")
             else:
                 self._open[source.fileno()] = source

@@ -213,7 +213,7 @@ class Service:
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Applies the check's watches. If the check sends none, the previous configuration stays active."""
-        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
+        error = result.error and f"the configuration check failed and is retried: {result.error}"
         self._reports.log_error(Job.CHECK, error)
         if error:
             self._schedule.request_check(now + CHECK_RETRY_PERIOD)
@@ -226,7 +226,8 @@ class Service:
             self._watch = result.watch
             self._watch_sources()
         self._worker_timeout = WORKER_TIMEOUT_BASE + (self._watch.allowed if self._watch else 0.0)
-        self._node_watch.stop()  # the next pass starts it again, with the names and credentials of the configuration
+        if not error:  # the next pass starts the watch again, with the configuration's names and credentials
+            self._node_watch.stop()
         if self._ready:
             sd_notify("READY=1")
             self._schedule.checked(now)

@@ -94,6 +94,7 @@ class Watcher:
             self._is_fresh = False
             return self._target, self._watch
         self._is_fresh = True
+        self._watch = None
         self._target, self._read_at = read_target(self._command), now
         self._watch = NodeWatch(self._target, self._limits)
         return self._target, self._watch

@@ -27,7 +27,7 @@ from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.timing import BURST, MIN_INTERVAL
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, WithoutConditions, held
 
@@ -208,8 +208,9 @@ def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: Node
     retry_after, files = getattr(error, "retry_after", None), getattr(error, "files", ())
     assert result.failure == Failure(str(error), error.cause, retry_after, files)
     conflict = Conflict(str(error), 1010.0) if isinstance(error, NodeConflict) else None
-    node = None if isinstance(error, NodeMissing) else before.node
-    assert result.memory == replace(before, node=node, conflict=conflict)
+    if isinstance(error, NodeMissing):
+        before = replace(before, node=None, write_times=WriteTimes())
+    assert result.memory == replace(before, conflict=conflict)
     service.error = None
     service.reconcile(1070.0, {"retry"}, a=Quantity(5))
     assert service.capacity == {A: "5"}
@@ -371,3 +372,24 @@ def test_nothing_of_a_damaged_configuration_is_removed(service: Service) -> None
     service.reconcile(1010.0, {"config"}, b=FOUR)
     service.reconcile(1100.0, {"requeue"}, b=FOUR)
     assert (service.capacity, service.condition) == ({A: "4", B: "4"}, "False")
+
+
+def test_after_a_lost_response_the_node_is_read_although_it_is_watched(service: Service) -> None:
+    """The watch may not have reported the write yet. Otherwise, the machine record would forget what was published."""
+    service.node.lose = 1
+    stale = service.node.state()
+    assert service.reconcile(1010.0, {"hardware"}, a=FOUR, b=Quantity(2)).failure
+    assert service.capacity == {A: "4", B: "2"}
+    service.watched, service.watched_state = False, stale
+    service.settings = Settings(lower_after=0.0)
+    service.reconcile(1015.0, {"retry"}, a=FOUR, b=ABSENT)
+    assert (service.capacity, service.node.reads) == ({A: "4"}, 1)
+
+
+def test_a_node_that_replaces_another_one_inherits_no_rate_limit(service: Service) -> None:
+    for second in range(BURST):
+        service.reconcile(1010.0 + second, {"hardware"}, a=Quantity(10 + second))
+    service.node.document = node()
+    service.node.document["metadata"]["uid"] = "another"
+    service.reconcile(1020.0, {"node"}, a=Quantity(20))
+    assert service.capacity == {A: "20"}

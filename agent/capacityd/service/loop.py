@@ -120,9 +120,8 @@ class Service:
             if worker.fileno() in ready:
                 self._read_worker(worker)
             elif worker.deadline <= time.monotonic():
-                failure = f"exceeded its timeout of {self._worker_timeout:.0f} s"
                 worker.kill(spared=watch.pid)
-                self._on_worker_exit(worker.result, failure)
+                self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
             elif worker.slow_at() <= time.monotonic():
                 worker.is_slow = True
                 self._write_status_file()

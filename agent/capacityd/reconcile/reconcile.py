@@ -128,12 +128,15 @@ class Pass:
         known = known_node(watched, self.memory) if watched else None
         if watched and watched.state is None and known is None and self.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
-        # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
-        if known is None or (self.context.machine_record and self.context.machine_record.intended):
+        if known is None:
             return self.reconcile_node(None, None)
         facts = self.facts(heartbeats=PassReason.RESYNC in self.context.reasons)
         # A heartbeat alone is a reason for a write only at a resync.
         plan = make_plan(known, replace(facts, memory=self.memory.of_node(known)))
+        machine_record = self.context.machine_record
+        if machine_record and machine_record.intended and plan.write.recorded is not None:
+            # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
+            return self.reconcile_node(None, None)
         step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
         if plan.write.patch or events(plan, applied=False):
             return step.reconcile_node(known, plan)

@@ -80,7 +80,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("metrics_error, metrics_advice", "text", "why the metrics could not be written, and the remedy"),
         Field("event_source_errors", "list", "event sources that do not work"),
         Field("watched_since", "time or null", "since when the Node has been watched; null if it is not"),
-        Field("not_watched", "text", 'why the Node is not watched; "" if it is'),
+        Field("not_watched", "text", 'why the Node is not watched; "" if it is, or if no watch has begun yet'),
         Field(
             "other_agent",
             "object or null",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ABOUT = (
     "Counts and measures the machine's hardware as configured in TOML, and writes the result as extended resources "
-    "to the machine's own Kubernetes Node: once, and again only when the hardware changes.",
+    "to the machine's own Kubernetes Node: once, and again when the hardware or these numbers on the Node change.",
     "The service does that automatically. It is disabled until `systemctl enable --now capacityd`; `systemctl reload "
     "capacityd` makes it read its configuration again, and fails if that has errors.",
 )
@@ -16,6 +16,7 @@ FILES = (
     ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
     ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
+    ("/var/lib/capacityd/published.json", "what this machine has published"),
     ("/usr/share/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
 
@@ -34,7 +35,7 @@ ENVIRONMENT = (
 MERGING = (
     "Files are read in the order above, those in a folder sorted by name. A later file replaces a resource as a whole, "
     "and single settings of the other tables; `enabled = false` drops a resource. An empty file, or a link to "
-    "/dev/null, disables the file of the same name.",
+    "/dev/null, disables the file of the same name. Any other empty file is an error.",
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
     "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. capacityd warns "

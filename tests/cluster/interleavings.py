@@ -18,7 +18,15 @@ from functools import partial
 from typing import Any
 
 from capacityd.model.config import Settings
-from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, annotated_quantities
+from capacityd.model.node import (
+    ANNOTATION,
+    CONDITION,
+    CONFIGURATION_ANNOTATION,
+    Event,
+    Node,
+    NodeState,
+    annotated_quantities,
+)
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node import open_node
@@ -30,7 +38,7 @@ from tests.cluster.releases import programs
 from tests.unit.reconcile.doubles import A, B, Service
 
 OTHER = "other.example/card"
-_OURS = {ANNOTATION, "capacityd/configuration"}
+_OURS = {ANNOTATION, CONFIGURATION_ANNOTATION}
 
 
 class OtherWriter:

@@ -29,7 +29,8 @@ from tests.support.machines import Recording
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 35.0
-"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after 40 s or later."""
+"""Seconds to wait for the effect of an event. A retry, which needs no event, comes after 40 s or later,
+unless the API server could not be reached."""
 
 
 class Service:

@@ -70,7 +70,7 @@ def test_each_row_of_the_table_has_a_test() -> None:
 class Passes:
     """Passes started by the test, not by a service. Each pass has a simulated clock that stands still.
 
-    The watcher runs after the first pass, as beside a service.
+    The watcher runs from watch() on, as beside a service.
     """
 
     def __init__(self, s: Service) -> None:

@@ -16,7 +16,7 @@ from tests.cluster.service import PROMPT, Service, service
 A, B = "example.com/a", "example.com/b"
 FULL = "No space left on device"
 RETRY = 2 * SHORTEST_PAUSE[RetryCause.STATE] + PROMPT
-"""Seconds within which a retry has an effect that a first retry may have missed."""
+"""Seconds within which a second retry has an effect. The first one may come too early."""
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -19,33 +18,28 @@ from tests.cluster.credentials import node_user
 from tests.cluster.identity import Kind, create_node, identity
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import BOUND_TOKENS
-from tests.support.watching import Watching
+from tests.support.watching import Watching, watching
 
 pytestmark = pytest.mark.protocol
 
 
-@contextmanager
-def watching(folder: Path, kubeconfig: Path, *options: str, limits: Limits | None = None) -> Iterator[Watching]:
+def service_watcher(
+    folder: Path, kubeconfig: Path, *options: str, limits: Limits | None = None
+) -> AbstractContextManager[Watching]:
     """The watcher of a machine with this kubeconfig, as the service starts it."""
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
     config = folder / "capacityd.toml"
     config.write_text(DONGLES)
     command = [*capacityd(CLIENT), "--config", config, "--kubeconfig", kubeconfig, *options, "worker", run, "target"]
-    watcher = Watching(run, command, limits, {"STATE_DIRECTORY": str(folder / "kept")}, CLIENT)
-    try:
-        yield watcher
-    finally:
-        errors = watcher.end()
-    assert errors == ""
-    assert watcher.node is None
+    return watching(run, command, limits, {"STATE_DIRECTORY": str(folder / "kept")}, CLIENT)
 
 
 @pytest.mark.short
 def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster, tmp_path: Path) -> None:
     """Every change is saved; one that concerns no plan is not reported."""
     name = cluster.node_name()
-    with watching(tmp_path, cluster.kubeconfig(node_user(name))) as watcher:
+    with service_watcher(tmp_path, cluster.kubeconfig(node_user(name))) as watcher:
         assert watcher.wait_seen(1) == NodeSeen(""), "the Node does not exist"
         assert watcher.node is not None
         assert watcher.node.state is None
@@ -78,12 +72,12 @@ def test_the_own_identity_watches_this_machines_node_only(cluster: Cluster, kind
     name = create_node(cluster)
     other = cluster.create_node()
     own = identity(cluster, name, kind, tmp_path / "kubeconfig")
-    with watching(tmp_path, own, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, own, "--node-name", name) as watcher:
         watcher.wait_seen()
         assert watcher.node is not None
         assert watcher.node.names == {DONGLE}
     if kind == "certificate":  # a bound token contains the Node's name
-        with watching(tmp_path, own, "--node-name", other) as watcher:
+        with service_watcher(tmp_path, own, "--node-name", other) as watcher:
             assert "belongs to another machine: its machineID is not set" in watcher.wait_not_watched()
             assert watcher.wait_ended() == 0
 
@@ -93,11 +87,11 @@ def test_a_role_without_the_verb_is_named(cluster: Cluster, tmp_path: Path) -> N
     user = f"reader-of-{name}"
     cluster.grant(user, "get", "nodes")
     kubeconfig = cluster.kubeconfig(user, tmp_path / "kubeconfig", credentials="certificate")
-    with watching(tmp_path, kubeconfig, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, kubeconfig, "--node-name", name) as watcher:
         assert 'it needs a role with the verb "watch" on "nodes"' in watcher.wait_not_watched()
         assert watcher.wait_ended() == 0
     cluster.grant(user, "watch", "nodes")
-    with watching(tmp_path, kubeconfig, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, kubeconfig, "--node-name", name) as watcher:
         watcher.wait_seen()
 
 
@@ -108,7 +102,7 @@ def test_a_killed_api_server(cluster: Cluster, kind: str, tmp_path: Path) -> Non
     name = create_node(cluster)
     path = tmp_path / "kubeconfig"
     own = identity(cluster, name, "certificate", path) if kind == "certificate" else cluster.kubeconfig(node_user(name))
-    with watching(tmp_path, own, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, own, "--node-name", name) as watcher:
         first = watcher.wait_seen()
         cluster.api_server.stop(signal.SIGKILL)
         watcher.wait(lambda: "refused the connection" in str(watcher.messages[-1]), "not watched")
@@ -117,7 +111,6 @@ def test_a_killed_api_server(cluster: Cluster, kind: str, tmp_path: Path) -> Non
         cluster.api_server.wait_ready()
         watcher.wait(lambda: isinstance(watcher.messages[-1], NodeSeen), "it is seen again")
         assert watcher.messages[-1] == first
-        print(watcher.messages)
         cluster.set_capacity(name, {DONGLE: "2"})
         count = len(watcher.messages) + 1
         assert watcher.wait_seen(count) != first
@@ -127,7 +120,7 @@ def test_a_stopped_api_server(cluster: Cluster, tmp_path: Path) -> None:
     """A server that hangs keeps its connections. After the idle limit, the Node does not count as watched."""
     name = create_node(cluster)
     limits = Limits(connect=1, header=1, first_event=1, idle=3)
-    with watching(tmp_path, cluster.kubeconfig(node_user(name)), limits=limits) as watcher:
+    with service_watcher(tmp_path, cluster.kubeconfig(node_user(name)), limits=limits) as watcher:
         watcher.wait_seen()
         os.kill(cluster.api_server.pid, signal.SIGSTOP)
         try:

@@ -14,6 +14,7 @@ from tests.cluster.service import Service
 
 GPU, SEATS = "other.com/gpu", "example.com/seats"
 UNKNOWN = f'[resources."{SEATS}"]\nfile = {{ path = "/no/such/file" }}\n'
+SEATS_5 = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
 
 
 def forge(cluster: Cluster, node: str, record: dict[str, int]) -> None:
@@ -104,9 +105,6 @@ def with_record_of_another_node(cluster: Cluster, node: str, folder: Path, way: 
         )
     agent.configure(DONGLES + SEATS_5)
     return agent
-
-
-SEATS_5 = f'[resources."{SEATS}"]\nstatic = {{ quantity = 5 }}\n'
 
 
 @pytest.mark.parametrize("way", WAYS)

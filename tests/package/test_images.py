@@ -21,6 +21,7 @@ BLOCKS = list(blocks((ROOT / "docs/how-to/images.md").read_text()))
 NAMED = {block.name: block.text for block in BLOCKS if block.name}
 CONFIG = (ROOT / "conf/examples/dongle.toml").read_text()
 ENABLED = ("inactive", "enabled")
+RECORD = "/var/lib/capacityd/published.json"
 
 
 def commands(begin: str) -> str:
@@ -150,6 +151,3 @@ def test_a_snapshot_of_a_machine_that_has_run(fresh: Machine, packages: Packages
     fresh.write("/srv/seats", "9\n")
     fresh.wait_for_readings({"example.com/seats": 9})
     assert published(fresh, "example.com/seats") == "7"
-
-
-RECORD = "/var/lib/capacityd/published.json"

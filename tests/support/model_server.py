@@ -52,7 +52,10 @@ class ModelServer:
         self.drop = 0
         """The number of writes that never arrive."""
         self.between: list[Callable[[], None]] = []
-        """Actions of other writers between a GET and a PATCH. Each PATCH takes one."""
+        """Actions of other writers just before a PATCH, after the pass has read the Node or taken it from the watch.
+
+        Each PATCH takes one.
+        """
         self.loses_events = False
         """Whether creating some Events fails."""
         self.written_by_others: set[str] = set()

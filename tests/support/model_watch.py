@@ -88,8 +88,7 @@ class ModelWatch:
 
     def repeat(self) -> None:
         """The API server sends the Node again, although it has not changed."""
-        if self._connected:
-            self._on_change()
+        self._on_change()
 
     def _disconnect(self) -> None:
         self.late_at = self._world.uptime

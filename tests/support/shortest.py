@@ -31,7 +31,7 @@ class Step:
     node_anew: bool = False
     """The Node is deleted and created again."""
     between: bool = False
-    """Others write, or create the Node anew, between the pass's GET and PATCH, instead of before the pass."""
+    """Others write, or create the Node anew, just before the pass's PATCH, instead of before the pass."""
     lost_answer: bool = False
     watched: str = ""
     """"fresh": the pass knows the Node as it is; "stale": as it was before this step; empty: it reads the Node."""

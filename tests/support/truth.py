@@ -12,7 +12,7 @@ from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import RetryCause
 from tests.support.model_server import NAMES
-from tests.support.write_checks import PER_WRITE, WRITES
+from tests.support.write_checks import BOOTING, PER_WRITE, WRITES
 
 if TYPE_CHECKING:
     from tests.support.world import Loop
@@ -82,7 +82,7 @@ class Truth:
             self.lies = {}
             return
         if self._outage_since is not None:
-            self._paced_until, self._outage_since = uptime + self.pace(), None
+            self._paced_until, self._outage_since = uptime + pace(uptime - self._outage_since), None
         self.lies = {wrong: self.lies.get(wrong, uptime) for wrong in self._wrong()}
         if not self.lies and self._loop.world.server.condition.get("status") == "True":
             self.fine_at = uptime
@@ -107,10 +107,6 @@ class Truth:
         unhealthy = names & world.unhealthy & lasting
         own = unhealthy - world.machine.device_plugins - loop.unheard
         assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"
-
-    def pace(self) -> float:
-        """The seconds within which the effects of the present outage end, once its causes have ended."""
-        return pace(0.0 if self._outage_since is None else self._loop.world.uptime - self._outage_since)
 
     def _is_outage(self) -> bool:
         """Whether something keeps the service from seeing or writing the Node."""
@@ -153,7 +149,7 @@ class Truth:
         if since - loop.heard_at < EVENTS or loop.is_busy(since):
             allowed += EVENTS
         if wrong[0] in ("a lower reading of", "the gone"):
-            allowed += max(settings.lower_after, settings.lower_after_boot if since < 180.0 else 0.0)
+            allowed += max(settings.lower_after, settings.lower_after_boot if since < BOOTING else 0.0)
         if any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, "")):
             allowed += PER_WRITE
         allowed += max(0.0, self._paced_until - since)

@@ -101,10 +101,6 @@ class WatchServer:
         """Waits for the next watch."""
         return self._waiting.get(timeout=DEADLINE)
 
-    def waiting(self) -> bool:
-        """Whether a watch waits to be accepted."""
-        return not self._waiting.empty()
-
     def handle(self, connection: Any) -> None:
         with connection.makefile("rb") as lines:
             request = read_request(lines)

@@ -124,9 +124,15 @@ class Watching:
 
 
 @contextmanager
-def watching(folder: Path, command: Sequence[str | Path], limits: Limits | None = None) -> Iterator[Watching]:
+def watching(
+    folder: Path,
+    command: Sequence[str | Path],
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+    python: str | Path = sys.executable,
+) -> Iterator[Watching]:
     """A watcher that must write nothing to standard error, and must leave no file."""
-    watcher = Watching(folder, command, limits)
+    watcher = Watching(folder, command, limits, environment, python)
     try:
         yield watcher
     finally:

@@ -172,8 +172,6 @@ class Loop:
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.passes = 0
-        self.reads: list[frozenset[PassReason]] = []
-        """The reasons of each pass that has sent a GET."""
         self.failure: RetryCause | None = None
         """The cause of the last pass's failure."""
         self.missing = False
@@ -269,7 +267,7 @@ class Loop:
         return max(0.001, next_at - self.world.uptime)
 
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
-        machine, gets = self.world.machine, self.world.server.gets
+        machine = self.world.machine
         self.comparison.begin_pass()
         ended = machine.run_pass(reasons)
         machine.server.between.clear()
@@ -278,8 +276,6 @@ class Loop:
         self.unheard.clear()
         if PassReason.NODE in reasons:
             self._node_passes.append(self.world.uptime)
-        if machine.server.gets > gets:
-            self.reads.append(reasons)
         now, result = self._monotonic(), machine.result
         if result:
             self._schedule.has_read(changed=result.changed)

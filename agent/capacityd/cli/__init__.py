@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
+from capacityd.linux.stderr import stderr_is_journal
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.modules import NOT_INSTALLED, ModuleMissing, missing_module, require_service_modules
 from capacityd.model.text import printable
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     except CapacitydError as e:
         for line in str(e).split("\n"):
             print("capacityd:", printable(line), file=sys.stderr)
-        if e.detail and not _is_logged():
+        if e.detail and not stderr_is_journal():
             print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
     except ImportError as e:
@@ -44,12 +45,6 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except OSError as e:
         return _output_error_status(e)
-
-
-def _is_logged() -> bool:
-    """Whether systemd writes standard error to the journal, which others may read (systemd.exec(5), JOURNAL_STREAM)."""
-    status = os.fstat(2)
-    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _open_standard_streams() -> None:

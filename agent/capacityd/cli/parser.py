@@ -18,7 +18,7 @@ COMMANDS = {
     "plan": ("cli.commands.publish", "show what apply would change on the Node, and why; write nothing"),
     "apply": ("cli.commands.publish", "probe, plan, and write the changes to the Node"),
     "withdraw": ("cli.commands.publish", "remove everything that capacityd has published from the Node"),
-    "run": ("cli.commands.run", "run the service: publish at start and when the hardware changes"),
+    "run": ("cli.commands.run", "run the service: publish at start, and when the hardware or the Node changes"),
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from capacityd.model.config import Resource, Settings
+from capacityd.model.config import REDUCTIONS, Resource, Settings
 from capacityd.model.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.model.quantity import LARGEST
 from capacityd.model.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
@@ -59,7 +59,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
         Reserve().units,
     ),
-    "reduce": Setting(Word(("sum", "min", "max")), "how the devices' shares become one number", _RESOURCE["reduce"]),
+    "reduce": Setting(Word(tuple(REDUCTIONS)), "how the devices' shares become one number", _RESOURCE["reduce"]),
     "fallback": DetectorDependentKey(
         "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),

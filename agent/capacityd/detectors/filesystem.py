@@ -60,8 +60,6 @@ def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
     cached_values: dict[str, Value] = {
         "mount": printable(point),
         "system": is_of_system(point),
-        "ids": (),
-        "points": (),
         "unmounted": reason,
     }
     if known.type:

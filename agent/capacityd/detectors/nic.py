@@ -36,9 +36,9 @@ _WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _MBIT = 10**6
 _NO_SPEEDS = (0, 2**16 - 1)
 _MAX_SPEED = 2**31 - 1
-"""Speeds in Mbit/s that mean an unknown speed are those that ethtool(8) prints as unknown: 0, and -1 in 16 or 32 bits.
-A driver that fills the 16 bits of ethtool_cmd.speed gives the former -1. SPEED_UNKNOWN is the latter, and
-ethtool_validate_speed() allows no other speed above INT_MAX (include/uapi/linux/ethtool.h)."""
+"""Values in Mbit/s that mean an unknown speed, as in ethtool(8): 0, -1 in 16 bits (from drivers that fill only
+ethtool_cmd.speed), and -1 in 32 bits (SPEED_UNKNOWN). ethtool_validate_speed() allows no other value above INT_MAX
+(include/uapi/linux/ethtool.h)."""
 
 
 def find(host: Host) -> Iterator[Device]:

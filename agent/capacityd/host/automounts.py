@@ -13,6 +13,9 @@ UNIT_FOLDERS = (
 )
 """Where systemd reads units, systemd.unit(5). systemd-fstab-generator(8) writes those of /etc/fstab."""
 
+GPT_AUTOMOUNTS = ("/boot", "/efi")
+"""Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
+
 _SYSTEMD = "systemd-1"  # the source of an automount of systemd; of autofs(8), the source is the map
 
 
@@ -59,3 +62,9 @@ def _escaped(byte: int) -> str:
     if char == "/":
         return "-"
     return char if byte < 128 and (char.isalnum() or char in ":_.") else f"\\x{byte:02x}"
+
+
+def gpt_automount_unit(point: str) -> str:
+    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root file system's
+    disk."""
+    return f"/run/systemd/generator.late{point}.automount"

@@ -18,14 +18,14 @@ BLOCK = "/sys/block"
 
 _IN_DOUBT = "it is unknown whether it is another path to a disk"
 
-VIRTUAL = "/sys/devices/virtual/block/"
+_VIRTUAL = "/sys/devices/virtual/block/"
 """Where the kernel puts block devices whose driver names no hardware."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Prefixes of names of drives and network disks whose paths look like those of disks."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
-"""Hardware in VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
+"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
 drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
@@ -94,7 +94,7 @@ def whole_disks(host: Host) -> list[Disk]:
             continue
         try:
             real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has disappeared, and its values with it
-            if real is not None and (_is_virtual(name, real) or _is_hidden(host, name)):
+            if real is not None and (is_virtual(name, real) or _is_hidden(host, name)):
                 continue
             ids = _ids(host, name, real) if real else []
         except HostError as e:
@@ -131,14 +131,9 @@ def _is_excluded(name: str) -> bool:
     return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or part_of_card or _NVME_PATH.fullmatch(name) is not None
 
 
-def _is_virtual(name: str, real: str) -> bool:
+def is_virtual(name: str, real: str) -> bool:
     """Whether a block device is made by software. real: its path in /sys."""
-    return real.startswith(VIRTUAL) and not is_hardware_in_virtual(name)
-
-
-def is_hardware_in_virtual(name: str) -> bool:
-    """Whether this is a disk although the kernel lists it among the devices without hardware."""
-    return _HARDWARE_IN_VIRTUAL.fullmatch(name) is not None
+    return real.startswith(_VIRTUAL) and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None
 
 
 def _is_hidden(host: Host, name: str) -> bool:

@@ -1,6 +1,6 @@
 """The link modes that a network interface supports, and their speeds, from the ethtool ioctl.
 
-The ioctl takes some microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
+The ioctl needs a few microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
 partner. The kernel names its own link modes (ETH_SS_LINK_MODES, since Linux 5.6), and the names contain the speeds, so
 link modes that are newer than this program need no table here.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
@@ -59,7 +59,7 @@ def local_filesystems(host: Host) -> list[Filesystem]:
     ]
 
 
-def measure(point: str, ids: Collection[str]) -> int:
+def filesystem_size(point: str, ids: Collection[str]) -> int:
     """The size in bytes of the file system mounted at this point; 0 if it reports none.
 
     ids: the ids of its mounts (mountinfo's first field).
@@ -103,17 +103,9 @@ def _measure(point: str, ids: Collection[str]) -> int:
         raise HostError(f"the size of {point} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
 
 
-def _filesystem(mounts: Sequence[Mount]) -> Filesystem:
-    first = mounts[0]
-    points = sorted({mount.point for mount in whole(mounts)}, key=lambda point: (len(point), point))
-    ids = frozenset(mount.id for mount in mounts)
+def _filesystem(same: Sequence[Mount]) -> Filesystem:
+    """The file system of these mounts."""
+    first = same[0]
+    points = sorted({mount.point for mount in whole(same)}, key=lambda point: (len(point), point))
+    ids = frozenset(mount.id for mount in same)
     return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids, first.is_trigger)
-
-
-def _whole(mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """The mounts whose root is not inside another mount's root. btrfs subvolumes may lie beside each other."""
-    roots = {mount.root for mount in mounts}
-    for mount in mounts:
-        root = mount.root
-        if not any(root != other and root.startswith(f"{other.rstrip('/')}/") for other in roots):
-            yield mount

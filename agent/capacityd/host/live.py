@@ -13,7 +13,7 @@ import pyudev
 
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES, memory
 from capacityd.host.ethtool import supported_modes
-from capacityd.host.filesystems import measure
+from capacityd.host.filesystems import filesystem_size
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, link_kind, linked_interface
 from capacityd.host.program import run
@@ -36,7 +36,7 @@ _NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
 
 class LiveHost:
-    """The machine on which this process runs; scandir, raw and readlink are for the recorder."""
+    """The machine on which this process runs; scandir and readlink are for the recorder."""
 
     def __init__(self) -> None:
         self._udev: Any = None  # one pyudev Context for all devices, because each one loads libudev again: 65 KiB
@@ -113,7 +113,7 @@ class LiveHost:
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
     memory = staticmethod(memory)
-    filesystem_size = staticmethod(measure)
+    filesystem_size = staticmethod(filesystem_size)
     sandbox_advice = staticmethod(sandbox_advice)
 
     def processors(self, measure: str) -> int | None:
@@ -130,12 +130,6 @@ class LiveHost:
     def run(self, command: Sequence[str], timeout: float) -> Output:
         status, out, err = run(command, timeout)
         return Output(status, printable(out.strip()), printable(err.strip()))
-
-    def ctime(self, path: str) -> float | None:
-        try:
-            return os.stat(path).st_ctime
-        except OSError:
-            return None
 
     def arch(self) -> str:
         return os.uname().machine

@@ -26,7 +26,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from capacityd.host.automounts import automount
-from capacityd.host.disks import VIRTUAL, is_hardware_in_virtual
+from capacityd.host.disks import is_virtual
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
@@ -72,7 +72,7 @@ class LowerDisks:
         if mount.type == "autofs":
             yield from self._of_automount(mount, above)
         elif mount.type in _FLASH:
-            yield from self._of_flash()
+            self._require_no_block2mtd()
         elif mount.type == "overlay":
             yield from self._of_layers(mount, above)
         elif has_device(mount.number):
@@ -141,12 +141,11 @@ class LowerDisks:
             raise HostError(f"the automount {known.name} has not mounted it yet")
         yield from self.of_node(known.source, above)
 
-    def _of_flash(self) -> Iterator[str]:
-        """None, unless the driver block2mtd makes a flash chip of a block device."""
+    def _require_no_block2mtd(self) -> None:
+        """Raises HostError if the driver block2mtd may make a flash chip of a block device."""
         for name in self._host.listdir("/sys/class/mtd"):
             if (self._host.text(f"/sys/class/mtd/{name}/name") or "").startswith("block2mtd"):
                 raise HostError("its flash memory may be a block device (block2mtd)")
-        yield from ()
 
     def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
         """The disks of a file system's external journal; of all external journals if its own is not certain."""
@@ -177,7 +176,7 @@ class LowerDisks:
             node = self._host.text(f"{path}/backing_dev")
             if node and node != "none":
                 yield from self.of_node(node, above)
-        elif path.startswith(VIRTUAL) and not is_hardware_in_virtual(name):
+        elif is_virtual(name, path):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd
         else:
             yield _PART_OF_CARD.sub(r"\1", name)

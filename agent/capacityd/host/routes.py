@@ -29,7 +29,7 @@ _HOP_ID, _HOP_GROUP, _HOP_OIF = 1, 2, 5  # NHA_*
 _VRF_TABLE = 1  # IFLA_VRF_TABLE
 
 _TO_TABLE, _INVERT = 1, 0x2  # FR_ACT_TO_TBL, FIB_RULE_INVERT
-_IIF, _RULE_TABLE, _L3MDEV, _UIDS = 3, 15, 19, 20  # FRA_*
+_IIF, _L3MDEV, _UIDS = 3, 19, 20  # FRA_*; FRA_TABLE has the number of RTA_TABLE
 _NO_SELECTORS = (4, 6, 11, 13, 14, 15, 16, 18, 21)
 """The attributes of a rule that exclude none of the machine's own packets: goto, priority, realms, the suppressors,
 table, the mask of an fwmark (the mark itself is an attribute only if it is not 0), padding and protocol. The others of

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Sequence
 
+from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks
 from capacityd.host.mounts import mounts, swaps
 from capacityd.linux.filesystems import Backing, backing, has_device
@@ -19,8 +20,6 @@ from capacityd.model.host import Host, SystemDevices
 OS_FOLDERS = ("/", "/var")
 OS_TREES = ("/boot", "/efi", "/etc", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …"""
-AUTOMOUNTS = ("/boot", "/efi")
-"""Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 NODE_FOLDERS = (
     *("/var/lib/kubelet", "/var/log/pods"),  # rootDir and podLogsDir of the kubelet
     *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"),  # container runtimes; the last one is CRI-O's
@@ -31,12 +30,6 @@ NODE_FOLDERS = (
 
 RESUME = "/sys/power/resume"
 """The file with the major:minor of the swap area for hibernation; 0:0: none."""
-
-
-def automount_unit(point: str) -> str:
-    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root file system's
-    disk."""
-    return f"/run/systemd/generator.late{point}.automount"
 
 
 def is_of_system(point: str) -> bool:
@@ -77,7 +70,7 @@ def _needed(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mou
     """Yields the mounts that the machine needs. Hidden mounts are needed as well: their files may be open."""
     mounted = {mount.point for mount in table if mount.type != "autofs"}
     for mount in table:
-        if mount.type == "autofs" and (mount.point in mounted or host.resolve(automount_unit(mount.point))):
+        if mount.type == "autofs" and (mount.point in mounted or host.resolve(gpt_automount_unit(mount.point))):
             continue  # mounted by another line, or on the root's disk; an automount of fstab may be on any disk
         # Below the folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
         if mount.point in (*OS_FOLDERS, *OS_TREES) or (is_of_system(mount.point) and _may_have_disk(mount)):

@@ -9,17 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 from capacityd.linux.permissions import owner_and_mode, owner_name
+from capacityd.linux.trust import MAX_LINKS, reversed_names
 from capacityd.model.text import printable
 
 _FIND = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, because open() on a pipe waits for a writer.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_MAX_LINKS = 40
-"""As in the kernel (path_resolution(7))."""
 
 
 class ForeignLink(Exception):
@@ -44,7 +42,7 @@ def _open(path: str, opened: ExitStack) -> int:
 
     root = here = kept(os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC))
     place, foreign, links = "" if path.startswith("/") else ".", dict[str, int](), 0
-    waiting = [*_parts(path)]
+    waiting = reversed_names(path)
     while waiting:
         name = waiting.pop()
         entry = kept(_find(name, here, in_folder=bool(waiting)))
@@ -52,13 +50,13 @@ def _open(path: str, opened: ExitStack) -> int:
         _refuse_hard_link(below, status, os.fstat(here), place)
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if links > _MAX_LINKS:
+            if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             if not _is_ours(status.st_uid):
                 foreign[below] = status.st_uid
             if status.st_dev != os.stat("/proc").st_dev:
                 target = os.readlink("", dir_fd=entry)
-                waiting += _parts(target)
+                waiting += reversed_names(target)
                 if target.startswith("/"):
                     here, place = root, ""
                 continue
@@ -68,11 +66,6 @@ def _open(path: str, opened: ExitStack) -> int:
     _refuse_foreign_links(foreign, os.fstat(here).st_uid)
     # The kernel's link to the open file, because the path may lead to another file by now.
     return os.open(f"/proc/self/fd/{here}", _READ)
-
-
-def _parts(path: str) -> Iterator[str]:
-    """The names in a path, the last one first."""
-    return (name for name in reversed(path.split("/")) if name not in ("", "."))
 
 
 def _find(name: str, folder: int, *, in_folder: bool) -> int:

@@ -1,4 +1,7 @@
-"""Why the service, which is root without capabilities, may not read a file, although root in a shell may."""
+"""Who may read a file, according to owners and modes: the service, which is root without capabilities, or every user.
+
+Also the words for owners and modes in messages.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from capacityd.linux.mountinfo import is_inside
 from capacityd.linux.permissions import why_unreadable_to_root
 
 UNIT = "capacityd.service"
@@ -38,8 +39,8 @@ class Sandbox:
     def hiding(self, path: str) -> str:
         """The folder that hides a path from the service; "" if the service sees the path."""
         real = os.path.realpath(path)
-        above = max((folder for folder in self.hidden if _is_below(real, folder)), key=len, default="")
-        shown = max((folder for folder in self.visible if _is_below(real, folder)), key=len, default="")
+        above = max((folder for folder in self.hidden if is_inside(real, folder)), key=len, default="")
+        shown = max((folder for folder in self.visible if is_inside(real, folder)), key=len, default="")
         return above if len(above) > len(shown) else ""
 
     def advice(self, path: str) -> str:
@@ -104,7 +105,3 @@ def _destinations(binds: str) -> Iterator[str]:
     for bind in binds.split():
         source, _, rest = bind.lstrip("-").partition(":")
         yield rest.partition(":")[0] or source
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")

@@ -10,6 +10,18 @@ import sys
 _STDERR = 2  # file descriptor
 
 
+def stderr_is_journal() -> bool:
+    """Whether systemd writes standard error to the journal, which others may read.
+
+    The variable JOURNAL_STREAM alone may be inherited (systemd.exec(5)).
+    """
+    try:
+        stream = os.fstat(_STDERR)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
+
+
 def write_stderr(text: str) -> None:
     """Writes as much as standard error accepts without blocking. The rest is lost."""
     data = text.encode(errors="backslashreplace")

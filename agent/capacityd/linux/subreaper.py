@@ -44,10 +44,11 @@ def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
                 os.kill(child, signal.SIGKILL)
             with suppress(OSError):
                 pid, status = os.waitpid(child, os.WNOHANG)
-                statuses |= {pid: status} if pid else {}
+                if pid:
+                    statuses[pid] = status
         if not left or (now := time.monotonic()) >= deadline:
             return statuses
         if statuses.keys() >= set(left):
-            continue
+            continue  # their own children may be this process's now
         time.sleep(min(backoff, deadline - now))
         backoff = min(2 * backoff, _BACKOFF_MAX)

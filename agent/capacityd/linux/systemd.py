@@ -5,7 +5,6 @@ Nothing here blocks: output is dropped if the terminal is stopped, nobody reads 
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 from collections.abc import Mapping
@@ -14,11 +13,9 @@ from enum import Enum, IntEnum
 
 from systemd import daemon, journal
 
-from capacityd.linux.stderr import use_nonblocking_stderr as use_nonblocking_stderr
-from capacityd.linux.stderr import write_stderr
+from capacityd.linux.stderr import stderr_is_journal, write_stderr
 
 _JOURNAL = "/run/systemd/journal/socket"
-_STDERR = 2  # file descriptor
 
 
 class Priority(IntEnum):
@@ -66,7 +63,7 @@ def log(priority: Priority, message: str, kind: EntryKind) -> None:
 
 def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping[str, str]) -> None:
     """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error."""
-    if _stderr_is_journal() and _journal_is_writable():
+    if stderr_is_journal() and _journal_is_writable():
         sent = {name: _encodable(value) for name, value in fields.items()}
         sent |= {"MESSAGE_ID": kind.value, "PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
         try:
@@ -76,15 +73,6 @@ def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping
         except OSError:
             pass  # journald has stopped in the meantime
     write_stderr(f"capacityd: {message}\n")
-
-
-def _stderr_is_journal() -> bool:
-    """Whether standard error is connected to the journal. JOURNAL_STREAM alone may be inherited (systemd.exec(5))."""
-    try:
-        stream = os.fstat(_STDERR)
-    except OSError:
-        return False
-    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
 
 
 def _journal_is_writable() -> bool:

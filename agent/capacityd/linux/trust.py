@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from capacityd.linux.permissions import overflow_uid, owner_and_mode
 
-_MAX_LINKS = 40
+MAX_LINKS = 40
 """Links that the kernel follows in a path (path_resolution(7))."""
 
 
@@ -100,7 +100,7 @@ def _first_flaw(path: str, trust: Trust, *, may_create: bool) -> Flaw | None:
             path = os.path.join(os.getcwd(), path)
         except OSError:  # the kernel still follows ".." there
             return Flaw(path, "is relative to a folder that was removed", "write the absolute path")
-    names = _reversed_names(path)
+    names = reversed_names(path)
     try:
         status = os.stat("/")
         while names:
@@ -117,10 +117,10 @@ def _first_flaw(path: str, trust: Trust, *, may_create: bool) -> Flaw | None:
             if flaw := _flaw_of_part(below, status, trust, sticky=True):
                 return flaw
             links += 1
-            if links > _MAX_LINKS:
+            if links > MAX_LINKS:
                 return None
             target = os.readlink(below)
-            names += _reversed_names(target)
+            names += reversed_names(target)
             here = "/" if target.startswith("/") else here
             status = os.stat(here)
     except OSError:
@@ -128,7 +128,8 @@ def _first_flaw(path: str, trust: Trust, *, may_create: bool) -> Flaw | None:
     return _flaw_of_part(here, status, trust, sticky=may_create)
 
 
-def _reversed_names(path: str) -> list[str]:
+def reversed_names(path: str) -> list[str]:
+    """The names in a path, the last one first."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 

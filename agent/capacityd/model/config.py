@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Value
+from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
 from capacityd.model.setting_types import (
     Boolean,
     Duration,
@@ -20,7 +20,7 @@ from capacityd.model.units import Unit
 
 _DAY = 86400.0
 _NO_RESERVE = Reserve()
-_REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
+REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
 """Value of the setting reduce -> the function that combines the devices' shares."""
 
 
@@ -39,13 +39,16 @@ class Table:
 
     def globs(self, key: str) -> tuple[str, ...]:
         """The patterns of a key of type Text, one of which a device must match; "*" if the table has no such test."""
-        matchers = [matcher for test in self.tests if test.key == key for matcher in test.matchers]
+        matchers = self._matchers(key)
         return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)) or ("*",)
 
     def networks(self, key: str) -> tuple[str, ...]:
         """The networks of a key of type Network, as in globs()."""
-        matchers = [matcher for test in self.tests if test.key == key for matcher in test.matchers]
+        matchers = self._matchers(key)
         return tuple(str(matcher.network) for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
+
+    def _matchers(self, key: str) -> list[Matcher]:
+        return [matcher for test in self.tests if test.key == key for matcher in test.matchers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Resource:
 
     def reduced(self, shares: Sequence[int]) -> int:
         """The devices' shares, combined as the setting reduce says."""
-        return _REDUCTIONS[self.reduce](shares)
+        return REDUCTIONS[self.reduce](shares)
 
     def quantity_of(self, shares: Sequence[int]) -> int:
         """The quantity for shares in base units: in the resource's unit, less the reserve, and rounded down. It may be
@@ -115,7 +118,7 @@ class Settings:
         "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"
     )
     lower_after_boot: float = _setting(
-        "service", Duration(0, _DAY), "the value of lower_after in the first three minutes after boot", "1min"
+        "service", Duration(0, _DAY), "lower_after is at least this long in the first three minutes after boot", "1min"
     )
     resync: float = _setting(
         "service",

@@ -126,8 +126,8 @@ class Host(Protocol):
     def memory(self) -> Memory:
         """The size of memory and swap."""
 
-    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        """The size in bytes of the file system mounted at this point; 0 if it reports none. mounts: its mount ids."""
+    def filesystem_size(self, point: str, ids: Collection[str]) -> int:
+        """The size in bytes of the file system mounted at this point; 0 if it reports none. ids: its mount ids."""
 
     def lines(self, path: str) -> Sequence[str]:
         """A text file's lines, or its NUL-separated parts, with tabs as spaces; empty if the file does not exist."""
@@ -149,9 +149,6 @@ class Host(Protocol):
 
         runs: whether a program failed, whose command this is.
         """
-
-    def ctime(self, path: str) -> float | None:
-        """The ctime of a file or socket, in seconds since the epoch; None if it is missing or can't be read."""
 
     def arch(self) -> str:
         """The architecture, as uname -m prints it."""

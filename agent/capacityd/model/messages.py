@@ -1,4 +1,5 @@
-"""The messages between the resident process and its workers, on a worker's command line and standard output.
+"""The messages between the resident process and its children, the workers and the watcher: on the command line of a
+worker, and on the standard output of each.
 
 Also the resident process's status for `status`. The resident process imports this module, so it imports little.
 """
@@ -88,7 +89,7 @@ class PassResult:
 
 @dataclass(frozen=True, slots=True)
 class MetricsResult:
-    """The metrics file was written, or could not be."""
+    """The metrics file was written, or it could not be written, or an earlier one could not be removed."""
 
     path: str
     error: str = ""
@@ -120,6 +121,8 @@ class NotWatched:
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
 """A line of the watcher's standard output."""
 
+SERVICE_STATUS = "service.json"
+"""The file in the runtime directory with the status of the resident process."""
 WATCHED_NODE = "watched.json"
 """The watcher's file in the runtime directory (model/watch.py). It exists only while the Node is watched."""
 

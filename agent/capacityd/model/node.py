@@ -24,9 +24,9 @@ class ConditionReason(Enum):
     """The reasons of capacityd's Node condition, most urgent first. All but the last set its status to False."""
 
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
-    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is reduced
+    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is lowered or removed
     REJECTED = "Rejected"  # the API server rejects the whole patch
-    OTHER_WRITER = "OtherWriter"  # another capacityd writes the same Node
+    OTHER_AGENT = "OtherWriter"  # another capacityd writes the same Node
     UNKNOWN = "Unknown"  # a resource could not be read
     REFUSED = "Refused"  # capacityd does not own a key of this name
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
@@ -104,7 +104,10 @@ class Node(Protocol):
         """Reads the Node."""
 
     def check(self, state: NodeState) -> None:
-        """Checks that this is the Node of this machine, if it comes from elsewhere than read(). Raises NodeDenied."""
+        """Checks that a state that does not come from read() or write() is of this machine's Node.
+
+        Raises NodeError, in particular NodeDenied.
+        """
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.

@@ -12,6 +12,12 @@ ANSWER_TIME = 10.0
 """Seconds within which an agent answers the other's write, if its own last write is WRITE_INTERVAL seconds ago."""
 
 
+def other_agent_text(quantities: Mapping[str, tuple[int, int]]) -> str:
+    """That another agent writes the Node, for messages. quantities: as in OtherAgent."""
+    numbers = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in quantities.items()]
+    return f"another capacityd writes this Node: {', '.join(numbers) or 'its condition says so'}"
+
+
 @dataclass(frozen=True, slots=True)
 class OtherAgent:
     """Another agent, as last seen."""

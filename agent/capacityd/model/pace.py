@@ -1,8 +1,8 @@
-"""The one rule of how soon something that is wrong is tried again. Pure.
+"""How soon a pass tries again what is wrong. Pure.
 
 Wait a tenth of the time for which it has been wrong, at least the cause's shortest pause, and at most ten minutes. An
 event that may end the cause ends the wait. So after a cause has gone, its effect ends within a minute, or within a
-tenth of the time for which it lasted. No pause depends on the number of attempts.
+tenth of the time for which it lasted. No pause here depends on the number of attempts.
 """
 
 from __future__ import annotations

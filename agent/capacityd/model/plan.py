@@ -114,6 +114,11 @@ class MachineRecord:
         """
         return self if self.node_uid == uid else None
 
+    @property
+    def all_names(self) -> frozenset[str]:
+        """Every name that this machine has published, or may have published."""
+        return frozenset({*self.published, *self.intended})
+
     def names(self, name: str) -> bool:
         """Whether this machine has published the name, with any quantity."""
         return name in self.published or name in self.intended

@@ -26,7 +26,10 @@ class Review(NamedTuple):
 
 @dataclass(slots=True)
 class ReviewCache:
-    """The last review and its files. All Nodes that a pass opens share one cache."""
+    """What a pass knows of its credentials: the last review, and the files that were last used.
+
+    All Nodes that a pass opens share one cache.
+    """
 
     review: Review | None = None
     files: tuple[str, ...] = ()

@@ -22,8 +22,9 @@ class ClusterAccess:
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     user: str = field(default="", repr=False)
-    """Distinguishes the users of kubeconfigs. Differs after the file of a certificate or token has got that of another
-    user, or a renewed certificate. Stays the same whatever an exec plugin returns."""
+    """Distinguishes the users of kubeconfigs. Changes with the user's entry in the kubeconfig, with the content of a
+    certificate file, and when a token file gets another user's token. What an exec plugin returns does not change
+    it."""
     files: tuple[str, ...] = ()
     """Absolute paths of all files that were read."""
 

@@ -33,7 +33,7 @@ def permission_advice(path: str) -> str:
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
-def kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
+def _kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
     """Who may be able to change a kubelet's kubeconfig and the files that it names.
 
     trust: for the kubelets of all other distributions than MicroK8s.
@@ -41,7 +41,7 @@ def kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
     return trust.with_group_of(kubeconfig) if kubeconfig.startswith(_MICROK8S) else trust
 
 
-def refuse(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
+def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
     """The error for a file or a program that somebody else could change."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
@@ -57,7 +57,7 @@ class CredentialFiles:
         """
         self._kubeconfig = kubeconfig
         self._of_kubelet = of_kubelet
-        self.trust = kubelet_trust(kubeconfig, trust or own_trust()) if of_kubelet else None
+        self.trust = _kubelet_trust(kubeconfig, trust or own_trust()) if of_kubelet else None
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
         self._contents: dict[str, str] = {}
         self._paths: dict[str, None] = {}
@@ -85,7 +85,7 @@ class CredentialFiles:
             named = self.named(path, purpose)
             content = self._content(path, named)
             if self.trust and (flaw := flaw_of(path, self.trust)):
-                raise refuse(named, flaw)
+                raise _not_trusted(named, flaw)
             # Comments in PEM files may have any encoding. The parts that we use are ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
         return self._contents[path]
@@ -109,7 +109,7 @@ class CredentialFiles:
         else:
             flaw = find_flaw(self.trust)
         if flaw:
-            raise refuse(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
+            raise _not_trusted(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
     def _content(self, path: str, file: str) -> bytes:
         try:

@@ -45,8 +45,7 @@ class ExecPlugin:
 
     def flaw(self, trust: Trust) -> Flaw | None:
         """What somebody else could change, of all that run() runs; None if there is nothing."""
-        search_path = self._variables().get("PATH") or os.defpath
-        program = shutil.which(self.command, path=search_path)
+        search_path, program = self._variables().get("PATH") or os.defpath, self._program
         if "/" not in self.command and (flaw := flaw_of_name(self.command, search_path, trust)):
             return flaw
         return flaw_of_command([program, *self.arguments], search_path, trust) if program else None
@@ -66,7 +65,7 @@ class ExecPlugin:
             spec["cluster"] = self.cluster
         request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
         environment = {**self._variables(), "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
-        program = shutil.which(self.command, path=environment.get("PATH"))
+        program = self._program
         if program is None:
             hint = f"; {NO_SECRETS.quote(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
@@ -86,9 +85,14 @@ class ExecPlugin:
         return {**os.environ, **self.environment}
 
     @property
+    def _program(self) -> str | None:
+        """The path of the program; None if it is not installed or not executable."""
+        return shutil.which(self.command, path=self._variables().get("PATH"))
+
+    @property
     def _name(self) -> str:
         """The plugin for a message, with its path only if it exists: else it may be something else than a path."""
-        program = shutil.which(self.command, path=self._variables().get("PATH"))
+        program = self._program
         return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 
     def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:

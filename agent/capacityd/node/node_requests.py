@@ -30,7 +30,7 @@ _ESCAPED = {ord(character): f"\\{character}" for character in "\\,="}
 
 
 class NodeRequests:
-    """Sends requests about one Node. Both may be sent at the same time, by two threads.
+    """Sends requests about one Node. Two threads may call watch() and get() at the same time.
 
     node: the Node's name. connect_timeout: seconds until a connection is open.
     """

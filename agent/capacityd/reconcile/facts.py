@@ -63,7 +63,7 @@ class PassContext:
     """The Node as the API server last sent it; None: the Node is not watched."""
     machine_record: MachineRecord | None = None
     """The quantities that this machine has published; None if the machine record is missing. A plan uses only a record
-    of its own Node: see Facts.about."""
+    of its own Node: see Facts.of_node."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
@@ -97,11 +97,15 @@ class Facts:
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this pass."""
 
-    def about(self, node_state: NodeState) -> Facts:
-        """These facts for a plan for this Node: a machine record of another Node counts as missing."""
+    def of_node(self, node_state: NodeState) -> Facts:
+        """These facts for a plan for this Node: a machine record and a memory of another Node do not count."""
         record = self.context.machine_record
         own = record.of_node(node_state.uid) if record else None
-        return replace(self, context=replace(self.context, machine_record=own))
+        return replace(
+            self,
+            context=replace(self.context, machine_record=own),
+            memory=self.memory.of_node(node_state),
+        )
 
     @property
     def other_agent(self) -> OtherAgent | None:

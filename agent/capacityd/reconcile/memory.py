@@ -113,18 +113,15 @@ class Memory:
         """The memory in which every denied change is due now, and due again in the next pass if this pass fails."""
         return replace(self, denied={name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()})
 
-    def write_times_of(self, node_state: NodeState) -> WriteTimes:
-        """Recent writes to this Node. A Node that was deleted and created again has none."""
-        return self.write_times if self.node is None or self.node.uid == node_state.uid else WriteTimes()
-
     def rejects_writes(self, uptime: float) -> bool:
         """Whether writes have failed for so long that the API server rejects their content."""
         since = self.writes_fail_since
         return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
 
     def of_node(self, node_state: NodeState) -> Memory:
-        """The memory for a plan for this Node."""
-        return replace(self, write_times=self.write_times_of(node_state))
+        """The memory for a plan for this Node. A Node that was deleted and created again has not been written yet."""
+        is_same = self.node is None or self.node.uid == node_state.uid
+        return self if is_same else replace(self, write_times=WriteTimes())
 
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
@@ -168,7 +165,7 @@ def _past_or_now(at: float | None, uptime: float) -> float | None:
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
     """The write times. A denied write counts as a write, because its next attempt costs as many requests."""
-    times = last.write_times_of(outcome.node_state).recent(uptime)
+    times = last.of_node(outcome.node_state).write_times.recent(uptime)
     if attempted := (*changed, *outcome.denied):
         return times.after_write(attempted, uptime)
     return times.after_write((), uptime) if outcome.applied else times

@@ -25,7 +25,7 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
         return facts.other_agent
     # Perhaps only the other agent has noticed this one, and has said so in the condition.
     condition = node_state.condition
-    if condition is None or condition.reason != ConditionReason.OTHER_WRITER.value or condition.heartbeat is None:
+    if condition is None or condition.reason != ConditionReason.OTHER_AGENT.value or condition.heartbeat is None:
         return None
     age = context.now - condition.heartbeat
     other = OtherAgent(context.uptime - age)
@@ -37,7 +37,7 @@ def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[in
 
     The annotation contains theirs, and the Node's capacity agrees with it, but this machine has published ours.
     """
-    machine_record = facts.about(node_state).context.machine_record
+    machine_record = facts.context.machine_record
     if machine_record is None:
         return {}
     capacity = node_state.capacity or {}

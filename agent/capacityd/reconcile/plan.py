@@ -30,7 +30,7 @@ from capacityd.reconcile.step import Step, change_of, is_less, make_step, write_
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     """Decides what to set, remove, keep, hold, refuse and deny on this Node, each with a reason, and what to write
     now."""
-    facts = facts.about(node_state)
+    facts = facts.of_node(node_state)
     memory, uptime = facts.memory, facts.context.uptime
     entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}

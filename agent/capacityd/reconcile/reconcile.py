@@ -67,7 +67,7 @@ class ReconcileResult:
     """The result of the plan; None if the pass failed."""
     failure: Failure | None = None
     """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
-    removed nothing. With any other cause, the Node is not as desired."""
+    removed nothing, and may have held back new resources. With any other cause, the Node is not as desired."""
     node_missing: bool = False
     """Whether the Node does not exist."""
 
@@ -130,9 +130,8 @@ class Pass:
             return self.fail(None, NodeMissing(watched.server, watched.name))
         if known is None:
             return self.reconcile_node(None, None)
-        facts = self.facts(heartbeats=PassReason.RESYNC in self.context.reasons)
         # A heartbeat alone is a reason for a write only at a resync.
-        plan = make_plan(known, replace(facts, memory=self.memory.of_node(known)))
+        plan = make_plan(known, self.facts(heartbeats=PassReason.RESYNC in self.context.reasons))
         machine_record = self.context.machine_record
         if machine_record and machine_record.intended and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
@@ -187,7 +186,6 @@ class Pass:
             replace(
                 self.facts(),
                 context=replace(self.context, machine_record=machine_record),
-                memory=self.memory.of_node(node_state),
                 denied=denied,
             ),
         )

@@ -104,7 +104,7 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     messages = {
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"{UNWRITABLE}: {health.unwritable}",
-        ConditionReason.OTHER_WRITER: _OTHER_AGENT if health.other_agent else "",
+        ConditionReason.OTHER_AGENT: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(filter(None, refused)),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),

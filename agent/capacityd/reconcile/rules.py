@@ -108,7 +108,7 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     published = annotated_quantities(node_state.annotation)
     if machine_record is None:
         return published
-    for name in {*machine_record.published, *machine_record.intended}:
+    for name in machine_record.all_names:
         current = whole_quantity((node_state.capacity or {}).get(name, ""))
         if current is not None and machine_record.confirms(name, current):
             published[name] = current

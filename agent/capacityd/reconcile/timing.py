@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from capacityd.model.other_agent import WRITE_INTERVAL
 from capacityd.model.pace import pause
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
@@ -63,8 +64,8 @@ class WriteTimes:
 
     def wait_for_other_agent(self, name: str) -> Wait:
         """The time until which this name is not written while another capacityd writes the Node: once a minute."""
-        last = max((self.metadata, *self.resources.values()), key=lambda times: times[-1:], default=())
-        return Wait(last[-1] + MIN_INTERVAL if last else 0.0, WaitReason.OTHER_AGENT, name)
+        times = [at for written in (self.metadata, *self.resources.values()) for at in written]
+        return Wait(max(times) + WRITE_INTERVAL if times else 0.0, WaitReason.OTHER_AGENT, name)
 
 
 @dataclass(frozen=True, slots=True)

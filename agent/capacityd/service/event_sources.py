@@ -1,4 +1,4 @@
-"""The service's event sources: devices, links, addresses, mounts, swap, files, signals, and suspends.
+"""The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
 
 An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore those that no configured
 resource can match (model/event_filters.py): pods cause many of them.

@@ -47,7 +47,7 @@ class Service:
         self._reports = Reports(folder)
         self._sources = EventSources(self._reports.log_unavailable)
         self._check_sources_at = time.monotonic() + CHECK_PERIOD
-        self._awaited_files: set[str] = set()  # further files; a change of one may end an error
+        self._awaited_files: set[str] = set()  # the files with the credentials, or those whose change may end an error
         self._node_watch = NodeWatch(watcher, folder)
         self._worker: WorkerProcess | None = None
         self._job = Job.CHECK  # the worker's job

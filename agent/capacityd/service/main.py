@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.subreaper import become_subreaper
-from capacityd.linux.systemd import EntryKind, Priority, log, use_nonblocking_stderr
+from capacityd.linux.systemd import EntryKind, Priority, log
 from capacityd.model.reasons import Job
 from capacityd.service.event_sources import ignore_signals
 from capacityd.service.loop import Service

@@ -12,7 +12,7 @@ from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.codec import to_file
-from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
+from capacityd.model.messages import SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.node_watch import NodeWatch
 
@@ -25,7 +25,7 @@ class Reports:
         self._errors: dict[Job, str] = {}
         self._metrics = MetricsResult("")  # the last pass's
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
-        self._path = os.path.join(folder, "service.json")
+        self._path = os.path.join(folder, SERVICE_STATUS)
 
     def log_error(self, job: Job, error: str) -> None:
         """Logs a job's error when it is new, and once when it has ended. error: "" if there is none."""

@@ -123,7 +123,10 @@ class Watcher:
         self._has_seen, self._denied_since = True, None
 
     def _is_final(self, failure: CapacitydError | None) -> bool:
-        """Whether the failure does not end by itself."""
+        """Whether to give up, because the failure lasts until something is changed.
+
+        Also notes since when connections have been denied.
+        """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False
         if isinstance(failure, NodeDenied) and self._has_seen:

@@ -76,9 +76,10 @@ def watch_of(config: Config, options: argparse.Namespace) -> Watch:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             scoped = resource.literals(detector.scope.key) if detector.scope else ()
-            subsystems |= {*detector.subsystems, *scoped}
+            own_subsystems = {*detector.subsystems, *scoped}
+            subsystems |= own_subsystems
             kernel |= detector.events
-            filters = either(filters, _filters_of(detector, resource, {*detector.subsystems, *scoped}))
+            filters = either(filters, _filters_of(detector, resource, own_subsystems))
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
     if filters.mounts == NO_EVENTS.mounts:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from capacityd.linux import systemd
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.node import CONDITION
+from capacityd.model.other_agent import other_agent_text
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Reading, Unknown, reading_text
@@ -59,9 +60,7 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
 
 def _health_entries(node: str, health: Health, last: Health) -> Iterator[Entry]:
     if health.other_agent and not last.other_agent:
-        numbers = health.other_agent.quantities.items()
-        texts = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in numbers]
-        message = f"another capacityd writes this Node: {', '.join(texts) or 'its condition says so'}"
+        message = other_agent_text(health.other_agent.quantities)
         yield Entry(EntryKind.OTHER_WRITER, Priority.WARNING, message, {"NODE": node})
     for name in health.not_configured:
         if name not in last.not_configured:

@@ -1,8 +1,4 @@
-"""The service's metrics, in Prometheus' text format. Pure.
-
-Each reconcile pass replaces the file (metrics_file), so the series of removed resources disappear. If this fails, the
-pass continues, the resident process logs the error once, and the time stamps in the file show its age.
-"""
+"""The service's metrics, in Prometheus' text format. Pure."""
 
 from __future__ import annotations
 

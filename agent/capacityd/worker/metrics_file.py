@@ -2,6 +2,9 @@
 
 node_exporter reports an old file without an error, beside a new one. So the state directory lists the paths of the
 files that this machine has written, also across boots. Only a file with the metrics of the service is removed.
+
+Each reconcile pass replaces the file, so the series of removed resources disappear. If this fails, the pass continues,
+the resident process logs the error once, and the time stamps in the file show its age.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ def replace(directory: str, figures: PassMetrics, duration: float) -> MetricsRes
     written = _write(path, figures, duration) if path else None
     if failed and (written is None or not written.error):
         earlier, error = next(iter(failed.items()))
-        return MetricsResult(path or earlier, f"{_not_removed(earlier, error)}", "delete it")
+        return MetricsResult(path or earlier, _not_removed(earlier, error), "delete it")
     return written
 
 

@@ -51,7 +51,7 @@ class PassStatus:
     condition_not_stored: bool = False
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     read_at: float | None = None
-    """When the Node was last read; None: not yet."""
+    """When a pass last knew the Node, by a request or from the watch; None: not yet."""
     written_at: float | None = None
     """When the Node was last written; None: not yet."""
 

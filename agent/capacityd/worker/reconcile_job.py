@@ -201,7 +201,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
-    """The pass's status for `status`. Facts about the Node come from the last pass that read it."""
+    """The pass's status for `status`. Facts about the Node come from the last pass that knew it."""
     now, last, plan, outcome = time.time(), inputs.state.status or PassStatus(0.0), result.plan, result.outcome
     status = PassStatus(
         at=now,

@@ -1,8 +1,9 @@
 """The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
 
 config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
-state.json: a pass's state, for the next pass. service.json: the resident process's status. service.lock: locked while
-the resident process runs. lock: locked while a worker or a command writes to the Node.
+state.json: a pass's state, for the next pass. watched.json: the watched Node, from the watcher. service.json: the
+resident process's status. service.lock: locked while the resident process runs. lock: locked while a worker or a
+command writes to the Node.
 
 Files are replaced atomically. A file from another version of capacityd counts as missing.
 """
@@ -23,14 +24,14 @@ from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve
 from capacityd.model.codec import Malformed, from_file, to_file
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import WATCHED_NODE, ServiceStatus
+from capacityd.model.messages import SERVICE_STATUS, WATCHED_NODE, ServiceStatus
 from capacityd.model.watch import WatchedNode
 from capacityd.worker.pass_state import PassState
 
 _T = TypeVar("_T")
 
 _POLL = 0.05
-_CONFIG, _STATE, _SERVICE = "config.json", "state.json", "service.json"
+_CONFIG, _STATE = "config.json", "state.json"
 _MORE = 4096
 """Bytes by which a pass may increase its state."""
 
@@ -123,7 +124,7 @@ def read_watched_node(folder: str) -> WatchedNode | None:
 
 def read_service(folder: str) -> ServiceStatus | None:
     """The resident process's last status, even if the process has ended; None if there is no readable one."""
-    return _read_or_none(folder, _SERVICE, ServiceStatus)
+    return _read_or_none(folder, SERVICE_STATUS, ServiceStatus)
 
 
 def unwritable(folder: str) -> str:

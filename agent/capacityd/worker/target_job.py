@@ -39,7 +39,7 @@ def _target(options: argparse.Namespace) -> WatchTarget:
 
 def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
     """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
-    recorded = {*record.published, *record.intended} if record else set()
+    recorded = record.all_names if record else frozenset[str]()
     return frozenset({resource.name for resource in config.resources} | config.broken.keys() | recorded)
 
 

@@ -327,7 +327,7 @@ signal.alarm(20)
 point = tempfile.mkdtemp()
 with mounted(point), open("/proc/self/mountinfo") as table:
     try:
-        filesystems.measure(point, [line.split()[0] for line in table])
+        filesystems.filesystem_size(point, [line.split()[0] for line in table])
     except HostError as e:
         print(str(e).replace(point, "it"))
 """

@@ -13,6 +13,7 @@ import pytest
 
 from capacityd.linux.opening import ForeignLink, open_data_file
 from tests.support.forked import open_files
+from tests.support.reachable import make_reachable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 ROOT, USER, OTHER = 0, 12345, 54321
@@ -180,8 +181,7 @@ print(json.dumps(outcomes))
 
 def test_in_a_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
     """As with PrivateUsers=yes in a drop-in: root is mapped, all others are not."""
-    for folder in [tmp_path, *tmp_path.parents[:2]]:
-        folder.chmod(0o755)
+    make_reachable(tmp_path)
     made(tmp_path / "root", ROOT, "SECRET")
     made(tmp_path / "user", USER).chmod(0o644)
     linked(tmp_path / "to-root", "root", USER)

@@ -10,6 +10,7 @@ import pytest
 
 from capacityd.linux.permissions import why_unreadable_to_root
 from tests import ROOT
+from tests.support.reachable import make_reachable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 AS_SERVICE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--clear-groups")
@@ -19,9 +20,7 @@ OTHER = 1234
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file in a folder."""
-    tmp_path.chmod(0o755)
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
+    make_reachable(tmp_path)
     (tmp_path / "folder").mkdir(0o755)
     path = tmp_path / "folder" / "kubelet.conf"
     path.write_text("x")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from capacityd.linux import systemd
+from capacityd.linux.stderr import use_nonblocking_stderr
 from tests.support.forked import can_be_alone, forked, run_alone
 
 _TOO_LONG = 20  # seconds
@@ -62,7 +63,7 @@ def test_an_unread_standard_error(
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
         for _ in range(100):
             systemd.log(systemd.Priority.WARNING, "degraded \ud800", systemd.EntryKind.DEGRADED)
-        systemd.use_nonblocking_stderr()
+        use_nonblocking_stderr()
         print("a traceback", file=sys.stderr)
         received = b""
         while not full and received.count(b"\n") < 2:  # a terminal may deliver text late

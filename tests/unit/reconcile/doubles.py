@@ -27,7 +27,7 @@ class MemoryNode:
     """A Node in memory. lose: how many responses to writes get lost; drop: how many writes never arrive.
 
     errors: the exceptions of the next requests, in turn; None: the request succeeds. lags: the allocatable values that
-    the kubelet sets before each read. between: called once, between a read and a write.
+    the kubelet sets before each read. between: called once, just before a write.
     """
 
     name = "n1"

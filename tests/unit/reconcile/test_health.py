@@ -169,7 +169,7 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         Health(unwritable="/run: full"),
         f"{UNWRITABLE}: /run: full",
     ),
-    ConditionReason.OTHER_WRITER: (
+    ConditionReason.OTHER_AGENT: (
         Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
         "another capacityd, on another machine or in a container, publishes other numbers on this Node",
     ),
@@ -216,7 +216,7 @@ KEPT = ("False", "NotConfigured", f"kept, although no resource is configured: {A
 
 
 def test_what_nothing_configures_is_kept_and_reported_until_it_is_configured_again(service: Service) -> None:
-    """The reading's change at 1600 is published at once, so capacityd still owns the key."""
+    """The reading's change at 5200 is published at once, so capacityd still owns the key."""
     for at in (1100.0, 1200.0, 5000.0):
         service.reconcile(at, {"config"})
         assert (service.capacity, service.node.our_condition) == ({A: "4"}, KEPT)

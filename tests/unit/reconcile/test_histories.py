@@ -1,7 +1,7 @@
-"""Thousands of random histories of the service, its Node and all disturbances: the Node converges, and no harm is done.
+"""Random histories of the service, its Node and all disturbances: the Node converges, and no harm is done.
 
-write_checks.py checks each single write; this file checks the state at the end. All times are those that
-docs/explanation.md and docs/limits.md promise.
+write_checks.py checks each single write, truth.py for how long the condition is True beside something wrong, and this
+file the state at the end. All times are those that docs/explanation.md and docs/limits.md promise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from capacityd.reconcile.plan import make_plan, make_withdrawal
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
 from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
-from tests.support.truth import ANSWERED, EVENTS, LONGEST, MINUTE, POLLED, SHARE, pace
+from tests.support.truth import ANSWERED, EVENTS, LONGEST, MINUTE, POLLED, pace
 from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
 
@@ -64,7 +64,9 @@ settings = st.builds(
 
 
 class LongHistory:
-    """A machine, its surroundings and its service. Each public method is a disturbance.
+    """A machine, its surroundings and its service. The public methods are disturbances, except take() and end().
+
+    all_causes_end() ends the disturbances, and checks how soon the Node is right.
 
     registered: whether the Node exists at first; theirs: another writer's value on that Node.
     """
@@ -83,7 +85,8 @@ class LongHistory:
         self._taken = 0  # the number of disturbances so far
 
     def take(self, act: Act, between: bool, pause: float) -> None:
-        """Runs a disturbance, then lets time pass. between: runs it between a GET and a PATCH, if both happen."""
+        """Runs a disturbance, then lets time pass. between: runs it just before the next PATCH,
+        if there is one."""
         name, *arguments = act
         self._taken += 1
         if self._taken % 4 == 1:
@@ -287,7 +290,7 @@ class LongHistory:
         denied = (name, Quantity(number)) in self._denied
         if since is None or denied or not self._is_published_when_read(name):
             return
-        allowed = max(MINUTE, min((uptime - since) * SHARE, LONGEST))
+        allowed = pace(uptime - since)
         allowed += PER_WRITE if self._is_rate_limited(name) else 0.0
         allowed += MINUTE + PER_WRITE if self.loop.failure else 0.0
         self._run_until_published(name, number, allowed)
@@ -390,7 +393,7 @@ class LongHistory:
         limited = any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, ""))
         allowed += ANSWERED * (began - loop.truth.another_wrote_at <= ANSWERED)
         allowed += POLLED * (loop.watch.seen is None)
-        allowed += EVENTS + SLACK + limited * PER_WRITE + max(s for s in [machine.configured.settings.lower_after])
+        allowed += EVENTS + SLACK + limited * PER_WRITE + machine.configured.settings.lower_after
         while problem := self._problem():
             assert self.world.uptime <= began + allowed, f"after {allowed:.1f} s: {problem}"
             loop.run(1.0)
@@ -526,7 +529,7 @@ BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "world.plugin_comes": (names, st.integers(0, 4), st.booleans()),
     "world.plugin_leaves": (names,),
 }
-"""Disturbances that may come between the worker's GET and PATCH."""
+"""Disturbances that may come just before the worker's PATCH."""
 
 ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "loop.run": (pauses,),  # nothing happens; hypothesis simplifies failing examples towards the first entry

@@ -369,6 +369,7 @@ def test_it_does_not_outlive_the_service(server: WatchServer, target: Target, fo
         parent.stdout.readline()
         watcher = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
+        parent.wait()  # then the watcher is a child of this process, if another test has made this process a subreaper
         watcher.wait(DEADLINE)
     assert [*folder.iterdir()] == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,11 @@ import pytest
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Settings
 from capacityd.model.errors import NodeDenied, NodeRejected, NodeUnreachable
-from capacityd.model.node import CONDITION, NodeState
+from capacityd.model.node import CONDITION
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.worker import journal
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode
+from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, WithoutConditions
 from tests.unit.worker.job import Worker
 
 
@@ -150,28 +149,16 @@ def test_the_first_pass_names_all_outcomes(worker: Worker) -> None:
     assert started.message == "Node n1: 0 published, 1 absent, 1 unknown, 1 refused, 1 denied"
 
 
-class Dropping(MemoryNode):
-    """A policy removes the condition from each write."""
-
-    drops = True
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        super().write(patch)
-        conditions = self.document["status"]["conditions"]
-        conditions[:] = [c for c in conditions if c["type"] != CONDITION or not self.drops]
-        return self.state()
-
-
 def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(worker: Worker) -> None:
-    worker.node = dropping = Dropping()
+    worker.node = filtered = WithoutConditions()
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert logged(worker) == [CHANGED, (EntryKind.CONDITION_NOT_STORED, Priority.WARNING)]
-    for at, drops, kinds in (
+    for at, removes, kinds in (
         (1010.0, True, []),
         (1020.0, False, [(EntryKind.CONDITION_NOT_STORED, Priority.NOTICE)]),
         (1030.0, False, []),
     ):
-        dropping.drops = drops
+        filtered.removes = removes
         worker.make_pass(at, "resync", a=FOUR)
         assert logged(worker) == kinds
 

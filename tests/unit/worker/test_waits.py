@@ -52,10 +52,9 @@ def be_unknown(worker: Worker) -> None:
 
 
 def lose_allocatable(worker: Worker) -> None:
-    for at in (990.0, 1000.0):
-        worker.node.lags = {A: "0"} if at == 1000.0 else {}
-        worker.make_pass(at - 5.0, "boot", a=FOUR)
-        worker.node.lags = {A: "0"}
+    worker.make_pass(985.0, "boot", a=FOUR)
+    worker.node.lags = {A: "0"}
+    for at in (990.0, 995.0, 1000.0):
         worker.make_pass(at, "boot", a=FOUR)
 
 

@@ -31,7 +31,7 @@ def _kept(loaded: Loaded) -> Iterator[Problem]:
         record = machine_record.read(directory)
     except StateError:
         return
-    if record and (names := sorted({*record.published, *record.intended})):
+    if record and (names := sorted(record.all_names)):
         why = f"no resource is configured, so the Node keeps {', '.join(names)}; `capacityd withdraw` removes them"
         yield Problem(machine_record.path(directory), why)
 

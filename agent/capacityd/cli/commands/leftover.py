@@ -17,13 +17,14 @@ from capacityd.worker.context import node_name_of
 def leftover(options: argparse.Namespace) -> int:
     """Prints one line if the machine record lists a resource, else nothing. Returns exit status 0.
 
-    Sends no request: the package's removal must not wait for an API server. Raises StateError if a file can't be read.
+    Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
+    read.
     """
     record = machine_record.read(machine_record.state_directory())
     seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
     if record and seen:
         record = record.of_node(seen.uid)
-    names = {*record.published, *record.intended} if record else set()
+    names = record.all_names if record else ()
     if not names:
         return 0
     node = seen.name if seen else node_name_of(options, load(options.config).config, LiveHost())

@@ -11,6 +11,7 @@ from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.parser import refuse_other_sources
 from capacityd.linux.clock import uptime
+from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
@@ -24,7 +25,6 @@ from capacityd.worker.pass_state import PassState, PassStatus
 
 _NO_PASS = PassStatus(at=0.0)
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
-_UNIT = "capacityd.service"
 
 
 def status(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def status(options: argparse.Namespace) -> int:
     refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.runtime_directory(), time.time()
     report = _report(directory, now)
-    errors = problems_in(report, now, unit_state(_UNIT) if report.service is None else None)
+    errors = problems_in(report, now, unit_state(UNIT) if report.service is None else None)
     if options.json:
         print_json(encode(report))
     else:

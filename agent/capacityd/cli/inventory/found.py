@@ -52,7 +52,7 @@ class FoundDevices:
 
     devices: tuple[FoundDevice, ...]
     error: str
-    """Why there may be more devices; "" if there are none."""
+    """Why devices may be missing; "" if all were found."""
 
 
 def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevices]:
@@ -67,20 +67,20 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevic
             if isinstance(child, Child):
                 running[child.pipe] = child
             else:
-                found[detector.name] = _none(child)
+                found[detector.name] = _not_found(child)
         while running:
             for child in wait_for_any(running):
                 del running[child.pipe]
                 result = child.finish(FoundDevices | Unknown)
-                found[child.resource.detector] = _none(result) if isinstance(result, Unknown) else result
+                found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
     finally:
         for child in running.values():
             child.kill()
     return [found[detector.name] for detector in detectors]
 
 
-def _none(reason: Unknown) -> FoundDevices:
-    return FoundDevices((), reason.reason)
+def _not_found(result: Unknown) -> FoundDevices:
+    return FoundDevices((), result.reason)
 
 
 def find(host: Host, detector: DeviceDetector) -> FoundDevices:

@@ -8,6 +8,7 @@ from capacityd.cli.output.status import Problem, ResourceRow, StatusReport, is_t
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION
+from capacityd.model.other_agent import other_agent_text
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 
@@ -49,8 +50,7 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
         error = f"the condition {CONDITION} on the Node is not the one that capacityd wrote"
         yield Problem(error, "look for an admission policy or webhook that changes the status of Nodes")
     if report.other_agent is not None:
-        numbers = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in report.other_agent.items()]
-        error = f"another capacityd writes this Node: {', '.join(numbers) or 'its condition says so'}"
+        error = other_agent_text(report.other_agent)
         yield Problem(error, "stop one of the two, or let each machine use its own Node (node_name, its kubeconfig)")
     if kept := [row.name for row in report.resources if row.not_configured]:
         error = f"no resource is configured, but the Node keeps {', '.join(kept)}"

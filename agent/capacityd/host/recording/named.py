@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from capacityd.host.automounts import UNIT_FOLDERS, unit_name
+from capacityd.host.automounts import GPT_AUTOMOUNTS, UNIT_FOLDERS, gpt_automount_unit, unit_name
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS, folders_of
 from capacityd.host.mounts import SWAPS
-from capacityd.host.system_disks import AUTOMOUNTS, NODE_FOLDERS, automount_unit
+from capacityd.host.system_disks import NODE_FOLDERS
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 
 
@@ -26,7 +26,7 @@ def targets(files: Mapping[str, str]) -> set[str]:
 
 def units(files: Mapping[str, str]) -> Iterator[str]:
     """Yields the files of units that may say what an automount mounts. files: the recorded files by path."""
-    yield from map(automount_unit, AUTOMOUNTS)
+    yield from map(gpt_automount_unit, GPT_AUTOMOUNTS)
     for mount in _mounts(files):
         if mount.is_trigger:
             yield from (f"{folder}/{unit_name(mount.point)}.mount" for folder in UNIT_FOLDERS)

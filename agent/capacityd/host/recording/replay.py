@@ -27,7 +27,7 @@ def load(path: str) -> RecordedHost:
 
 
 class RecordedHost:
-    """Another machine, or one that never existed; scandir, raw and readlink are for recording it again."""
+    """Another machine, or one that never existed; scandir and readlink are for recording it again."""
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         self._files: Mapping[str, str] = recording.get("files", {})
@@ -105,8 +105,8 @@ class RecordedHost:
     def memory(self) -> Memory:
         return Memory(**self._part("memory"))
 
-    def filesystem_size(self, point: str, mounts: Collection[str]) -> int:
-        self._require(f"filesystem_sizes {point} {min(mounts, default='')}")
+    def filesystem_size(self, point: str, ids: Collection[str]) -> int:
+        self._require(f"filesystem_sizes {point} {min(ids, default='')}")
         return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
@@ -123,9 +123,6 @@ class RecordedHost:
 
     def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
         return ""  # a recording is not read in the service
-
-    def ctime(self, path: str) -> float | None:
-        return None  # a recording contains hardware; no kubelet runs on it
 
     def arch(self) -> str:
         return str(self._recording.get("arch", "x86_64"))

@@ -96,11 +96,6 @@ def _ours(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
             yield Condition(status, reason, message, index, stored, heartbeat, transition)
 
 
-def ready_condition(conditions: Sequence[JsonObject]) -> JsonObject:
-    """Returns the condition Ready, which the kubelet writes; empty if there is none."""
-    return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
-
-
 def api_time(value: object) -> float | None:
     """Parses the API server's format of a time into seconds since the epoch; None if it is not a time."""
     if not isinstance(value, str) or not value.endswith("Z"):

@@ -9,7 +9,7 @@ from capacityd.model.fleet import NodeSummary
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.quantity import LARGEST, whole_quantity
 from capacityd.node.documents.fields import mapping, naming, text
-from capacityd.node.documents.node import api_time, node_state, ready_condition
+from capacityd.node.documents.node import api_time, node_state
 
 
 def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
@@ -43,7 +43,8 @@ def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
 
 def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition Ready; empty if there is none."""
-    return ready_condition((node.get("status") or {}).get("conditions") or [])
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
 
 
 def _extended(quantities: Mapping[str, str]) -> dict[str, int]:

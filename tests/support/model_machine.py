@@ -6,7 +6,6 @@ file takes most of the time of a pass.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import time
@@ -22,14 +21,15 @@ from capacityd.linux.atomic_file import read_regular_file
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import StateError
 from capacityd.model.messages import Message, PassResult
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import Job, PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, machine_record, writing
-from capacityd.worker import context, journal, reconcile_job, runtime_files
+from capacityd.worker import journal, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_state import PassState
 from capacityd.worker.target_job import watched_names
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
@@ -152,7 +152,9 @@ class Machine:
         self.checks.begin_pass()
         try:
             with self._running():
-                reconcile_job.reconcile_once(_options(str(self.folder / "run")), reasons)
+                reconcile_job.reconcile_once(
+                    WorkerOptions(Job.RECONCILE, str(self.folder / "run"), Selection(config="none"), reasons)
+                )
         except Killed:
             return False
         finally:
@@ -221,7 +223,7 @@ class Machine:
             (reconcile_job, "active_config", lambda _: (self.configured, ())),
             (runtime_files, "read_watched_node", lambda _: self.watched),
             (journal, "send", lambda _: None),
-            (context, "machine_id", lambda _: None),
+            (selection, "machine_id", lambda _: None),
             (api_node, "load", lambda _: ACCESS),
             (api_node, "Client", lambda _: ModelClient(self.server)),
         ]
@@ -246,19 +248,6 @@ def replaced_by(doubles: list[tuple[Any, str, object]]) -> Iterator[None]:
     finally:
         for module, name, original in originals:
             setattr(module, name, original)
-
-
-def _options(folder: str) -> argparse.Namespace:
-    return argparse.Namespace(
-        folder=folder,
-        command="worker",
-        config="none",
-        kubeconfig=None,
-        node_name=None,
-        node_file=None,
-        machine=None,
-        lost=0,
-    )
 
 
 def damage(record: Path, fault: str) -> None:

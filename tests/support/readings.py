@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.options import Selection
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.model.value_types import Text
 from capacityd.worker.check_job import watch_of
@@ -65,7 +65,7 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
 
 def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
     """The events that start a pass while such a resource is configured: udev subsystems, and other kernel events."""
-    watch = watch_of(Config((resource(detector, *tables),)), Namespace(kubeconfig=None, node_file=None))
+    watch = watch_of(Config((resource(detector, *tables),)), Selection())
     return set(watch.subsystems), {events.value for events in watch.kernel}
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from capacityd.cli.options import options_of
 from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
 from capacityd.linux.stderr import stderr_is_journal
 from capacityd.model.errors import CapacitydError, UsageError
@@ -21,15 +22,15 @@ def run(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
-        options = command_parser().parse_args(arguments)
-        if options.context is not None and options.command != "fleet":
+        parsed = command_parser().parse_args(arguments)
+        if parsed.context is not None and parsed.command != "fleet":
             raise UsageError(
-                f"--context selects a cluster for fleet; {options.command} uses the current context of its kubeconfig"
+                f"--context selects a cluster for fleet; {parsed.command} uses the current context of its kubeconfig"
             )
-        if options.command == "run":
+        if parsed.command == "run":
             require_service_modules()
-        module = import_module(f"capacityd.{(COMMANDS | INTERNAL)[options.command][0]}")
-        status: int = getattr(module, options.command)(options)
+        module = import_module(f"capacityd.{(COMMANDS | INTERNAL)[parsed.command][0]}")
+        status: int = getattr(module, parsed.command)(options_of(parsed))
         sys.stdout.flush()
         return status
     except CapacitydError as e:
@@ -40,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         return e.exit_status
     except ImportError as e:
         print("capacityd:", printable(str(missing_module(e))), file=sys.stderr)
-        return NOT_INSTALLED if options.command == "run" else ModuleMissing.exit_status
+        return NOT_INSTALLED if parsed.command == "run" else ModuleMissing.exit_status
     except KeyboardInterrupt:
         return 130
     except OSError as e:

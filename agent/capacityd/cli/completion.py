@@ -44,6 +44,8 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
         if pending:
             kubeconfig = word if pending.dest == "kubeconfig" else kubeconfig
             pending = None
+        elif word.startswith("--kubeconfig="):
+            kubeconfig = word.partition("=")[2]
         elif word.startswith("-"):
             option = parser._option_string_actions.get(word)
             pending = option if option and option.nargs != 0 else None

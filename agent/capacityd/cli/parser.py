@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from difflib import get_close_matches
 
 from capacityd import __version__
 from capacityd.cli.help import command_epilog, program_epilog
 from capacityd.cli.notations import NOTATIONS
-from capacityd.model.errors import UsageError
 from capacityd.model.reasons import Job
 
 COMMANDS = {
@@ -148,15 +146,6 @@ def command_parser() -> argparse.ArgumentParser:
     worker.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes without a result
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
-
-
-def refuse_other_sources(
-    options: argparse.Namespace, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
-) -> None:
-    """Raises UsageError for options that select another machine or one Node. why: the reason, as the message's
-    start."""
-    if refused := [f"--{name.replace('_', '-')}" for name in sources if getattr(options, name) is not None]:
-        raise UsageError(f"{why}: leave out {' and '.join(refused)}")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -5,12 +5,12 @@ Programs, files and folders may differ inside the sandbox, so this shows what th
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 from collections.abc import Iterator
 
 from capacityd.cli.commands.run import command_for
+from capacityd.cli.options import Options
 from capacityd.linux.sandbox import UNIT
 from capacityd.model.errors import CapacitydError, UsageError
 
@@ -23,12 +23,12 @@ _PASSED_VARIABLES = ("NO_COLOR", "TERM")
 _SETUP_STATUSES = range(200, 244)  # systemd.exec(5): systemd's exit statuses if it can't start the program
 
 
-def run_in_sandbox(options: argparse.Namespace) -> int:
+def run_in_sandbox(options: Options) -> int:
     """Runs this probe in the sandbox and returns its exit status.
 
     Raises UsageError for --machine, and CapacitydError if the unit can't be read or the sandbox can't be set up.
     """
-    if options.machine is not None:
+    if options.selection.machine is not None:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
@@ -37,10 +37,10 @@ def run_in_sandbox(options: argparse.Namespace) -> int:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
     settings = [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
     probe = ["probe", *(f"--{name}" for name in ("explain", "json") if getattr(options, name))]
-    if options.node_name is not None:
-        probe.append(f"--node-name={options.node_name}")
-    if options.config is not None:
-        config = os.path.abspath(options.config)
+    if options.selection.node_name is not None:
+        probe.append(f"--node-name={options.selection.node_name}")
+    if options.selection.config is not None:
+        config = os.path.abspath(options.selection.config)
         probe.append(f"--config={config}")
         # The sandbox may hide the configuration's folder.
         settings.append("BindReadOnlyPaths=-" + "".join(f"\\{c}" if c in ' :\\"' else c for c in config))

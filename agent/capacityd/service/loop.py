@@ -86,7 +86,7 @@ class Service:
         if self._schedule.pop_check(now):
             if self._ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            self._job, arguments = Job.CHECK, ["reload" if self._ready else "boot"]
+            self._job, arguments = Job.CHECK, [(PassReason.CONFIG if self._ready else PassReason.BOOT).value]
         elif self._watch and (reasons := self._schedule.pop_due(now)):
             self._node_watch.comparison.begin_pass()
             self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]

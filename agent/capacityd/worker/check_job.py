@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -16,24 +15,23 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
 from capacityd.model.messages import CheckResult, Watch
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import SavedConfig
 
-RELOAD = "reload"
-"""The reason for a check that keeps the previous configuration if the new one has errors."""
 
+def check(options: WorkerOptions) -> int:
+    """Saves the configuration for later workers; if a reload (PassReason.CONFIG) finds errors, saves only the errors.
 
-def check(options: argparse.Namespace) -> int:
-    """Saves the configuration for later workers; if a reload finds errors, saves only the errors. Returns the exit
-    status.
+    Returns the exit status.
 
     If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
     previous configuration or, at boot, the files themselves.
     """
-    loaded = load(options.config)
-    previous = runtime_files.read_config(options.folder) if options.reasons == RELOAD else None
+    loaded = load(options.selection.config)
+    previous = runtime_files.read_config(options.folder) if PassReason.CONFIG in options.reasons else None
     saved = SavedConfig.of(loaded)
     entries = [
         journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, text, {"CONFIG_FILE": problem.file})
@@ -56,19 +54,19 @@ def check(options: argparse.Namespace) -> int:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
         config = previous.restored() if previous else config
-        send_message(replace(result, watch=watch_of(config, options), error=str(e)))
+        send_message(replace(result, watch=watch_of(config, options.selection), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, watch=watch_of(config, options)))
+    send_message(replace(result, watch=watch_of(config, options.selection)))
     return 0
 
 
-def watch_of(config: Config, options: argparse.Namespace) -> Watch:
-    """The events and files that the resident process must watch. options: the command line's."""
+def watch_of(config: Config, selection: Selection) -> Watch:
+    """The events and files that the resident process must watch. selection: what the command line selects."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
     filters = NO_EVENTS
-    kubeconfig = options.kubeconfig or config.settings.kubeconfig
+    kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     files = dict.fromkeys([kubeconfig] if kubeconfig else KUBECONFIG_PATHS, PassReason.CREDENTIALS) | {
         CHECKPOINT: PassReason.PLUGINS,
     }
@@ -91,7 +89,7 @@ def watch_of(config: Config, options: argparse.Namespace) -> Watch:
         files=files,
         allowed=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
         resync=config.settings.resync,
-        node=options.node_file is None,
+        node=selection.node_file is None,
     )
 
 

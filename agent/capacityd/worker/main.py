@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import traceback
 
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, Failure, Message, PassResult
 from capacityd.model.modules import missing_module
-from capacityd.model.reasons import Job, PassReason
+from capacityd.model.options import WorkerOptions
+from capacityd.model.reasons import Job
 from capacityd.node.watch_target import TargetError
 from capacityd.worker import send_message
 
 
-def worker(options: argparse.Namespace) -> int:
+def worker(options: WorkerOptions) -> int:
     """Runs the worker's job and returns the exit status. The service reports errors."""
     try:
         return _run_job(options)
@@ -40,7 +40,7 @@ def _failed(job: str, error: str) -> Message | TargetError:
     return PassResult(Failure(error))
 
 
-def _run_job(options: argparse.Namespace) -> int:
+def _run_job(options: WorkerOptions) -> int:
     # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
     from capacityd.linux.stderr import use_nonblocking_stderr
 
@@ -55,4 +55,4 @@ def _run_job(options: argparse.Namespace) -> int:
         return determine_target(options)
     from capacityd.worker.reconcile_job import reconcile_once
 
-    return reconcile_once(options, frozenset(map(PassReason, options.reasons.split(","))))
+    return reconcile_once(options)

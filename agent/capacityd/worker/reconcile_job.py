@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import Failure, PassResult, Probed
+from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import Health
 from capacityd.model.reading import Reading, reading_text, without_details
 from capacityd.model.reasons import PassReason
@@ -29,8 +29,8 @@ from capacityd.reconcile.facts import PassContext
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
-from capacityd.worker.context import active_config, host_of, node_name_of, node_of
 from capacityd.worker.pass_state import PassState, PassStatus, other_writers
+from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
 from capacityd.worker.target_job import watched_names
 
 _T = TypeVar("_T")
@@ -42,13 +42,12 @@ _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writ
 class _Inputs:
     """The input of a pass."""
 
-    options: argparse.Namespace
+    options: WorkerOptions
     config: Config
     configuration_errors: tuple[str, ...]
     """Errors of the last check. After a rejected reload, the previous configuration stays active without these
     errors."""
     host: Host
-    reasons: frozenset[PassReason]
     state: PassState
     """The last pass's state."""
     save_errors: tuple[str, ...]
@@ -67,15 +66,15 @@ class _Reconciled:
     """Why something could not be saved, including the errors of the inputs."""
 
 
-def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) -> int:
+def reconcile_once(options: WorkerOptions) -> int:
     """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
-    inputs = _prepare(options, reasons)
+    inputs = _prepare(options)
     config, last = inputs.config, inputs.state
-    if PassReason.BOOT in reasons and config.settings.start_jitter:
+    if PassReason.BOOT in options.reasons and config.settings.start_jitter:
         _start_later(inputs)
         return 0
-    discovery = discover(config, inputs.host, node_name_of(options, config, inputs.host))
+    discovery = discover(config, inputs.host, node_name_of(options.selection, config, inputs.host))
     readings = discovery.readings
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
@@ -89,7 +88,7 @@ def reconcile_once(options: argparse.Namespace, reasons: frozenset[PassReason]) 
     journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
-        at_boot = PassReason.BOOT in reasons
+        at_boot = PassReason.BOOT in options.reasons
         journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
     changed = _texts(readings) != _texts(last.status.readings if last.status else {})
     send_message(replace(_answer(reconciled, readings, failure_of(result, save_errors)), changed=changed))
@@ -127,13 +126,13 @@ def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
     return {name: reading_text(reading) for name, reading in readings.items()}
 
 
-def _prepare(options: argparse.Namespace, reasons: frozenset[PassReason]) -> _Inputs:
+def _prepare(options: WorkerOptions) -> _Inputs:
     """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
     config, configuration_errors = active_config(options)
     state, read_errors = _try(partial(runtime_files.read_state, options.folder))
     _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
     errors = read_errors + write_errors
-    return _Inputs(options, config, configuration_errors, host_of(options), reasons, state or PassState(), errors)
+    return _Inputs(options, config, configuration_errors, host_of(options.selection), state or PassState(), errors)
 
 
 def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
@@ -147,7 +146,7 @@ def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
 def _start_later(inputs: _Inputs) -> None:
     """Probes, so that the service becomes ready, but reads the Node later: machines that boot together cause no
     peak."""
-    node_name = node_name_of(inputs.options, inputs.config, inputs.host)
+    node_name = node_name_of(inputs.options.selection, inputs.config, inputs.host)
     readings = discover(inputs.config, inputs.host, node_name).readings
     start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
@@ -177,7 +176,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             PassContext(
                 now=time.time(),
                 uptime=uptime(),
-                reasons=inputs.reasons,
+                reasons=inputs.options.reasons,
                 watched=watched,
                 machine_record=record,
                 machine_record_error="".join(record_errors),
@@ -186,7 +185,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             ),
             inputs.state.memory,
             Access(
-                partial(node_of, options, config, host, reads_only=config.settings.observe, cache=cache),
+                partial(node_of, options.selection, config, host, cache),
                 partial(device_plugin_names, host),
                 Intentions(partial(machine_record.intend, directory), partial(machine_record.forget, directory)),
             ),
@@ -205,7 +204,7 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
     now, last, plan, outcome = time.time(), inputs.state.status or PassStatus(0.0), result.plan, result.outcome
     status = PassStatus(
         at=now,
-        reasons=tuple(sorted(inputs.reasons)),
+        reasons=tuple(sorted(inputs.options.reasons)),
         readings={name: without_details(reading) for name, reading in readings.items()},
         observe=inputs.config.settings.observe,
         error=result.node_error,

@@ -5,20 +5,19 @@ Its result contains the credentials, so the watcher runs it with a private pipe.
 
 from __future__ import annotations
 
-import argparse
-
 from capacityd.model.config import Config
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError, UsageError
+from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.node import ReviewCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.watch_target import TargetError, WatchTarget
 from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files, send_message
-from capacityd.worker.context import active_config, host_of, node_of
+from capacityd.worker.selection import active_config, host_of, node_of
 
 
-def determine_target(options: argparse.Namespace) -> int:
+def determine_target(options: WorkerOptions) -> int:
     """Sends what the watcher watches, or why that cannot be determined. Returns the exit status."""
     try:
         send_message(_target(options))
@@ -28,10 +27,10 @@ def determine_target(options: argparse.Namespace) -> int:
     return 0
 
 
-def _target(options: argparse.Namespace) -> WatchTarget:
+def _target(options: WorkerOptions) -> WatchTarget:
     config, _ = active_config(options)
     cache = ReviewCache(runtime_files.read_state(options.folder).review)
-    node = node_of(options, config, host_of(options), reads_only=True, cache=cache)
+    node = node_of(options.selection, config, host_of(options.selection), cache)
     if not isinstance(node, ApiNode):
         raise UsageError("--node-file replaces the API server, so there is no Node to watch")
     return node.watch_target(watched_names(config, _record()))

@@ -47,6 +47,7 @@ def test_the_contexts_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.Monk
     assert words("fleet --context ") == ["lab", "prod-eu", "prod-us", "test"]
     assert words("--context prod") == ["prod-eu", "prod-us"]
     assert words(f"--kubeconfig {tmp_path}/lab fleet --context ") == ["lab"]
+    assert words(f"--kubeconfig={tmp_path}/lab fleet --context ") == ["lab"]
     assert words("fleet --context prod-eu --all") == ["--all"]
     assert words(f"fleet --kubeconfig {tmp_path}/missing --context ") == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,7 +10,9 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.quantity import name_problem
+from capacityd.model.reasons import Job
 from capacityd.worker.check_job import check
 from tests.support.machines import bare
 from tests.support.nodes import node
@@ -84,5 +85,5 @@ def test_probe_explain(files: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_journal_at_a_check(files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert check(Namespace(config=files[3], folder=str(tmp_path), reasons="boot", kubeconfig=None, node_file=None)) == 0
+    assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=files[3]))) == 0
     assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

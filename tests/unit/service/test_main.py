@@ -179,17 +179,17 @@ def test_from_its_start_to_its_end(running: Running) -> None:
     running.signal(signal.SIGHUP)
     running.await_line("RELOADING=1")
     running.await_line("READY=1")
-    assert running.ran(5)[3:] == ["check reload", "reconcile config"]
+    assert running.ran(5)[3:] == ["check config", "reconcile config"]
     for _ in range(2_000):
         running.signal(signal.SIGHUP)
-    assert running.ran(7)[5] == "check reload"
+    assert running.ran(7)[5] == "check config"
     running.start()
     exit_status, errors = running.exits()
     assert (exit_status, "the service is already running" in errors) == (1, True)
     running.process = first
     assert running.end() == (0, "")
     running.await_line("STOPPING=1")
-    assert len([job for job in running.ran(7) if job == "check reload"]) <= 30
+    assert len([job for job in running.ran(7) if job == "check config"]) <= 30
 
 
 @pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
@@ -292,7 +292,7 @@ def test_an_unavailable_event_source_is_logged_once_and_reopened_at_a_reload(run
     running.publishes(_NO_INOTIFY.format(flag=running.folder / "freed"))
     (running.folder / "seats").write_text("4")
     running.signal(signal.SIGHUP)
-    assert running.ran(4)[2:] == ["check reload", "reconcile config"]
+    assert running.ran(4)[2:] == ["check config", "reconcile config"]
     running.await_line("STATUS=1 of 1")
     (message,) = running.status_file().event_source_errors
     assert "fs.inotify.max_user_instances" in message
@@ -360,7 +360,7 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     running.await_line("STATUS=")
     running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "", "cause": "denied"}}]'""")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[3:] == ["check reload", "reconcile config,retry"]
+    assert running.ran(5)[3:] == ["check config", "reconcile config,retry"]
     running.stub(reconcile=denied)
     assert running.ran(6)[5:] == ["reconcile retry"], "another error does not change what is watched"
     for _ in range(3):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
+from capacityd.model.options import Selection
 from capacityd.service import table_events
 from capacityd.worker.check_job import watch_of
 from tests.support.forked import can_be_alone
@@ -78,7 +78,7 @@ def test_mounts_of_pods_concern_nobody_who_counts_disks(runtime: str) -> None:
 def filters_of(tables: Mapping[str, Mapping[str, object]]) -> EventFilters:
     """The filters of a configuration with these tables of detectors."""
     config = Config(tuple(resource(detector, table) for detector, table in tables.items()))
-    return watch_of(config, Namespace(kubeconfig=None, node_file=None)).filters
+    return watch_of(config, Selection()).filters
 
 
 DISK = "31 1 8:17 / {point} rw - ext4 /dev/sdb1 rw\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +14,9 @@ from capacityd.discovery.runner import Discovery
 from capacityd.model.codec import to_file
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.messages import WATCHED_NODE, Message, PassResult
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import Job, PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.worker import runtime_files
 from capacityd.worker.journal import Entry
@@ -65,8 +65,8 @@ class Worker:
         self.readings = {f"example.com/{name}": reading for name, reading in readings.items()} or self.readings
         self.entries.clear()
         self._messages.clear()
-        options = Namespace(folder=str(self.folder), lost=0, node_name=None, kubeconfig=None, config=None)
-        assert reconcile_once(options, frozenset(map(PassReason, reasons or ("hardware",)))) == 0
+        why = frozenset(map(PassReason, reasons or ("hardware",)))
+        assert reconcile_once(WorkerOptions(Job.RECONCILE, str(self.folder), Selection(), why)) == 0
         (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
         return self.result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,17 +23,13 @@ from capacityd.model.event_filters import (
     MountFilter,
     Pattern,
 )
-from capacityd.model.reasons import PassReason
+from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.reasons import Job, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import check_job
 from capacityd.worker.check_job import check, watch_of
 from capacityd.worker.runtime_files import read_config
 from tests.support.readings import device_detector, device_detectors, event_sources, resource
-
-
-def options(**given: str) -> Namespace:
-    """The command line of a worker."""
-    return Namespace(**{"kubeconfig": None, "node_file": None, **given})
 
 
 @pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.scope])
@@ -51,28 +46,32 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
     counted = {"/srv/seats": PassReason.FILE}
     config = load(str(path)).config
     credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CREDENTIALS)
-    assert watch_of(config, options()).files == credentials | kubelets | counted
+    assert watch_of(config, Selection()).files == credentials | kubelets | counted
     assert (
-        watch_of(config, options(kubeconfig="/etc/mine")).files
+        watch_of(config, Selection(kubeconfig="/etc/mine")).files
         == {"/etc/mine": PassReason.CREDENTIALS} | kubelets | counted
     )
 
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
-    watch = watch_of(Config((resource("usb"), resource("pci"))), options())
+    watch = watch_of(Config((resource("usb"), resource("pci"))), Selection())
     assert watch.allowed == MAX_RUNNING + 2 * DEADLINE
 
 
-@pytest.mark.parametrize(("reasons", "stays"), [("reload", True), ("boot", False)])
-def test_after_a_reload_with_errors_the_previous_configuration_stays(tmp_path: Path, reasons: str, stays: bool) -> None:
+@pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.BOOT, False)])
+def test_after_a_reload_with_errors_the_previous_configuration_stays(
+    tmp_path: Path, reason: PassReason, stays: bool
+) -> None:
     """After a start with errors, no previous configuration is used, because it may be from another boot."""
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)
-    assert check(options(config=str(path), folder=str(tmp_path), reasons="boot")) == 0
+    assert (
+        check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=str(path)), frozenset({PassReason.BOOT}))) == 0
+    )
     before = read_config(str(tmp_path))
     path.write_text(second)
-    assert check(options(config=str(path), folder=str(tmp_path), reasons=reasons)) == 0
+    assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=str(path)), frozenset({reason}))) == 0
     after = read_config(str(tmp_path))
     assert before
     assert after
@@ -86,7 +85,7 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
     (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
     (tmp_path / "conf.d/60.conf").touch()
     config = str(tmp_path / "conf.d")
-    assert check(options(config=config, folder=str(tmp_path), reasons="start")) == 0
+    assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=config), frozenset({PassReason.START}))) == 0
     assert capfd.readouterr().err.splitlines() == [
         f'capacityd: {config}/60.conf: is not read, because its name does not end with ".toml"',
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
@@ -100,7 +99,7 @@ SYSTEM = MountFilter(disks=True, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}),
 
 def filters(*resources: tuple[str, Mapping[str, object]], **more: Any) -> EventFilters:
     """The filters of a configuration with these detectors and tables."""
-    return watch_of(Config(tuple(resource(name, table, **more) for name, table in resources)), options()).filters
+    return watch_of(Config(tuple(resource(name, table, **more) for name, table in resources)), Selection()).filters
 
 
 def test_only_what_a_resource_can_match_concerns_it() -> None:

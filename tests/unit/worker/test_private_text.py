@@ -13,7 +13,6 @@ import stat
 import sys
 import tempfile
 import traceback
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,8 @@ from typing import Any
 import pytest
 
 from capacityd.__main__ import main
+from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.reasons import Job
 from capacityd.worker.main import worker
 from tests.support.machines import bare, disk, files, merge, pci_function, usb_device
 from tests.support.nodes import node
@@ -224,7 +225,7 @@ def test_a_defect_shows_where_it_is_and_no_text(
         raise ValueError(MARKER)
 
     monkeypatch.setattr("capacityd.worker.main._run_job", fail)
-    assert worker(Namespace(job="reconcile")) == 1
+    assert worker(WorkerOptions(Job.RECONCILE, "", Selection())) == 1
     errors = capsys.readouterr().err
     assert "in fail" in errors
     assert errors.endswith("ValueError\n")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 
+from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.service_view import service_problems
 from capacityd.config import Loaded, Problem, load
@@ -36,7 +36,7 @@ def _kept(loaded: Loaded) -> Iterator[Problem]:
         yield Problem(machine_record.path(directory), why)
 
 
-def config(options: argparse.Namespace) -> int:
+def config(options: Options) -> int:
     """Checks the configuration, or prints it or its schema. Returns exit status 2 if it contains errors.
 
     check prints all errors; show prints the merged result with the file of each value.
@@ -44,9 +44,9 @@ def config(options: argparse.Namespace) -> int:
     if options.task == "schema":
         print_json(schema())
         return 0
-    loaded = load(options.config)
+    loaded = load(options.selection.config)
     if options.task == "check":
-        warnings = (*loaded.warnings, *service_problems(loaded.config, options.kubeconfig), *_kept(loaded))
+        warnings = (*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig), *_kept(loaded))
         if options.json:
             errors = list(map(_as_dict, loaded.problems))
             print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})

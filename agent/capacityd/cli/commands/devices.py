@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-
+from capacityd.cli.configured import warn
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
+from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import listed, print_json, print_line, print_table
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
-from capacityd.worker.context import host_of, warn
+from capacityd.worker.selection import host_of
 
 
-def devices(options: argparse.Namespace) -> int:
+def devices(options: Options) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
     Prints devices that could not be listed on standard error, and then returns exit status 4.
@@ -23,7 +23,7 @@ def devices(options: argparse.Namespace) -> int:
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
-    host = host_of(options)
+    host = host_of(options.selection)
     listings = [listing_of(d, found) for d, found in zip(detectors, find_all(host, detectors), strict=True)]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")

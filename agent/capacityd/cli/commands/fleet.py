@@ -5,7 +5,6 @@ Uses the kubeconfig of the user who runs the command, or a list that kubectl has
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -13,9 +12,9 @@ from dataclasses import asdict
 
 from capacityd.cli.fleet.assess import FleetReport, assess
 from capacityd.cli.fleet.metrics import metrics_text
+from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.parser import refuse_other_sources
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
@@ -31,7 +30,7 @@ _HINT_RIGHT = 'this needs the right to "list" "pods"'
 _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
-def fleet(options: argparse.Namespace) -> int:
+def fleet(options: Options) -> int:
     """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if there are any.
 
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
@@ -48,7 +47,7 @@ def fleet(options: argparse.Namespace) -> int:
     if options.json:
         print_json(asdict(report))
     else:
-        hint = _HINT_RIGHT if options.node_file is None else _HINT_FILE
+        hint = _HINT_RIGHT if options.selection.node_file is None else _HINT_FILE
         print_fleet(report, every_node=options.all, requests_hint=hint)
     return 4 if report.attention else 0
 
@@ -60,19 +59,19 @@ def _max_age(text: str) -> float:
         raise UsageError(f"--max-age {e}") from e
 
 
-def _read(options: argparse.Namespace) -> Fleet:
+def _read(options: Options) -> Fleet:
     label = INSTANCE_TYPE if options.by is None else options.by
-    if options.node_file is None:
+    if options.selection.node_file is None:
         return _read_cluster(options, label)
     if options.selector:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
-    if options.kubeconfig is not None or options.context is not None:
+    if options.selection.kubeconfig is not None or options.context is not None:
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --context")
-    return read_fleet_file(options.node_file, label)
+    return read_fleet_file(options.selection.node_file, label)
 
 
-def _read_cluster(options: argparse.Namespace, label: str) -> Fleet:
-    access = load_operators(options.kubeconfig, options.context)
+def _read_cluster(options: Options, label: str) -> Fleet:
+    access = load_operators(options.selection.kubeconfig, options.context)
     on_terminal = sys.stderr.isatty()
     progress = _progress if on_terminal else lambda *_: None
     try:
@@ -87,7 +86,7 @@ def _progress(kind: str, count: int) -> None:
     print(f"\r\x1b[Kreading {kind}: {count}", end="", file=sys.stderr, flush=True)
 
 
-def _require_nodes(fleet: Fleet, options: argparse.Namespace) -> None:
+def _require_nodes(fleet: Fleet, options: Options) -> None:
     """Raises CapacitydError if the options select no Node: a wrong name or selector must not look like a healthy
     fleet."""
     if not fleet.nodes:

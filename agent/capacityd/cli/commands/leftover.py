@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_line
 from capacityd.config import load
 from capacityd.host.live import LiveHost
@@ -11,10 +10,10 @@ from capacityd.model.node import CONDITION
 from capacityd.model.text import plural
 from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
-from capacityd.worker.context import node_name_of
+from capacityd.worker.selection import node_name_of
 
 
-def leftover(options: argparse.Namespace) -> int:
+def leftover(options: Options) -> int:
     """Prints one line if the machine record lists a resource, else nothing. Returns exit status 0.
 
     Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
@@ -27,7 +26,7 @@ def leftover(options: argparse.Namespace) -> int:
     names = record.all_names if record else ()
     if not names:
         return 0
-    node = seen.name if seen else node_name_of(options, load(options.config).config, LiveHost())
+    node = seen.name if seen else node_name_of(options.selection, load(options.selection.config).config, LiveHost())
     print_line(
         f"capacityd: Node {node} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "
         "to remove them, install capacityd again and run `capacityd withdraw`"

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-
+from capacityd.cli.configured import config_of
+from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
-from capacityd.worker.context import config_of, host_of, node_name_of
+from capacityd.worker.selection import host_of, node_name_of
 
 _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 
 
-def probe(options: argparse.Namespace) -> int:
+def probe(options: Options) -> int:
     """Prints the readings. Returns exit status 4 if any is unknown or less than expected."""
     if options.as_service:
         from capacityd.cli.sandbox import run_in_sandbox  # 20 ms with its imports, and only this option needs it
 
         return run_in_sandbox(options)
-    host, config = host_of(options), config_of(options)
-    readings = probe_resources(config, host, node_name_of(options, config, host), explain=options.explain)
+    host, config = host_of(options.selection), config_of(options.selection)
+    readings = probe_resources(config, host, node_name_of(options.selection, config, host), explain=options.explain)
     expect = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:

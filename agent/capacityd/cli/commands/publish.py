@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from functools import partial
 from typing import TypeAlias
 
+from capacityd.cli.configured import config_of, warn
+from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import print_patch, print_plan
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
@@ -26,14 +27,14 @@ from capacityd.reconcile.facts import Facts, PassContext, Policy
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import metrics_file, runtime_files
-from capacityd.worker.context import config_of, host_of, node_name_of, node_of, warn
+from capacityd.worker.selection import host_of, node_name_of, node_of
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
 
 Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
 
-def plan(options: argparse.Namespace) -> int:
+def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
     node, plan_for, units = _prepare(options, reads_only=True)
@@ -47,20 +48,21 @@ def plan(options: argparse.Namespace) -> int:
     return _exit_status(plan)
 
 
-def apply(options: argparse.Namespace) -> int:
+def apply(options: Options) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
     node, plan_for, units = _prepare(options, reads_only=options.dry_run)
     return _exit_status(_execute(options, node, plan_for, units))
 
 
-def withdraw(options: argparse.Namespace) -> int:
+def withdraw(options: Options) -> int:
     """Removes everything that this machine has published. Returns exit status 4 if it keeps a key of unknown ownership.
 
     With --all-annotated, also removes keys that only the annotation lists, and prints them first.
     """
-    host, config = host_of(options), load(options.config).config  # withdraw works with errors in the configuration
+    host = host_of(options.selection)
+    config = load(options.selection.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
-    if not options.dry_run and options.node_file is None and (service := runtime_files.running(directory)):
+    if not options.dry_run and options.selection.node_file is None and (service := runtime_files.running(directory)):
         saved = runtime_files.read_config(directory)
         active = saved.restored() if saved else config
         if not active.settings.observe:  # in observe mode, the service writes nothing
@@ -68,7 +70,8 @@ def withdraw(options: argparse.Namespace) -> int:
                 f"the service is running (PID {service.pid}) and would publish again: stop it first"
                 " (`systemctl stop capacityd`)"
             )
-    node = node_of(options, config, host, reads_only=options.dry_run)
+    refuse_combinations(options, reads_only=options.dry_run)
+    node = node_of(options.selection, config, host)
     device_plugins = device_plugin_names(host)
 
     if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
@@ -82,7 +85,7 @@ def withdraw(options: argparse.Namespace) -> int:
 
     plan = _execute(options, node, plan_for, _units(config))
     # In observe mode the service may be running, and goes on writing its metrics.
-    if not options.dry_run and options.node_file is None and not runtime_files.running(directory):
+    if not options.dry_run and options.selection.node_file is None and not runtime_files.running(directory):
         for error in metrics_file.remove_all(machine_record.state_directory()):
             warn(error)
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
@@ -93,15 +96,16 @@ def withdraw(options: argparse.Namespace) -> int:
     return _exit_status(plan)
 
 
-def _prepare(options: argparse.Namespace, *, reads_only: bool) -> tuple[Node, Planner, Units]:
+def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Units]:
     """Reads the machine. Returns the Node, the function that makes the plan, and the units."""
-    host, config = host_of(options), config_of(options)
+    host, config = host_of(options.selection), config_of(options.selection)
     for hint in name_hints(config.resources):
         warn(hint)
     if config.settings.observe and not reads_only:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
-    node = node_of(options, config, host, reads_only=reads_only)
-    readings = probe(config, host, node_name_of(options, config, host))
+    refuse_combinations(options, reads_only=reads_only)
+    node = node_of(options.selection, config, host)
+    readings = probe(config, host, node_name_of(options.selection, config, host))
     for name, reading in readings.items():
         if isinstance(reading, Quantity) and reading.warning:
             warn(f"{name}: {reading.warning}")
@@ -119,19 +123,19 @@ def _units(config: Config) -> Units:
     return {r.name: r.unit.name for r in config.resources if r.unit}
 
 
-def _machine_record(options: argparse.Namespace) -> MachineRecord | None:
+def _machine_record(options: Options) -> MachineRecord | None:
     """The machine record; a Node in a file needs none."""
-    return None if options.node_file is not None else machine_record.read(machine_record.state_directory())
+    return None if options.selection.node_file is not None else machine_record.read(machine_record.state_directory())
 
 
-def _trusted(options: argparse.Namespace, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
+def _trusted(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
     """The machine record to use. A Node in a file has no other writers, so its annotation is trusted."""
-    if options.node_file is None:
+    if options.selection.node_file is None:
         return record
     return MachineRecord(annotated_quantities(state.annotation), node_uid=state.uid)
 
 
-def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: Units) -> Plan:
+def _execute(options: Options, node: Node, plan_for: Planner, units: Units) -> Plan:
     """Makes the plan, writes it unless this is a dry run, and prints it."""
     if options.dry_run:
         plan = plan_for(node.read(), _machine_record(options), {})
@@ -139,7 +143,7 @@ def _execute(options: argparse.Namespace, node: Node, plan_for: Planner, units: 
         return plan
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
-        if options.node_file is not None:
+        if options.selection.node_file is not None:
             outcome = apply_plan(node, plan_for, Start(None), retries=Retries(_RETRY_TIMEOUT))
         else:
             record = machine_record.read(directory)
@@ -160,7 +164,7 @@ def _exit_status(plan: Plan) -> int:
     return 4 if wrong else 0
 
 
-def _print(options: argparse.Namespace, plan: Plan, units: Units, *, applied: bool) -> None:
+def _print(options: Options, plan: Plan, units: Units, *, applied: bool) -> None:
     if options.json:
         print_json(plan.as_dict() | {"applied": applied})
     else:

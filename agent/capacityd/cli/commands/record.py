@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import json
@@ -10,6 +9,8 @@ import os
 import sys
 import threading
 
+from capacityd.cli.configured import warn
+from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import listed, print_json
 from capacityd.detectors import load, names
 from capacityd.host.live import LiveHost
@@ -21,17 +22,16 @@ from capacityd.linux.atomic_file import replace_file
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import machine_id
-from capacityd.worker.context import warn
 
 _READ_TIMEOUT = 5.0  # seconds for one path: a file of the kernel takes longer only if hardware hangs
 _MAX_PATHS = 5  # paths to list in a message
 
 
-def record(options: argparse.Namespace) -> int:
+def record(options: Options) -> int:
     """Writes the recording. Raises UsageError if the file exists."""
     if not options.force and os.path.isfile(options.file):
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
-    original = None if options.machine is None else read_recording(options.machine)
+    original = None if options.selection.machine is None else read_recording(options.selection.machine)
     source: Source = LiveHost() if original is None else RecordedHost(original)
     recording, unreadable = _recorded(source)
     recording["hardware_names"] = _hardware_names(source, recording)
@@ -48,7 +48,7 @@ def record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _report(options: argparse.Namespace, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
+def _report(options: Options, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
     redacted = "redacted" in recording
     devices = {folder: names for folder, names in recording["left_out"].items() if folder.startswith("/sys/devices/")}
     left_out = sum(not name.endswith("/") for names in devices.values() for name in names)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from dataclasses import asdict
 
+from capacityd.cli.options import Options, refuse_combinations
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
-from capacityd.worker.context import refuse_combinations
 
-_WORKER_OPTIONS = ("config", "machine", "node_file", "kubeconfig", "node_name")
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
 _ROOT = os.path.abspath(f"{__file__}/../../../..")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Executes the service as a new program, so that the command line's modules use no memory. Does not return."""
     refuse_combinations(options, reads_only=False)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
@@ -27,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise CapacitydError(f"the service is already running (PID {service.pid})")
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
-    values = {name: value for name in _WORKER_OPTIONS if (value := getattr(options, name)) is not None}
+    values = {name: value for name, value in asdict(options.selection).items() if value is not None}
     passed = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
     worker = command_for("__main__", *passed, "worker", directory)
     command = command_for("service.main", directory, *command_for("watcher.main", directory), "--", *worker)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
 
+from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport, print_status
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.parser import refuse_other_sources
 from capacityd.linux.clock import uptime
 from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import unit_state
@@ -27,7 +26,7 @@ _NO_PASS = PassStatus(at=0.0)
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
 
 
-def status(options: argparse.Namespace) -> int:
+def status(options: Options) -> int:
     """Prints the service's state. Returns exit status 1 if it is not running, 4 if there is an error.
 
     Raises UsageError for an option that selects another machine or Node.

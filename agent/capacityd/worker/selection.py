@@ -1,0 +1,50 @@
+"""The machine, the configuration and the Node that the common options select."""
+
+from __future__ import annotations
+
+from capacityd.config import load
+from capacityd.host.live import LiveHost
+from capacityd.model.config import Config
+from capacityd.model.host import Host, machine_id, system_uuid
+from capacityd.model.node import Node
+from capacityd.model.options import Selection, WorkerOptions
+from capacityd.node import ReviewCache, open_node, open_node_file
+from capacityd.worker import runtime_files
+
+
+def host_of(selection: Selection) -> Host:
+    """The machine to read: this one or a recording. Raises UsageError if the file is not a recording."""
+    if selection.machine is not None:
+        from capacityd.host.recording.replay import load as load_recording  # 10 ms, for this option only
+
+        return load_recording(selection.machine)
+    return LiveHost()
+
+
+def node_name_of(selection: Selection, config: Config, host: Host) -> str:
+    """The Node's name, as far as it is known without a request to the API server."""
+    return selection.node_name or config.settings.node_name or host.hostname().lower()
+
+
+def node_of(selection: Selection, config: Config, host: Host, cache: ReviewCache | None = None) -> Node:
+    """The Node, in a file or on the API server. cache: an earlier Node's review. Raises NodeError."""
+    if selection.node_file is not None:
+        return open_node_file(selection.node_file)
+    own_id = None if selection.machine is not None else machine_id(host)
+    return open_node(
+        kubeconfig=selection.kubeconfig or config.settings.kubeconfig,
+        node_name=selection.node_name or config.settings.node_name,
+        hostname=host.hostname(),
+        machine_id=own_id,
+        system_uuid=system_uuid(host) if own_id else "",
+        cache=cache,
+    )
+
+
+def active_config(options: WorkerOptions) -> tuple[Config, tuple[str, ...]]:
+    """The configuration that the service's workers use, and the errors of the last check."""
+    if saved := runtime_files.read_config(options.folder):
+        return saved.restored(), saved.errors
+    # At boot, there was no room to save the configuration: read the files again.
+    loaded = load(options.selection.config)
+    return loaded.config, tuple(problem.public() for problem in loaded.problems)

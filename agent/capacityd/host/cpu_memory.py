@@ -3,7 +3,7 @@
 psutil does not report sockets. Where the kernel keeps the topology of offline processors, psutil also counts offline
 cores. Its highest frequency is not the hardware's, but the limit of power management (scaling_max_freq), averaged over
 all processors. psutil reads it together with the present frequency, for which some drivers wake up idle processors. So
-this module reads sockets, cores and the highest frequency from the kernel.
+this module reads sockets, cores, the highest frequency and the memory from the kernel.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _CPUS = "/sys/devices/system/cpu"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
 _CPU = re.compile("cpu[0-9]+")
 _ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
+_CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
+_PACKAGE_LISTS = ("package_cpus_list", "core_siblings_list", "core_siblings")
 _CHANGED = "processors changed while they were read"
 _ACPI_TABLES = "/sys/firmware/acpi/tables"
 _DEVICE_TREES = ("aarch64", "arm", "riscv")
@@ -32,14 +34,28 @@ _DEVICE_TREES = ("aarch64", "arm", "riscv")
 CONFIG_ARM64 and CONFIG_RISCV in drivers/base/arch_topology.c."""
 
 
-def memory() -> Memory:
-    """The kernel's memory, and its swap. Raises HostError."""
+def memory(host: Host) -> Memory:
+    """The kernel's memory, and its swap. Raises HostError.
+
+    psutil fails at a line of /proc/meminfo that it does not expect, such as one of NULs (lxcfs), or one without a space
+    (ShadowCallStack on arm64). But it finds the swap on kernels that leave out the line.
+    """
+    lines = host.lines("/proc/meminfo")
+    size, swap = (_meminfo(lines, name) for name in ("MemTotal", "SwapTotal"))
+    if size is not None and swap is not None:
+        return Memory(size, swap)
     with _psutil_errors("the memory"):
         return Memory(psutil.virtual_memory().total, psutil.swap_memory().total)
 
 
+def _meminfo(lines: Sequence[str], name: str) -> int | None:
+    """A size in /proc/meminfo in bytes; None if it is missing: proc_meminfo(5)."""
+    found = (match for line in lines if (match := re.fullmatch(f"{name}: *([0-9]+) kB", line)))
+    return next((int(match[1]) * 1024 for match in found), None)
+
+
 def _cores(host: Host) -> int | None:
-    cores = _groups(host, _online(host), ("core_cpus_list", "thread_siblings_list", "thread_siblings"))
+    cores = _groups(host, _online(host), _CORE_LISTS)
     if cores is None:
         with _psutil_errors("the processors"):
             cores = psutil.cpu_count(logical=False)
@@ -73,7 +89,9 @@ def _sockets(host: Host) -> int | None:
     if host.arch().startswith(_DEVICE_TREES) and ("-1" in ids or not _has_package_ids(host)):
         return None
     if "-1" in ids:
-        return _groups(host, folders, ("package_cpus_list", "core_siblings_list", "core_siblings"))
+        packages = _groups(host, folders, _PACKAGE_LISTS)
+        # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips.
+        return None if packages != 1 and packages == _groups(host, folders, _CORE_LISTS) else packages
     holders = [tuple(host.text(f"{folder}/topology/{name}_id") for name in ("drawer", "book")) for folder in folders]
     return len({*zip(holders, ids, strict=True)})
 

@@ -21,7 +21,7 @@ from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
-from capacityd.model.host import Content, Output
+from capacityd.model.host import Content, Memory, Output
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
@@ -112,9 +112,11 @@ class LiveHost:
     linked_interface = staticmethod(linked_interface)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
-    memory = staticmethod(memory)
     filesystem_size = staticmethod(filesystem_size)
     sandbox_advice = staticmethod(sandbox_advice)
+
+    def memory(self) -> Memory:
+        return memory(self)
 
     def processors(self, measure: str) -> int | None:
         return PROCESSOR_MEASURES[measure](self)

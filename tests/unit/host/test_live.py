@@ -155,7 +155,7 @@ def answer(host, device):
 _, path, fault, *devices = sys.argv
 with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
     if fault == "ENOENT":
-        os.unlink(path)
+        os.rename(path, f"{path}-gone")
     live, recording = LiveHost(), Recorder(LiveHost()).run()
     answers = [answer(live, device) for device in devices]
     replayed = [answer(RecordedHost(recording), device) for device in devices]
@@ -174,6 +174,7 @@ with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
         ("/run/udev/data/b8:0", "EACCES", [["udev has not processed /sys/block/sda yet"], "pci", None]),
         ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry for {pci} could not be read"], None]),
         ("/run/udev/data", "EACCES", [["udev has not processed /sys/block/sda yet"], [], []]),
+        ("/run/udev/data", "ENOENT", [["udev has not processed /sys/block/sda yet"], [], []]),  # in a container
     ],
 )
 def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, fault: str, expected: list[Any]) -> None:

@@ -1,0 +1,110 @@
+"""Processors and memory as people reported them to similar tools. tests/reports.md lists the reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.forked import can_be_alone, run_alone
+from tests.support.machines import Recording, errors, machine, merge
+from tests.unit.host.test_cpu_memory import CPUS, cpus, frequencies, measure
+
+
+def same(text: str, times: int) -> str:
+    return " ".join([text] * times)
+
+
+EACH_ALONE = "0 1 2 3"
+HYBRID = "0-1 0-1 2-3 2-3 4 5"  # two cores with two threads each, and two with one
+POWER = f"{same('0-3', 4)} {same('4-7', 4)}"  # four threads a core
+SOME_ONLINE = f"{same('0-1', 4)} {same('4-5', 4)}"
+VIRTUAL = " ".join(map(str, range(12)))
+OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for number in (1, 3)})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "recording"),
+    [
+        # An old kernel lists each core of a hybrid processor as a package.
+        (
+            {"sockets": 1, "cores": 4},
+            cpus("0-3", physical_package_id="0 0 0 0", core_siblings_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
+        ),
+        (
+            {"sockets": 1, "cores": 4, "threads": 6},
+            cpus("0-5", physical_package_id="0 0 0 0 0 0", core_cpus_list=HYBRID),
+        ),
+        # A hypervisor does not name the chips, so an old kernel lists each core as a package.
+        (
+            {"sockets": None, "cores": 2, "threads": 8},
+            cpus("0-7", physical_package_id=same("-1", 8), core_siblings_list=POWER, thread_siblings_list=POWER),
+        ),
+        (
+            {"sockets": 1, "cores": 2},
+            cpus(
+                "0-7", physical_package_id=same("-1", 8), core_siblings_list=same("0-7", 8), thread_siblings_list=POWER
+            ),
+        ),
+        # Two of four threads of each core are online.
+        (
+            {"sockets": 2, "cores": 2, "threads": 4},
+            cpus("0-1,4-5", physical_package_id=f"{same('0', 4)} {same('8', 4)}", core_cpus_list=SOME_ONLINE),
+        ),
+        (
+            {"threads": 2, "max_frequency": 3_000_002_000},
+            merge(cpus("0,2", core_id=EACH_ALONE), frequencies(3_000_000, 9_000_000, 3_000_002, 9_000_000), OFFLINE),
+        ),
+        # lxcfs passes on the host's folders of processors, with a list of its own of those that are online.
+        (
+            {"sockets": 1, "cores": 3, "threads": 3},
+            cpus("2,5,7", physical_package_id=same("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
+        ),
+        # A virtual machine with a socket for each processor.
+        (
+            {"sockets": 12, "cores": 12, "threads": 12},
+            cpus("0-11", physical_package_id=VIRTUAL, core_cpus_list=VIRTUAL),
+        ),
+    ],
+    ids=["old kernel", "hybrid", "POWER", "POWER, one package", "SMT", "offline", "lxcfs", "virtual"],
+)
+def test_reported_processors(
+    wanted: dict[str, int | None], recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(logical: bool) -> int:
+        raise NotImplementedError  # psutil knows only this machine
+
+    monkeypatch.setattr(psutil, "cpu_count", fail)
+    assert {name: measure(name, machine(recording)) for name in wanted} == wanted
+
+
+LIVE = """
+import dataclasses, json, sys
+from capacityd.host.live import LiveHost
+for content in json.loads(sys.argv[1]):
+    open(sys.argv[2], "w").write(content)
+    print(json.dumps(list(dataclasses.astuple(LiveHost().memory()))))
+"""
+USUAL = "MemTotal:  1000 kB\nMemFree:  500 kB\nBuffers:  1 kB\nCached:  1 kB\nSwapTotal:  300 kB\nSwapFree:  300 kB\n"
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_reported_memory(tmp_path: Path) -> None:
+    """The same process reads several /proc/meminfo, one after the other: the last one after a balloon has grown."""
+    contents = {
+        "NULs at the end": USUAL + "\0" * 3000,
+        "a name without a space": USUAL + "ShadowCallStack:10373888 kB\n",
+        "a value without a space": USUAL.replace("SwapFree:  300", "SwapFree:18014398503714728"),
+        "an empty line": USUAL.replace("Buffers", "\nBuffers"),
+        "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if "e:" in line or "Total:" in line),
+        "a balloon": USUAL.replace("1000", "400"),
+    }
+    (tmp_path / "meminfo").write_text("")
+    output = run_alone(
+        'mount --bind "$2" /proc/meminfo', LIVE, json.dumps([*contents.values()]), str(tmp_path / "meminfo")
+    )
+    sizes = dict(zip(contents, map(json.loads, output.splitlines()), strict=True))
+    assert sizes.pop("a balloon") == [409_600, 307_200]
+    assert all(size == [1_024_000, 307_200] for size in sizes.values()), sizes

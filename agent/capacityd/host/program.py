@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import time
 from collections.abc import Sequence
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.linux.program_start import first_line, why_not_executable, why_not_started
 from capacityd.linux.program_trust import flaw_of_command
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.trust import Flaw, Trust, own_trust
@@ -39,9 +39,11 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
         message = f"{program} wrote more than {_MAX_OUTPUT_BYTES} bytes; one whole number is expected"
         raise ProgramFailed(message) from None
     except OSError as e:
-        why, line = _interpreter_problem(program) if e.errno == errno.ENOENT else ("", "")
+        why = why_not_started(program, e.errno)
+        line = first_line(program).strip() if why else b""
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
-        raise ProgramFailed(message, e.errno, detail=f"it begins with {quoted(line)}" if line else "") from e
+        detail = f"it begins with {quoted(printable(line))}" if line.startswith(b"#") else ""
+        raise ProgramFailed(message, e.errno, detail=detail) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
@@ -53,28 +55,11 @@ def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
     return flaw_of_command(command, _ENVIRONMENT["PATH"], trust)
 
 
-def _interpreter_problem(program: str) -> tuple[str, str]:
-    """Why an existing script can't be started because of its interpreter, and its first line; "" for any other
-    reason."""
-    try:
-        with open(program, "rb") as file:
-            first = file.readline(256)
-    except OSError:
-        return "", ""
-    if not first.startswith(b"#!"):
-        return "", ""
-    line = printable(first.strip())
-    if first.endswith(b"\r\n"):
-        return f"its first line ends with a carriage return (sed -i 's/\\r$//' {program})", line
-    return "the interpreter in its first line does not exist", line
-
-
 def _check(program: str) -> None:
     """Raises ProgramFailed if the program can't be run."""
     try:
-        os.stat(program)
-        executable = os.access(program, os.X_OK)
+        why = why_not_executable(program)
     except OSError as e:
         raise ProgramFailed(f"{program} can't be run: {os.strerror(e.errno or 0)}", e.errno) from e
-    if not executable:
-        raise ProgramFailed(f"{program} is not executable (chmod +x)")
+    if why:
+        raise ProgramFailed(f"{program} {why}")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
+from capacityd.linux.program_start import why_not_started
 from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust
@@ -105,5 +106,7 @@ class ExecPlugin:
         except OutputTooLargeError:
             raise NodeDenied(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
-            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else type(e).__name__
+            code = e.errno if isinstance(e, OSError) else None
+            why = why_not_started(command[0], code)
+            reason = why or (os.strerror(code) if code else type(e).__name__)
             raise NodeDenied(f"{self._name} could not be started: {reason}") from e

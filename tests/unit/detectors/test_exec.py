@@ -109,7 +109,7 @@ def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
     assert message.endswith("could not be started: the interpreter in its first line does not exist")
     assert private == 'it begins with "#!/nonexistent/sh -e"'
     crlf.write_bytes(b"\x7fELFnonsense")
-    assert "could not be started: Exec format error" in error(str(crlf))
+    assert "could not be started: it is a binary for another architecture" in error(str(crlf))
 
 
 def test_a_program_that_everybody_may_write_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,57 @@
+"""Says why the kernel does not start an existing program. Its own errors leave out the cause (execve(2))."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from capacityd.linux.permissions import owner_and_mode
+from capacityd.model.text import printable
+
+_MAX_FIRST_LINE = 256
+"""Bytes of a script's first line that the kernel reads (execve(2))."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def why_not_executable(program: str) -> str:
+    """Why this process may not execute a program, with the remedy; "" if it may. Raises OSError if it is missing."""
+    status = os.stat(program)
+    if os.access(program, os.X_OK):
+        return ""
+    if not status.st_mode & 0o111:
+        return "is not executable (chmod +x)"
+    if os.statvfs(program).f_flag & os.ST_NOEXEC:
+        return (
+            "is on a file system that is mounted with noexec: move it to another one or, if it is a script, name its "
+            f'interpreter in the command: ["/bin/sh", "{printable(program)}"]'
+        )
+    return f"may not be executed by this user ({owner_and_mode(status)})"
+
+
+def why_not_started(program: str, code: int | None) -> str:
+    """Why an executable program can't be started; "" if the file does not show it. code: the error of execve(2)."""
+    if code not in (errno.ENOENT, errno.ENOEXEC):
+        return ""
+    start = first_line(program)
+    if code == errno.ENOENT:
+        if start.startswith(b"\x7fELF"):
+            return f"the dynamic loader that it needs does not exist (`file {printable(program)}` names it)"
+        if start.endswith(b"\r\n"):
+            return f"its first line ends with a carriage return (sed -i 's/\\r$//' {printable(program)})"
+        return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
+    if not start:
+        return "it is empty"
+    if start.startswith(b"\x7fELF"):
+        return f"it is a binary for another architecture than {os.uname().machine}, or damaged"
+    if start.startswith(_BYTE_ORDER_MARK):
+        return f"it begins with a byte order mark (sed -i '1s/^\\xef\\xbb\\xbf//' {printable(program)})"
+    return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
+
+
+def first_line(program: str) -> bytes:
+    """A script's first line with its end; empty if it can't be read."""
+    try:
+        with open(program, "rb") as file:
+            return file.readline(_MAX_FIRST_LINE)
+    except OSError:
+        return b""

@@ -1,0 +1,74 @@
+"""Programs and files as people reported them to similar tools. tests/reports.md lists the reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.reasons import PassReason
+from capacityd.service.file_events import FileEvents
+from tests.support.forked import can_be_alone, run_alone
+from tests.unit.detectors.test_exec import error
+
+BINARY = Path("/bin/true").read_bytes()
+NO_LOADER = BINARY.replace(b"/lib64/ld-", b"/lib64/xx-").replace(b"/lib/ld-", b"/lib/xx-")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"echo 4\n", 'it does not begin with "#!" and an interpreter'),
+        (b"#/bin/bash\necho 4\n", 'it does not begin with "#!" and an interpreter'),
+        (b"\n#!/bin/sh\necho 4\n", 'it does not begin with "#!" and an interpreter'),
+        (b"\xef\xbb\xbf#!/bin/sh\necho 4\n", "it begins with a byte order mark"),
+        (b"", "it is empty"),
+        (BINARY[:18] + b"\xff\xfe" + BINARY[20:], "it is a binary for another architecture than"),
+        (NO_LOADER, "the dynamic loader that it needs does not exist"),
+    ],
+    ids=["no #!", "no !", "empty line first", "BOM", "empty", "architecture", "loader"],
+)
+def test_a_reported_program_that_does_not_start(tmp_path: Path, content: bytes, reason: str) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    assert f"{program} could not be started: {reason}" in error(str(program))
+
+
+ON_NOEXEC = """
+import os, sys
+from capacityd.host.live import LiveHost
+from capacityd.model.errors import HostError
+for mode in (0o755, 0o644):
+    with open("/mnt/count", "w") as f:
+        f.write("#!/bin/sh\\necho 4\\n")
+    os.chmod("/mnt/count", mode)
+    for command in (["/mnt/count"], ["/bin/sh", "/mnt/count"]):
+        try:
+            print(LiveHost().run(command, 20).out)
+        except HostError as e:
+            print(e)
+"""
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_program_on_a_file_system_without_programs() -> None:
+    shown = run_alone("mount -t tmpfs -o noexec,mode=755 none /mnt", ON_NOEXEC).splitlines()
+    assert shown[0].startswith("/mnt/count is on a file system that is mounted with noexec: move it")
+    assert shown[0].endswith('["/bin/sh", "/mnt/count"]')
+    assert shown[1:] == ["4", "/mnt/count is not executable (chmod +x)", "4"]
+
+
+def test_a_volume_that_kubernetes_updates(tmp_path: Path) -> None:
+    """A file is a link through ..data, which is replaced as a whole."""
+    (tmp_path / "seats").symlink_to("..data/seats")
+    for number in range(3):
+        (tmp_path / f"..{number}").mkdir()
+        (tmp_path / f"..{number}/seats").write_text(f"{number}\n")
+    (tmp_path / "..data").symlink_to("..0")
+    events = FileEvents({str(tmp_path / "seats"): PassReason.FILE})
+    for number in (1, 2):
+        (tmp_path / "..new").symlink_to(f"..{number}")
+        (tmp_path / "..new").rename(tmp_path / "..data")
+        assert events.drain() == {PassReason.FILE}
+    events.close()

@@ -6,6 +6,7 @@ Devices are enumerated in /sys; udev's database is read only for tags, links and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from capacityd.model.device import Device, DeviceDetector, Key, Scope
 from capacityd.model.errors import AmbiguousValue, HostError
@@ -36,6 +37,19 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
                     yield Device(f"{folder}/{name}", name)
     if error:
         raise error
+
+
+def elsewhere(host: Host, subsystems: Collection[str]) -> str:
+    """Which subsystems have the devices that a class lists only under another name: mdev_bus lists those of pci."""
+    for subsystem in subsystems:
+        folder = f"{_CLASSES}/{subsystem}"
+        with suppress(HostError):
+            owners = {
+                name for entry in host.listdir(folder) if (name := link_name(host, f"{folder}/{entry}/subsystem"))
+            }
+            if owners - {subsystem}:
+                return f"; {folder} lists devices of {', '.join(sorted(owners))}: write that subsystem"
+    return ""
 
 
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
@@ -106,6 +120,6 @@ DETECTOR = DeviceDetector(
     },
     identity=("subsystem", "name"),
     alike=("subsystem", "devtype"),
-    scope=Scope("subsystem", find_in),
+    scope=Scope("subsystem", find_in, elsewhere),
     shown_by_default=False,
 )

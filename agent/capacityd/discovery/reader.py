@@ -166,20 +166,23 @@ def _read_devices_once(
         if explain:
             devices.append((device, result))
     scope = resource.literals(detector.scope.key) if detector.scope else ()
-    reading = _devices_reading(resource, " ".join((detector.name, *scope)), total, unknown, counted)
+    kind = " ".join((detector.name, *scope))
+    elsewhere = detector.scope.elsewhere(host, scope) if detector.scope and not total else ""
+    why_none = f"none of {total} {kind} devices matches" if total else f"the machine has no {kind} device{elsewhere}"
+    reading = _devices_reading(resource, why_none, unknown, counted)
     return explain_devices(resource, detector, devices, [c for c, _ in counted], reading) if explain else reading
 
 
 def _devices_reading(
-    resource: Resource, kind: str, total: int, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
+    resource: Resource, why_none: str, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
 ) -> Reading:
-    """The reading of the devices. kind, total: of all enumerated devices. unknown: one for each undetermined device."""
+    """The reading of the devices. why_none: if none counts. unknown: one for each undetermined device."""
     if unknown:
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         return Unknown(unknown[0].reason + more, unknown[0].cause)
     if counted:
         return _quantity(resource, counted)
-    return Absent(f"none of {total} {kind} devices matches" if total else f"the machine has no {kind} device")
+    return Absent(why_none)
 
 
 def _cached_reader(

@@ -59,6 +59,8 @@ class Scope:
     key: str
     find: Callable[[Host, Collection[str]], Iterable[Device]]
     """Yields the candidates in the given subsystems."""
+    elsewhere: Callable[[Host, Collection[str]], str] = lambda *_: ""
+    """Where the devices are that one of these subsystems lists only under another name, as the end of a message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from binascii import crc32
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
+from itertools import repeat
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -36,24 +37,11 @@ class _Field(NamedTuple):
 def encode(value: object, *, private: bool = False) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
+    Where a field declares a union of classes, the value is [name of its class, object].
+
     private: whether to keep private text. By default it is dropped, because others may read the file or message.
     """
-    convert = partial(encode, private=private)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Private) and not private:
-        return asdict(NOTHING)
-    if is_dataclass(value):
-        return {field.name: convert(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: convert(item) for name, item in zip(value._fields, value, strict=True)}
-    if isinstance(value, Mapping):
-        return {key: convert(item) for key, item in value.items()}
-    if isinstance(value, Set):
-        return sorted(map(convert, value))
-    if isinstance(value, list | tuple):
-        return [*map(convert, value)]
-    return value
+    return _encode(type(value), value, private=private)
 
 
 def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
@@ -73,10 +61,7 @@ def encode_variant(value: object, *, private: bool = False) -> Any:
 def decode_variant(union: Any, data: object) -> Any:
     """Restores the value that was given to encode_variant(). union: its class or a union of classes. Raises
     Malformed."""
-    kinds = {kind.__name__: kind for kind in get_args(union) or (union,)}
-    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
-        raise Malformed("not a variant")
-    return _decode(kinds[data[0]], data[1], lenient=False)
+    return _decode_variant(get_args(union) or (union,), data, lenient=False)
 
 
 def parse(content: bytes | bytearray) -> Any:
@@ -118,6 +103,27 @@ def _refuse(constant: str) -> float:
     raise Malformed(f"{constant} is not JSON")
 
 
+def _encode(kind: Any, value: object, *, private: bool) -> Any:
+    """As encode(). kind: the declared type of the value."""
+    encode_as = partial(_encode, private=private)
+    kinds = _members(kind)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Private) and not private:
+        return asdict(NOTHING)
+    if _has_fields(value):
+        own: Any = type(value)
+        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own).items()}
+        return [own.__name__, content] if len(kinds) > 1 else content
+    if isinstance(value, Mapping):
+        return dict(zip(value, map(encode_as, _item_kinds(kinds[0]), value.values()), strict=True))
+    if isinstance(value, Set):
+        return sorted(map(encode_as, _item_kinds(kinds[0]), value))
+    if isinstance(value, list | tuple):
+        return [*map(encode_as, _item_kinds(kinds[0]), value)]
+    return value
+
+
 def _decode(kind: Any, data: Any, *, lenient: bool) -> Any:
     if kind is Any:
         return data
@@ -135,18 +141,29 @@ def _decode(kind: Any, data: Any, *, lenient: bool) -> Any:
         return _as(NoneType, data)
     if issubclass(kind, Enum):
         return _construct(kind, data)
-    if is_dataclass(kind) or hasattr(kind, "_fields"):
+    if _has_fields(kind):
         return _decode_fields(kind, _as(dict, data), lenient=lenient)
     return _decode_number(data) if kind is float else _as(kind, data)
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
-    for kind in kinds:
+    classes = tuple(kind for kind in kinds if _has_fields(kind))
+    if len(classes) > 1 and isinstance(data, list):
+        return _decode_variant(classes, data, lenient=lenient)
+    for kind in kinds if len(classes) <= 1 else set(kinds) - set(classes):
         try:
             return _decode(kind, data, lenient=lenient)
         except Malformed:
             continue
     raise Malformed("not of an allowed type")
+
+
+def _decode_variant(classes: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
+    """Restores a value that was encoded together with the name of its class."""
+    kinds = {kind.__name__: kind for kind in classes}
+    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
+        raise Malformed("not a variant")
+    return _decode(kinds[data[0]], data[1], lenient=lenient)
 
 
 def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[Any, ...]:
@@ -195,6 +212,28 @@ def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
         return kind(*arguments, **named)
     except (ValueError, TypeError) as e:
         raise Malformed(str(e)) from e
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types of a union, without None; the type itself if it is not a union."""
+    if get_origin(kind) not in (Union, UnionType):
+        return (kind,)
+    return tuple(member for member in get_args(kind) if member is not NoneType)
+
+
+def _item_kinds(kind: Any) -> Iterator[Any]:
+    """The declared types of a container's items, in order; Any if the container declares none."""
+    declared, origin = get_args(kind), get_origin(kind)
+    if not declared:
+        return repeat(Any)
+    if origin is tuple and Ellipsis not in declared:
+        return iter(declared)
+    return repeat(declared[1] if issubclass(origin, Mapping) else declared[0])
+
+
+def _has_fields(thing: object) -> bool:
+    """Whether this is a dataclass or a NamedTuple, or an instance of one."""
+    return is_dataclass(thing) or hasattr(thing, "_fields")
 
 
 @cache

@@ -51,6 +51,23 @@ class Hole:
 
 Thing: TypeAlias = Shape | Hole
 
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """Its fields are those of Hole."""
+
+    depth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Fields that contain one of several classes."""
+
+    things: Mapping[str, Thing]
+    way: Hole | Tunnel | None = None
+    ways: tuple[Hole | Tunnel, ...] = ()
+
+
 texts = st.text(max_size=6)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 documents = st.recursive(
@@ -94,6 +111,18 @@ def test_a_value_comes_back_unchanged(shape: Shape) -> None:
 @given(shapes | st.builds(Hole, numbers))
 def test_a_variant_comes_back_unchanged(thing: Thing) -> None:
     assert decode_variant(Thing, json.loads(json.dumps(encode_variant(thing)))) == thing
+
+
+@given(st.dictionaries(texts, shapes | st.builds(Hole, numbers), max_size=2), numbers)
+def test_a_field_with_one_of_several_classes_comes_back_unchanged(things: Mapping[str, Thing], depth: float) -> None:
+    value = Map(things, Tunnel(depth), (Tunnel(depth), Hole(depth)))
+    assert decode(Map, json.loads(json.dumps(encode(value)))) == value
+
+
+@pytest.mark.parametrize("way", [{"depth": 1.0}, ["Shape", {"depth": 1.0}], ["Hole"], ["Hole", {"depth": "1"}], "Hole"])
+def test_a_class_is_never_read_as_another(way: object) -> None:
+    with pytest.raises(Malformed):
+        decode(Map, {"things": {}, "way": way})
 
 
 @given(documents)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeMissing, NodeRejected
+from capacityd.model.errors import NodeConflict, NodeMissing, NodeRejected, NodeUnauthorized
 from capacityd.model.node import ANNOTATION, CONDITION, Event, Node
 from capacityd.node import open_node
 from capacityd.node.api_node import ApiNode
@@ -139,13 +139,15 @@ def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> Non
     asked.identity = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
     if fits(kubernetes, "since", OWN_NODE_ONLY):
-        with pytest.raises(NodeDenied, match=f'{denied}get Node "{node}" .HTTP 403.: a kubelet\'s identity has access'):
+        with pytest.raises(
+            NodeUnauthorized, match=f'{denied}get Node "{node}" .HTTP 403.: a kubelet\'s identity has access'
+        ):
             asked.read_node(node)
     else:
         assert asked.read_node(node).name == node
-    with pytest.raises(NodeDenied, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
+    with pytest.raises(NodeUnauthorized, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
         asked.patch_node_status(node, [add(KEY, "1")])
-    with pytest.raises(NodeDenied, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
+    with pytest.raises(NodeUnauthorized, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
 
@@ -164,7 +166,7 @@ def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
     name = cluster.create_node(status=node_info("abc"))
     config = cluster.kubeconfig(ADMIN)
     assert opened(config, name, "abc").write([add(KEY, "1")]).machine_id == "abc"
-    with pytest.raises(NodeDenied, match="another machine: its machineID is abc, this machine's is not an id"):
+    with pytest.raises(NodeUnauthorized, match="another machine: its machineID is abc, this machine's is not an id"):
         opened(config, name, "x").write([add(KEY, "2")])
     assert cluster.capacity(name)["example.com/x"] == "1"
     with pytest.raises(NodeMissing, match='no Node "no-such-host"'):
@@ -177,7 +179,7 @@ def test_a_clone_with_the_same_machine_id_is_another_machine(cluster: Cluster) -
     config = str(cluster.kubeconfig(ADMIN))
     name = cluster.create_node(status=node_info("abc", theirs))
     clone = open_node(config, name, "no-such-host", "abc", system_uuid=ours)
-    with pytest.raises(NodeDenied, match="belongs to another machine, which has the same machine-id"):
+    with pytest.raises(NodeUnauthorized, match="belongs to another machine, which has the same machine-id"):
         clone.write([add(KEY, "2")])
     assert "example.com/x" not in cluster.capacity(name)
     open_node(config, name, "no-such-host", "abc", system_uuid=theirs).write([add(KEY, "1")])
@@ -189,15 +191,17 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     config = cluster.kubeconfig(user, credentials="certificate")
 
     api_node = opened(config, node)
-    with pytest.raises(NodeDenied, match=f'"{user}" may not get Node .* needs a role with the verb "get" on "nodes"'):
+    with pytest.raises(
+        NodeUnauthorized, match=f'"{user}" may not get Node .* needs a role with the verb "get" on "nodes"'
+    ):
         api_node.read()
     cluster.grant(user, "get", "nodes")
     state = api_node.read()
-    with pytest.raises(NodeDenied, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
+    with pytest.raises(NodeUnauthorized, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
         api_node.write([add(KEY, "1")])
     cluster.grant(user, "patch", "nodes/status")
     api_node.write([add(KEY, "1")])
-    with pytest.raises(NodeDenied, match='verb "create" on "events" in the namespace "default"'):
+    with pytest.raises(NodeUnauthorized, match='verb "create" on "events" in the namespace "default"'):
         api_node.report(Event("Normal", "Reason", "x"), state)
     cluster.grant(user, "create", "events")
     api_node.report(Event("Normal", "Reason", "x"), state)
@@ -205,7 +209,7 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
 
 def test_unknown_credentials(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
-    with pytest.raises(NodeDenied) as raised:
+    with pytest.raises(NodeUnauthorized) as raised:
         opened(config).read()
     assert f"the API server in {config} rejected the credentials in the same file (HTTP 401)" in str(raised.value)
     assert "secret-of-nobody" not in str(raised.value)
@@ -214,7 +218,7 @@ def test_unknown_credentials(cluster: Cluster) -> None:
 def test_no_credentials_at_all(cluster: Cluster, node: str) -> None:
     config = cluster.kubeconfig(ADMIN)
     config.write_text(kubeconfig(cluster.url, cluster.ca_file, {}))
-    with pytest.raises(NodeDenied, match="as system:anonymous"):
+    with pytest.raises(NodeUnauthorized, match="as system:anonymous"):
         opened(config, node).read()
 
 
@@ -226,7 +230,7 @@ def test_a_client_certificate_of_another_authority_until_it_is_renewed(
     good = pem.read_text()
     Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], pem)
     api_node = opened(config)
-    with pytest.raises(NodeDenied, match=r"\(HTTP 401\)|rejected the client certificate"):
+    with pytest.raises(NodeUnauthorized, match=r"\(HTTP 401\)|rejected the client certificate"):
         api_node.read()
     pem.write_text(good)
     assert api_node.read().name == node
@@ -241,7 +245,7 @@ def test_how_a_server_is_verified(cluster: Cluster, node: str) -> None:
         return opened(kubeconfig).read().name
 
     assert read(**{"tls-server-name": "localhost"}) == node
-    with pytest.raises(NodeDenied, match="certificate for other names"):
+    with pytest.raises(NodeUnauthorized, match="certificate for other names"):
         read(**{"tls-server-name": "kubernetes.example"})
     assert read(**{"certificate-authority": "", "insecure-skip-tls-verify": True}) == node
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.node.errors import HttpError
+from capacityd.node.refusal import HttpError
 
 WEBHOOK = 'admission webhook "w.example.com" denied the request: '
 _POLICY = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "

@@ -16,7 +16,8 @@ from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
-from capacityd.node.errors import Call, HttpError, from_http_status
+from capacityd.node.errors import from_http_status
+from capacityd.node.refusal import Call, HttpError
 from tests.support.denials import GUARD, Alters, Denies, alter, capacity_of, http_error
 from tests.support.nodes import node
 

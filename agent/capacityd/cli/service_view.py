@@ -12,7 +12,7 @@ from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import Sandbox, service_sandbox
 from capacityd.linux.trust import service_trust
 from capacityd.model.config import Config, Resource
-from capacityd.model.errors import CredentialsNotTrusted, NodeDenied, NodeError
+from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import first_path
 
@@ -59,7 +59,7 @@ def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
 def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:
     try:
         kubeconfig = path or first_path()
-    except NodeDenied:
+    except NodeUnauthorized:
         return
     if why := why_unreadable_to_root(kubeconfig):
         yield Problem(kubeconfig, why)

@@ -139,7 +139,7 @@ class ListExpired(NodeUnreachable):
     """The API server no longer has the rest of a list, because reading it took too long (HTTP 410)."""
 
 
-class NodeDenied(NodeError):
+class NodeUnauthorized(NodeError):
     """The API server denies access: credentials are missing or expired or lack a right, or a certificate is not
     trusted.
 
@@ -151,7 +151,7 @@ class NodeDenied(NodeError):
     files: tuple[str, ...] = ()
 
 
-class CredentialsMissing(NodeDenied):
+class CredentialsMissing(NodeUnauthorized):
     """There is no kubeconfig, or a file that it names is missing: this machine has not joined a cluster yet.
 
     files: the expected paths of the missing files.
@@ -164,17 +164,17 @@ class CredentialsMissing(NodeDenied):
         self.files = tuple(files)
 
 
-class CredentialsNotTrusted(NodeDenied):
+class CredentialsNotTrusted(NodeUnauthorized):
     """Another user could change a kubeconfig, a file that it names, or its exec plugin, so it was not used."""
 
 
-class PluginFailed(NodeDenied):
+class PluginFailed(NodeUnauthorized):
     """The exec plugin of a kubeconfig failed. It may need the network, so retries are as for an unreachable server."""
 
     cause = RetryCause.UNREACHABLE
 
 
-class NodeForbidden(NodeDenied):
+class NodeForbidden(NodeUnauthorized):
     """The API server accepts the credentials, but denies this request."""
 
 

@@ -106,7 +106,7 @@ class Node(Protocol):
     def check(self, state: NodeState) -> None:
         """Checks that a state that does not come from read() or write() is of this machine's Node.
 
-        Raises NodeError, in particular NodeDenied.
+        Raises NodeError, in particular NodeUnauthorized.
         """
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from capacityd.model.errors import NodeDenied, NodeForbidden, NodeMissing, NodeUnreachable
+from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState
 from capacityd.node import Review, ReviewCache
 from capacityd.node.client import Client
@@ -58,7 +58,7 @@ class ApiNode:
         return WatchTarget(access, identity.node, identity.user, machine_id, self._system_uuid, frozenset(names))
 
     def read(self) -> NodeState:
-        """Sends a GET of the Node. Raises NodeError, in particular NodeDenied if it is another machine's Node."""
+        """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
         state = self._read_own()
         if (
             self._identify().cached
@@ -72,10 +72,10 @@ class ApiNode:
         return state
 
     def check(self, state: NodeState) -> None:
-        """Checks that this is the Node of this machine. Raises NodeError, in particular NodeDenied if it is not."""
+        """Checks that this is the Node of this machine. Raises NodeUnauthorized if it is not, and NodeError."""
         try:
             self._check(state)
-        except NodeDenied:
+        except NodeUnauthorized:
             if not self._identify().cached:
                 raise
             self.read()  # the kubeconfig may now contain credentials of another user
@@ -186,24 +186,24 @@ class ApiNode:
         self._checked = True
 
     def _call(self, action: Callable[[Client], T]) -> T:
-        """Runs the action. Repeats it after NodeDenied if the credentials have changed since they were read."""
+        """Runs the action. Repeats it after NodeUnauthorized if the credentials have changed since they were read."""
         access = self._client.access if self._client else load(self._kubeconfig)
         try:
             return self._call_with(access, action)
-        except NodeDenied:
+        except NodeUnauthorized:
             renewed = load(self._kubeconfig)
             if renewed == access:
                 raise
         return self._call_with(renewed, action)
 
     def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:
-        """Runs the action with these credentials. Adds their files to NodeDenied."""
+        """Runs the action with these credentials. Adds their files to NodeUnauthorized."""
         try:
             self._cache.files = access.files
             if self._client is None or self._client.access != access:
                 self._client = Client(access)
                 self._client.identity = self._identity.user if self._identity else ""
             return action(self._client)
-        except NodeDenied as e:
+        except NodeUnauthorized as e:
             e.files = access.files
             raise

@@ -21,8 +21,9 @@ from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
-from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
+from capacityd.node.errors import from_http_status, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
+from capacityd.node.refusal import Call, HttpError
 from capacityd.node.transport_errors import from_transport_error
 
 T = TypeVar("T")

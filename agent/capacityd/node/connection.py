@@ -19,7 +19,7 @@ USER_AGENT = f"capacityd/{__version__}"
 class VerifiedPool:
     """Sends requests through a pool manager of urllib3, and verifies the server as client-go does.
 
-    Raises NodeDenied if a certificate or key cannot be used.
+    Raises NodeUnauthorized if a certificate or key cannot be used.
     """
 
     def __init__(self, pool: Any, access: ClusterAccess) -> None:

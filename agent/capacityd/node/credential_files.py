@@ -13,7 +13,7 @@ from collections.abc import Callable
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust, flaw_of, own_trust
-from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeDenied
+from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeUnauthorized
 from capacityd.model.text import printable
 
 _MAX_FILE_BYTES = 1 << 20
@@ -73,10 +73,10 @@ class CredentialFiles:
     def read(self, path: str, purpose: str) -> str:
         """Returns the content of a file. purpose: for messages.
 
-        Raises CredentialsMissing if it does not exist, NodeDenied if it cannot be read.
+        Raises CredentialsMissing if it does not exist, NodeUnauthorized if it cannot be read.
         """
         if _is_content(path):
-            raise NodeDenied(
+            raise NodeUnauthorized(
                 f"{purpose} named in {printable(self._kubeconfig)} is not a path. "
                 "Is it the content of the file instead?"
             )
@@ -116,7 +116,7 @@ class CredentialFiles:
             # O_NONBLOCK, because open() on a pipe waits for a writer.
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
                 if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
-                    raise NodeDenied(f"{file} is a pipe; it must be a file, because it is read again and again")
+                    raise NodeUnauthorized(f"{file} is a pipe; it must be a file, because it is read again and again")
                 content = f.read(_MAX_FILE_BYTES + 1)
         except FileNotFoundError as e:
             advice = (". Has the kubelet joined the cluster?" if self._of_kubelet else "") + sandbox_advice([path])
@@ -124,12 +124,12 @@ class CredentialFiles:
             raise CredentialsMissing(f"{file} does not exist{advice}", files, detail=detail) from e
         except PermissionError as e:
             advice = f". {permission_advice(path)}" if self._of_kubelet else ""
-            raise NodeDenied(f"{file} cannot be read: permission denied{advice}") from e
+            raise NodeUnauthorized(f"{file} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
             reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
-            raise NodeDenied(f"{file} cannot be read: {reason}") from e
+            raise NodeUnauthorized(f"{file} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
-            raise NodeDenied(f"{file} is larger than {_MAX_FILE_BYTES} bytes")
+            raise NodeUnauthorized(f"{file} is larger than {_MAX_FILE_BYTES} bytes")
         return content
 
 

@@ -2,70 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from capacityd.model.errors import (
     CapacitydError,
     ListExpired,
     NodeConflict,
-    NodeDenied,
     NodeError,
     NodeForbidden,
     NodeMissing,
     NodeRejected,
+    NodeUnauthorized,
     NodeUnreachable,
     NodeWriteFailed,
 )
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.status import StatusDetails, status_details
+from capacityd.node.documents.status import status_details
 from capacityd.node.redaction import NO_SECRETS, Secrets
+from capacityd.node.refusal import Call, HttpError, Refusal
 
 _ANONYMOUS = "system:anonymous"
-_OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
-_NOT_READY = "is forbidden: not yet ready to handle request"
-"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, as for a denial.
-
-Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
-_FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
-"""The user's name in an authorizer's message."""
 CREDENTIALS_ADVICE = "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
 """Advice if the API server rejects the credentials."""
-_MAX_RETRY_AFTER = 3600.0
-"""Seconds; if a server asks for a longer wait, we retry after this time."""
-
-
-class HttpError(Exception):
-    """A response with a status other than 2xx, before from_http_status() explains it."""
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        super().__init__(status)
-        self.status = status
-        self.headers = headers
-        self.body = body
-
-    @property
-    def retry_after(self) -> float | None:
-        """The server's Retry-After in seconds. The server never sends a date."""
-        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
-        return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request to the API server, with the details that error messages use."""
-
-    access: ClusterAccess
-    verb: str = ""
-    """The verb as in a role, e.g. "patch"."""
-    resource: str = ""
-    """The resource as in a role, e.g. "nodes/status"."""
-    node: str = ""
-    identity: str = ""
-    """Our user name according to the API server; "" if unknown."""
 
 
 @contextmanager
@@ -94,61 +54,45 @@ def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
-    """Explains a response with a status other than 2xx."""
-    details = status_details(error.body, call.access.secrets())
-    status, server = error.status, call.access.api_server
-    text = NO_SECRETS.quote("; ".join(details.causes) or details.message)
-    reason = f": {text}" if text else ""
+    """Explains a response with a status other than 2xx. The first line that applies decides:
+
+    ==================  ===============================================  =========================================
+    HTTP status         if                                               error
+    ==================  ===============================================  =========================================
+    any                 an admission policy or webhook denied the write  NodeRejected
+    409, 422            a guard of a write failed                        NodeConflict
+    410                 the request was a list                           ListExpired
+    403                 the API server is starting                       NodeUnreachable
+    410, 429, 5xx                                                        NodeUnreachable; a write: NodeWriteFailed
+    401                                                                  NodeUnauthorized
+    403                 the request counted as anonymous                 NodeUnauthorized
+    403                 the authorizer denied the request                NodeForbidden
+    404                 the Node does not exist                          NodeMissing
+    < 400, or no Status object                                           NodeUnreachable: it is no API server
+    any other           the content was denied                           NodeRejected
+    ==================  ===============================================  =========================================
+    """
+    refusal = Refusal(call, error, status_details(error.body, call.access.secrets()))
+    status, details = refusal.status, refusal.details
     if details.denied:
-        return _rejected(call, status, details.message)
-    # The API server reports a failed test and an invalid value both as 422. Only the latter has causes.
-    guard_failed = status == 422 and details.is_status and not details.causes
-    if (guard_failed or status == 409) and call.resource == "nodes/status":
-        message = f'Node "{call.node}" has changed since it was read (HTTP {status})'
-        return NodeConflict(message, f"HTTP {status}{reason}")
-    starting = status == 403 and details.message.endswith(_NOT_READY)
+        return _rejected(refusal, details.message)
+    if refusal.is_of_write and (refusal.is_failed_guard or status == 409):
+        return _conflict(refusal)
     if status == 410 and call.verb == "list":
-        return ListExpired(
-            f"{server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps for "
-            "at least five minutes. Select fewer Nodes (-l), or use a faster network"
-        )
-    if status in (410, 429) or status >= 500 or starting:
-        # The causes of a server error are not validation errors: the user can't correct them.
-        return _unavailable(call, error, details.message)
+        return _list_expired(call)
+    if refusal.is_from_starting_server or status in (410, 429) or status >= 500:
+        return _unavailable(refusal)
     if status == 401:
-        return NodeDenied(
-            f"{server} rejected the credentials in the same file (HTTP 401): {CREDENTIALS_ADVICE}",
-            detail=call.access.address,
-        )
-    if status == 403 and (call.identity or _user_in(details.message)) == _ANONYMOUS:
-        return NodeDenied(_not_recognised(call.access), detail=call.access.address)
-    if status == 403 and (call.resource != "nodes/status" or _is_of_authorizer(call, details)):
-        return NodeForbidden(_forbidden(call, details))
+        return _wrong_credentials(call)
+    if status == 403 and refusal.user == _ANONYMOUS:
+        return _not_recognised(call.access)
+    if status == 403 and (refusal.is_of_authorizer or not refusal.is_of_write):
+        return _forbidden(refusal)
     if status == 404 and details.resource == "nodes":
-        return NodeMissing(server, call.node, detail=call.access.address)
+        return NodeMissing(call.access.api_server, call.node, detail=call.access.address)
     if status < 400 or not details.is_status:
-        return NodeUnreachable(
-            f"the server in {call.access.kubeconfig} is not an API server (HTTP {status} for {call.verb} "
-            f"{call.resource}). Is its address right?",
-            detail=call.access.address,
-        )
-    return _rejected(call, status, text)
-
-
-def _rejected(call: Call, status: int, text: str) -> NodeRejected:
-    reason = f": {text}" if text else ""
-    return NodeRejected(
-        f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {status}){reason}", text
-    )
-
-
-def _unavailable(call: Call, error: HttpError, text: str) -> NodeUnreachable:
-    reason = f": {text}" if text else ""
-    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){reason}"
-    if error.status >= 500 and call.resource == "nodes/status":
-        message += ". Until a write succeeds, the Node's condition may be out of date"
-        return NodeWriteFailed(message, error.retry_after, _rejected(call, error.status, text))
-    return NodeUnreachable(message, error.retry_after, detail=call.access.address)
+        return _no_api_server(refusal)
+    return _rejected(refusal, refusal.reason)
 
 
 def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreachable:
@@ -159,56 +103,81 @@ def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreac
     )
 
 
-def _is_of_authorizer(call: Call, details: StatusDetails) -> bool:
-    """Whether HTTP 403 denies the request regardless of its content. Admission plugins deny a content.
-
-    The authorizer's messages have a fixed start. The admission plugin NodeRestriction also denies the request itself if
-    the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
-    pkg/endpoints/handlers/responsewriters/errors.go.
-    """
-    authorizer = not details.is_status or _FORBIDDEN_USER.search(details.message) is not None
-    return authorizer or _is_of_other_node(call.identity, call, details)
+def _rejected(refusal: Refusal, text: str) -> NodeRejected:
+    call = refusal.call
+    message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {refusal.status})"
+    return NodeRejected(f"{message}{_after_colon(text)}", text)
 
 
-def _is_of_other_node(user: str, call: Call, details: StatusDetails) -> bool:
-    """Whether the credentials belong to another Node's kubelet, judged by the user or by the refused request.
-
-    The user has changed if the token was replaced with another Node's. Before Kubernetes 1.32, such a token can read
-    our Node, so only NodeRestriction refuses it. Source: admitNode in k8s.io/kubernetes,
-    plugin/pkg/admission/noderestriction/admission.go.
-    """
-    foreign = user.startswith("system:node:") and user != f"system:node:{call.node}"
-    return foreign or _OTHER_NODE.search(details.message) is not None
+def _conflict(refusal: Refusal) -> NodeConflict:
+    message = f'Node "{refusal.call.node}" has changed since it was read (HTTP {refusal.status})'
+    return NodeConflict(message, f"HTTP {refusal.status}{_after_colon(refusal.reason)}")
 
 
-def _not_recognised(access: ClusterAccess) -> str:
-    """The message for a request that arrived without credentials. Wrong credentials lead to HTTP 401 instead."""
+def _list_expired(call: Call) -> ListExpired:
+    return ListExpired(
+        f"{call.access.api_server} no longer has the rest of the list of {call.resource} (HTTP 410), which it keeps "
+        "for at least five minutes. Select fewer Nodes (-l), or use a faster network"
+    )
+
+
+def _unavailable(refusal: Refusal) -> NodeUnreachable:
+    call, error = refusal.call, refusal.error
+    # The causes of a server error are not validation errors: the user can't correct them.
+    text = refusal.details.message
+    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(text)}"
+    if error.status >= 500 and refusal.is_of_write:
+        message += ". Until a write succeeds, the Node's condition may be out of date"
+        return NodeWriteFailed(message, error.retry_after, _rejected(refusal, text))
+    return NodeUnreachable(message, error.retry_after, detail=call.access.address)
+
+
+def _wrong_credentials(call: Call) -> NodeUnauthorized:
+    return NodeUnauthorized(
+        f"{call.access.api_server} rejected the credentials in the same file (HTTP 401): {CREDENTIALS_ADVICE}",
+        detail=call.access.address,
+    )
+
+
+def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
+    """The error for a request that arrived without credentials. Wrong credentials lead to HTTP 401 instead."""
     why = (
         "does a proxy or a load balancer on the way end TLS, and remove the client certificate?"
         if access.token or access.certificate
         else "its user has no token and no client certificate"
     )
-    return (
+    return NodeUnauthorized(
         f"{access.api_server} did not recognise the credentials in the same file, and treated the request as "
-        f"{_ANONYMOUS} (HTTP 403): {why}"
+        f"{_ANONYMOUS} (HTTP 403): {why}",
+        detail=access.address,
     )
 
 
-def _forbidden(call: Call, details: StatusDetails) -> str:
-    user = call.identity or _user_in(details.message)
+def _forbidden(refusal: Refusal) -> NodeForbidden:
+    call, user = refusal.call, refusal.user
     who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     target = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
-    if _is_of_other_node(user, call, details):
+    if refusal.is_of_other_node:
         advice = "a kubelet's identity has access to its own Node only."
     elif user.startswith("system:node:"):
         advice = "is the Node authorizer enabled (--authorization-mode=Node)?"
     else:
         namespace = ' in the namespace "default"' if call.resource == "events" else ""
         advice = f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
-    return f"{who} may not {call.verb} {target} (HTTP 403): {advice} The API server's message: {details.message}"
+    return NodeForbidden(
+        f"{who} may not {call.verb} {target} (HTTP 403): {advice} The API server's message: {refusal.details.message}"
+    )
 
 
-def _user_in(message: str) -> str:
-    match = _FORBIDDEN_USER.search(message)
-    return match[1] if match else ""
+def _no_api_server(refusal: Refusal) -> NodeUnreachable:
+    call = refusal.call
+    return NodeUnreachable(
+        f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
+        f"{call.resource}). Is its address right?",
+        detail=call.access.address,
+    )
+
+
+def _after_colon(text: str) -> str:
+    return f": {text}" if text else ""

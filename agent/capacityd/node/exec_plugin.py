@@ -18,7 +18,7 @@ from capacityd.linux.program_start import why_not_started
 from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust
-from capacityd.model.errors import NodeDenied, NodeUnreachable, PluginFailed
+from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
 from capacityd.node.documents.exec_credential import Credential, InvalidCredential, exec_credential
@@ -54,10 +54,10 @@ class ExecPlugin:
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.
 
-        Raises NodeDenied, in particular PluginFailed if it fails, and NodeUnreachable if it does not end in time.
+        Raises NodeUnauthorized, in particular PluginFailed if it fails, and NodeUnreachable if it does not end in time.
         """
         if self.version not in _VERSIONS:
-            raise NodeDenied(
+            raise NodeUnauthorized(
                 f"{self._name} has an unsupported apiVersion; supported are {', '.join(_VERSIONS)}",
                 detail=f"the apiVersion is {quoted(printable(self.version))}",
             )
@@ -71,7 +71,7 @@ class ExecPlugin:
             hint = f"; {NO_SECRETS.quote(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
             advice = sandbox_advice([self.command])
-            raise NodeDenied(f"{self._name} is not installed or not executable{advice}", detail=detail)
+            raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
         status, out = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
             end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
@@ -80,7 +80,7 @@ class ExecPlugin:
         try:
             return exec_credential(out, self.version)
         except InvalidCredential as e:
-            raise NodeDenied(f"{self._name} {e}") from e
+            raise NodeUnauthorized(f"{self._name} {e}") from e
 
     def _variables(self) -> Mapping[str, str]:
         return {**os.environ, **self.environment}
@@ -104,9 +104,9 @@ class ExecPlugin:
         except ProgramTimeoutError:
             raise NodeUnreachable(f"{self._name} did not end within {timeout:g} s") from None
         except OutputTooLargeError:
-            raise NodeDenied(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
+            raise NodeUnauthorized(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
             code = e.errno if isinstance(e, OSError) else None
             why = why_not_started(command[0], code)
             reason = why or (os.strerror(code) if code else type(e).__name__)
-            raise NodeDenied(f"{self._name} could not be started: {reason}") from e
+            raise NodeUnauthorized(f"{self._name} could not be started: {reason}") from e

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from capacityd.model.errors import NodeDenied
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.private import extent
 from capacityd.model.text import printable
@@ -33,14 +33,16 @@ class Identity:
 
 
 def identify(review: Review, configured: str | None, hostname: str, *, cached: bool) -> Identity:
-    """Determines the credentials' user and the Node to use. Raises NodeDenied if the configuration names another Node.
+    """Determines the credentials' user and the Node to use.
+
+    Raises NodeUnauthorized if the configuration names another Node.
 
     cached: whether the review comes from an earlier request. configured: node_name in the configuration.
     """
     user, node = review.user, review.node
     reported = user.removeprefix(_NODE_USER) if user.startswith(_NODE_USER) else node
     if reported and configured and reported != configured:
-        raise NodeDenied(
+        raise NodeUnauthorized(
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
             "Remove node_name, or use a kubeconfig of that Node"
         )
@@ -69,18 +71,18 @@ def is_of_machine(state: NodeState, machine_id: str | None, system_uuid: str) ->
 
 
 def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> None:
-    """Raises NodeDenied if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
+    """Raises NodeUnauthorized if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
     if is_of_machine(state, machine_id, system_uuid):
         return
     if _has_machine_id(state, machine_id):
-        raise NodeDenied(
+        raise NodeUnauthorized(
             f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
             "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
             "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
         )
     theirs = _shown_id(state.machine_id) or "not set"
     ours = _shown_id(machine_id or "") or "none (/etc/machine-id is empty)"
-    raise NodeDenied(
+    raise NodeUnauthorized(
         f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
         "Set node_name to the name under which this machine's kubelet registered"
     )

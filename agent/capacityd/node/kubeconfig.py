@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from urllib.parse import urlsplit
 
 from capacityd.linux.trust import Trust
-from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
@@ -46,20 +46,20 @@ def load(
     run; None only checks it, and leaves out its credentials.
     of_kubelet: whether it is the kubelet's kubeconfig, not a person's. context: replaces the current context. trust:
     who may be able to change the kubelet's files; default: own_trust(). Raises CredentialsMissing if a file does not
-    exist, NodeDenied if a file cannot be read or used, and NodeUnreachable if the plugin does not end in time.
+    exist, NodeUnauthorized if a file cannot be read or used, and NodeUnreachable if the plugin does not end in time.
     """
     path = kubeconfig or first_path()
     files = CredentialFiles(path, of_kubelet=of_kubelet, trust=trust)
     with _explaining(path):
         try:
             return _Kubeconfig(path, files).access(plugin_timeout, context)
-        except NodeDenied as e:
+        except NodeUnauthorized as e:
             e.files = e.files or files.paths()
             raise
 
 
 def contexts(kubeconfig: str) -> tuple[str | None, frozenset[str]]:
-    """Returns the current context and the names of all contexts of a person's kubeconfig. Raises NodeDenied."""
+    """Returns the current context and the names of all contexts of a person's kubeconfig. Raises NodeUnauthorized."""
     with _explaining(kubeconfig):
         return _Kubeconfig(kubeconfig, CredentialFiles(kubeconfig, of_kubelet=False)).contexts()
 
@@ -67,7 +67,7 @@ def contexts(kubeconfig: str) -> tuple[str | None, frozenset[str]]:
 def _explaining(path: str) -> AbstractContextManager[None]:
     # The library's exception message may quote a secret.
     return no_library_error(
-        lambda e: NodeDenied(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
+        lambda e: NodeUnauthorized(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
     )
 
 
@@ -236,8 +236,8 @@ class _Kubeconfig:
             raise self._error(f"is invalid: {key} is neither true nor false")
         return value is True
 
-    def _error(self, problem: str, detail: str = "") -> NodeDenied:
-        return NodeDenied(f"the kubeconfig {printable(self._path)} {problem}", detail=detail)
+    def _error(self, problem: str, detail: str = "") -> NodeUnauthorized:
+        return NodeUnauthorized(f"the kubeconfig {printable(self._path)} {problem}", detail=detail)
 
 
 def _is_http_url(text: str) -> bool:

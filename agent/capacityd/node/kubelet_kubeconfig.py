@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from capacityd.model.errors import CredentialsMissing, NodeDenied
+from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
 from capacityd.node.credential_files import permission_advice
 
 KUBECONFIG_PATHS = (
@@ -23,7 +23,8 @@ KUBECONFIG_PATHS = (
 def first_path() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 
-    Raises CredentialsMissing if none exists, NodeDenied if one may exist in a folder that this process cannot read.
+    Raises CredentialsMissing if none exists, and NodeUnauthorized if one may exist in a folder that this process
+    cannot read.
     """
     denied = []
     for path in KUBECONFIG_PATHS:
@@ -35,7 +36,7 @@ def first_path() -> str:
         except OSError:
             continue
     if denied:
-        raise NodeDenied(
+        raise NodeUnauthorized(
             f"cannot look for the kubelet's kubeconfig in {', '.join(denied)}: permission denied. "
             f"{permission_advice(denied[0])}"
         )

@@ -14,8 +14,8 @@ from urllib3.connection import HTTPConnection
 
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
-from capacityd.node.errors import HttpError
 from capacityd.node.proxy import proxy_headers
+from capacityd.node.refusal import HttpError
 
 _KEEPALIVE = (
     # A peer that is gone is noticed after 31 s: 15 s without data, then three probes with 5 s each.
@@ -36,7 +36,7 @@ class NodeRequests:
     """
 
     def __init__(self, access: ClusterAccess, node: str, connect_timeout: float) -> None:
-        """Raises NodeDenied if a certificate or key cannot be used."""
+        """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
         self._node = node
         self._connect_timeout = connect_timeout

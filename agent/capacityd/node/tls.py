@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from capacityd.model.errors import NodeDenied
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.certificate_errors import another_authority_may_fit, says_more, verification_error
 from capacityd.node.cluster_access import ClusterAccess
 
@@ -34,11 +34,11 @@ class ServerTrust:
     """
 
     def __init__(self, access: ClusterAccess) -> None:
-        """Raises NodeDenied if a certificate or key cannot be used."""
+        """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
         self._authorities = None if access.authority is None else _certificates(access.authority)
         if self._authorities == []:
-            raise NodeDenied(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
+            raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
         self._all = _context(access, self._authorities)
         self._verified = self._all
 
@@ -89,7 +89,7 @@ class _Context(ssl.SSLContext):
 
 
 def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.SSLContext:
-    """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeDenied."""
+    """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeUnauthorized."""
     # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
     # key identifier that it requires.
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
@@ -143,7 +143,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, acces
         with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
             context.load_cert_chain(certificate_file, key_file, password=lambda: "")
     except (ssl.SSLError, ValueError) as e:
-        raise NodeDenied(
+        raise NodeUnauthorized(
             f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
             "they do not belong together"
         ) from e

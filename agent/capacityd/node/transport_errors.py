@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 
-from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
@@ -25,7 +25,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     chain = list(causes(error))
     for e in chain:
         if why := _why_not_trusted(e):
-            return NodeDenied(f"{access.api_server} {why}", detail=_detail(e, access))
+            return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
             return NodeUnreachable(why, detail=_detail(e, access))
     known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)

@@ -19,9 +19,10 @@ from capacityd.model.node import NodeState
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state
-from capacityd.node.errors import Call, HttpError, from_http_status, no_library_error, unexpected_response
+from capacityd.node.errors import from_http_status, no_library_error, unexpected_response
 from capacityd.node.line_stream import MAX_LINE_BYTES, LineStream, LineTooLong, Silence
 from capacityd.node.node_requests import NodeRequests
+from capacityd.node.refusal import Call, HttpError
 from capacityd.node.transport_errors import from_transport_error
 from capacityd.node.watch_target import WatchTarget
 
@@ -56,7 +57,7 @@ class NodeWatch:
     """Watches the target's Node."""
 
     def __init__(self, target: WatchTarget, limits: Limits = Limits()) -> None:
-        """limits: shorter in tests. Raises NodeDenied if the credentials cannot be used."""
+        """limits: shorter in tests. Raises NodeUnauthorized if the credentials cannot be used."""
         self._target = target
         self._limits = limits
         self._known_missing = False

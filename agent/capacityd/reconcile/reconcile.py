@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from capacityd.linux.clock import BOOTING
 from capacityd.model.config import Config
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeMissing, NodeUnreachable, StateError
+from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
@@ -205,7 +205,7 @@ class Pass:
         """The result of a pass that has ended with this error."""
         memory = self.memory.after_error(error, self.context.uptime)
         message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
-        files = error.files if isinstance(error, NodeDenied) else ()
+        files = error.files if isinstance(error, NodeUnauthorized) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         result = self.result(memory, first, Failure(message, error.cause, retry_after, files))
         return replace(result, node_missing=isinstance(error, NodeMissing))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.stderr import write_stderr
 from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.model.reasons import RetryCause
 from capacityd.node.watch_target import TargetError, TargetResult, WatchTarget
 
@@ -19,7 +19,7 @@ _MAX_OUTPUT = 4 << 20
 
 
 def read_target(command: Sequence[str]) -> WatchTarget:
-    """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeDenied if not."""
+    """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeUnauthorized if not."""
     try:
         status, output, errors = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT)
     except ProgramTimeoutError:
@@ -41,4 +41,4 @@ def read_target(command: Sequence[str]) -> WatchTarget:
 def _error(result: TargetError) -> NodeError:
     if result.cause is RetryCause.UNREACHABLE:
         return NodeUnreachable(result.reason, result.retry_after)
-    return NodeDenied(result.reason)
+    return NodeUnauthorized(result.reason)

@@ -11,7 +11,7 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
 from capacityd.model.codec import to_file
-from capacityd.model.errors import CapacitydError, NodeDenied, NodeUnreachable, StateError
+from capacityd.model.errors import CapacitydError, NodeUnauthorized, NodeUnreachable, StateError
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode, fingerprint
@@ -63,7 +63,7 @@ class Watcher:
                 self._remove_file()
                 failure = self._follow_connection()
                 self._remove_file()
-                if isinstance(failure, NodeDenied) and not self._is_fresh:
+                if isinstance(failure, NodeUnauthorized) and not self._is_fresh:
                     self._watch = None  # the credentials may have been replaced
                 elif self._is_final(failure):
                     self._send(NotWatched(str(failure)))
@@ -102,7 +102,7 @@ class Watcher:
     def _take(self, state: NodeState | None, target: WatchTarget) -> None:
         """Saves the Node, and reports it if it has changed. state: None if it does not exist.
 
-        Raises NodeDenied if it is another machine's, StateError if it can't be saved.
+        Raises NodeUnauthorized if it is another machine's, StateError if it can't be saved.
         """
         if state:
             require_own_machine(state, target.machine_id, target.system_uuid)
@@ -129,7 +129,7 @@ class Watcher:
         """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False
-        if isinstance(failure, NodeDenied) and self._has_seen:
+        if isinstance(failure, NodeUnauthorized) and self._has_seen:
             now = time.monotonic()
             self._denied_since = self._denied_since or now
             return now - self._denied_since >= _DENIED_FOR

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from capacityd.cli import run
 from capacityd.cli.commands import fleet as command
 from capacityd.cli.commands.fleet import INSTANCE_TYPE
-from capacityd.model.errors import NodeDenied, NodeUnreachable
+from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import CONDITION, Condition
 from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
@@ -183,7 +183,7 @@ def test_metrics_for_the_textfile_collector(reads: Reads, tmp_path: Path) -> Non
         (["--node-file", "x", "--kubeconfig", "y"], None, 2, "leave out --kubeconfig and --context"),
         (["--node-file", "x", "--context", "y"], None, 2, "leave out --kubeconfig and --context"),
         (["--node-file", "/nonexistent"], None, 2, "/nonexistent cannot be read"),
-        ([], NodeDenied("who?\x1b"), 3, r"who?\x1b"),
+        ([], NodeUnauthorized("who?\x1b"), 3, r"who?\x1b"),
         ([], NodeUnreachable("away"), 3, "away"),
     ],
 )

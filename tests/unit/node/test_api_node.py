@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from capacityd import __version__
-from capacityd.model.errors import NodeDenied, NodeError, NodeForbidden, NodeMissing, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, Node
 from capacityd.node import Review, ReviewCache, client, open_node
 from capacityd.node.documents.node import node_state
@@ -211,7 +211,7 @@ def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name
         assert api_node.name == name
         if checked:
             for use in (api_node.read, lambda: api_node.write(PATCH)):
-                with pytest.raises(NodeDenied, match=r"is a7, this machine's is 9f\. Set node_name"):
+                with pytest.raises(NodeUnauthorized, match=r"is a7, this machine's is 9f\. Set node_name"):
                     use()
         else:
             api_node.write(PATCH)
@@ -314,7 +314,7 @@ ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubj
 def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
     """The name of the Node is not the cause, so the error does not mention it."""
     with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, api_node):
-        with pytest.raises(NodeDenied, match="remove the client certificate") as raised:
+        with pytest.raises(NodeUnauthorized, match="remove the client certificate") as raised:
             api_node.read()
         assert "node_name" not in str(raised.value)
     assert [r.method for r in server.received] == ["POST"]
@@ -480,7 +480,10 @@ def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
     follow = script(who=review("bob"), read=answer(200, document))
-    with opened(follow, None, ours) as (_, api_node), pytest.raises(NodeDenied, match="belongs to another machine"):
+    with (
+        opened(follow, None, ours) as (_, api_node),
+        pytest.raises(NodeUnauthorized, match="belongs to another machine"),
+    ):
         api_node.write(PATCH)
     with opened(follow, None, None) as (_, api_node):
         assert api_node.write(PATCH).name == "n1", "None accepts any Node"
@@ -512,7 +515,9 @@ def test_clones_with_one_machine_id(opened: Open, theirs: str, ours: str, same: 
         if same:
             assert api_node.write(PATCH).name == "n1"
             return
-        with pytest.raises(NodeDenied, match="belongs to another machine, which has the same machine-id") as raised:
+        with pytest.raises(
+            NodeUnauthorized, match="belongs to another machine, which has the same machine-id"
+        ) as raised:
             api_node.write(PATCH)
     assert ours not in str(raised.value)
     assert "PATCH" not in [request.method for request in server.received]
@@ -523,7 +528,7 @@ def test_clones_with_one_machine_id(opened: Open, theirs: str, ours: str, same: 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", "n1")])
 def test_a_configured_name_of_another_node(opened: Open, who: bytes) -> None:
-    with opened(script(who=who), "n2") as (_, api_node), pytest.raises(NodeDenied) as raised:
+    with opened(script(who=who), "n2") as (_, api_node), pytest.raises(NodeUnauthorized) as raised:
         _ = api_node.name
     assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
 

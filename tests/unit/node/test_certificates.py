@@ -11,7 +11,7 @@ from socket import socket
 
 import pytest
 
-from capacityd.model.errors import NodeDenied
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.node import open_node
 from capacityd.node.kubeconfig import load
 from capacityd.node.tls import ServerTrust
@@ -39,7 +39,7 @@ def test_a_server(tmp_path: Path, name: str) -> None:
         if case.accepted != case.openssl_differs:
             assert open_node(str(path), None, "host", None).read().capacity == {"cpu": "4"}
         else:
-            with pytest.raises(NodeDenied):
+            with pytest.raises(NodeUnauthorized):
                 open_node(str(path), None, "host", None).read()
             assert requests == [], "no credentials were sent"
 
@@ -56,7 +56,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message(tmp_path: Path, name: str) -> None:
-    with serve(CASES[name], tmp_path, script) as (_, path), pytest.raises(NodeDenied, match=MESSAGES[name]):
+    with serve(CASES[name], tmp_path, script) as (_, path), pytest.raises(NodeUnauthorized, match=MESSAGES[name]):
         open_node(str(path), None, "host", None).read()
 
 
@@ -95,7 +95,7 @@ def test_an_expired_certificate_is_named_whichever_authority_comes_first(tmp_pat
     with serve_tls(answers(script, (leaf.certificate, leaf.key))) as server:
         path = tmp_path / "kubeconfig"
         path.write_text(kubeconfig(server.url, tmp_path / "bundle.pem", {"token": "t"}))
-        with pytest.raises(NodeDenied, match="certificate has expired"):
+        with pytest.raises(NodeUnauthorized, match="certificate has expired"):
             open_node(str(path), None, "host", None).read()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.errors import CredentialsMissing, NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.errors import CredentialsMissing, NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
@@ -64,7 +64,7 @@ def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyP
     places = [str(tmp_path / name) for name in ("none", "folder/none", "first", "second")]
     monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", places)
     monkeypatch.setenv("KUBECONFIG", written(tmp_path, config(), "users-own"))
-    with pytest.raises(NodeDenied, match="Has this machine joined a cluster") as raised:
+    with pytest.raises(NodeUnauthorized, match="Has this machine joined a cluster") as raised:
         load(None)
     assert all(place in str(raised.value) for place in places)
     written(tmp_path, config(user={"token": "2"}), "second")
@@ -82,10 +82,12 @@ def test_files_that_may_not_be_searched_or_read(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with monkeypatch.context() as patch:
         patch.setattr("os.stat", refuse)
-        with pytest.raises(NodeDenied, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"):
+        with pytest.raises(
+            NodeUnauthorized, match=r"cannot look .* /var/lib/kubelet/kubeconfig.*permission denied.*root"
+        ):
             load(None)
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(NodeDenied, match=r"permission denied\. Run this command as root"):
+    with pytest.raises(NodeUnauthorized, match=r"permission denied\. Run this command as root"):
         load(path)
 
 
@@ -176,7 +178,7 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize(("document", "message"), WRONG)
 def test_an_error_is_named_and_no_secret_is(tmp_path: Path, document: object, message: str) -> None:
     path = written(tmp_path, document)
-    with pytest.raises(NodeDenied) as raised:
+    with pytest.raises(NodeUnauthorized) as raised:
         load(path)
     assert message in str(raised.value)
     assert "exec plugin" in str(raised.value) or path in str(raised.value)
@@ -190,7 +192,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, written_to: bool) -> None:
     os.mkfifo(pipe)
     writer = os.open(pipe, os.O_RDWR) if written_to else -1
     for path in (str(pipe), written(tmp_path, config(user={"tokenFile": "pipe"}))):
-        with pytest.raises(NodeDenied, match=f"{pipe}, is a pipe; it must be a file"):
+        with pytest.raises(NodeUnauthorized, match=f"{pipe}, is a pipe; it must be a file"):
             load(path)
     if written_to:
         os.close(writer)
@@ -227,7 +229,7 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
     written(tmp_path, "authority", "ca.crt")
     assert set(load(path).files) == {path, f"{tmp_path}/token", f"{tmp_path}/ca.crt"}
     written(tmp_path, "caf\xe9 \x01", "token")
-    with pytest.raises(NodeDenied, match="a token with invalid characters") as raised:
+    with pytest.raises(NodeUnauthorized, match="a token with invalid characters") as raised:
         load(path)
     assert raised.value.cause == "denied"
     assert raised.value.files == (path, f"{tmp_path}/token")
@@ -307,7 +309,7 @@ def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(t
     ],
 )
 def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
-    with pytest.raises(NodeDenied) as raised:
+    with pytest.raises(NodeUnauthorized) as raised:
         load(plugin(tmp_path, script))
     assert message in str(raised.value)
     ended_badly = "failed" in message or "killed by" in message
@@ -319,7 +321,7 @@ def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
 def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
     path = plugin(tmp_path, "")
     (tmp_path / "plugin").write_text("#!/nonexistent/interpreter\n")
-    with pytest.raises(NodeDenied, match="could not be started: the interpreter in its first line"):
+    with pytest.raises(NodeUnauthorized, match="could not be started: the interpreter in its first line"):
         load(path)
 
 
@@ -363,7 +365,7 @@ def test_certificates_that_can_not_be_used(tmp_path: Path) -> None:
     for key in (other[other.index("-----BEGIN EC") :], "damaged", encrypted.stdout):
         written(tmp_path, key, "key")
         written(tmp_path, pair[: pair.index("-----BEGIN EC")], "certificate")
-        with pytest.raises(NodeDenied, match=r"client certificate in .* cannot be used"):
+        with pytest.raises(NodeUnauthorized, match=r"client certificate in .* cannot be used"):
             Client(load(path))
     bad = written(tmp_path, config({"certificate-authority-data": "eA=="}), "bad")
     with pytest.raises(NodeError, match="contains no usable certificate"):

@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 from capacityd.model.errors import (
     ListExpired,
     NodeConflict,
-    NodeDenied,
     NodeError,
     NodeForbidden,
     NodeMissing,
     NodeRejected,
+    NodeUnauthorized,
     NodeUnreachable,
     NodeWriteFailed,
 )
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.errors import Call, HttpError, from_http_status
+from capacityd.node.errors import from_http_status
 from capacityd.node.redaction import NO_SECRETS
+from capacityd.node.refusal import Call, HttpError
 from capacityd.node.transport_errors import from_transport_error
 
 ACCESS = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443")
@@ -83,12 +84,18 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
         (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
         (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),
-        (401, status("Unauthorized"), CALL, NodeDenied, "rejected the credentials in the same file (HTTP 401)"),
+        (401, status("Unauthorized"), CALL, NodeUnauthorized, "rejected the credentials in the same file (HTTP 401)"),
         # Refused by an authorizer, by an admission plugin, or by an API server that is starting.
         (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
         (403, status(WEBHOOK), CALL, NodeRejected, f"refused to patch nodes/status (HTTP 403): {WEBHOOK}"),
         (403, status('User "bob" cannot patch'), NOBODY, NodeForbidden, 'the identity "bob" may not'),
-        (403, status('User "system:anonymous" cannot patch'), NOBODY, NodeDenied, "no token and no client certificate"),
+        (
+            403,
+            status('User "system:anonymous" cannot patch'),
+            NOBODY,
+            NodeUnauthorized,
+            "no token and no client certificate",
+        ),
         (403, status("only own"), call(identity="system:node:n1"), NodeForbidden, OWN_ONLY),
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
         (403, status(OWN), CALL, NodeForbidden, AUTHORIZER),

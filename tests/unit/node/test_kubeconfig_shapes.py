@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.errors import NodeDenied
+from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.kubeconfig import load
 from tests.clientgo.shapes import SHAPES
 
@@ -17,7 +17,7 @@ def test_a_shape(tmp_path: Path, name: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(shape.text, newline="")
     if (shape.read is None) != shape.differs:
-        with pytest.raises(NodeDenied):
+        with pytest.raises(NodeUnauthorized):
             load(str(path))
         return
     access = load(str(path))
@@ -38,5 +38,5 @@ def test_a_shape(tmp_path: Path, name: str) -> None:
 def test_a_message(tmp_path: Path, name: str, message: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(SHAPES[name].text)
-    with pytest.raises(NodeDenied, match=message):
+    with pytest.raises(NodeUnauthorized, match=message):
         load(str(path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.errors import CredentialsMissing, NodeDenied, UsageError
+from capacityd.model.errors import CredentialsMissing, NodeUnauthorized, UsageError
 from capacityd.node.kubeconfig import load
 from capacityd.node.operator_kubeconfig import context_names, load_operators
 from tests.unit.node.test_credentials import config, written
@@ -58,13 +58,13 @@ def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
         assert load_operators(None).token == token, files
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((first, second)))
-    with pytest.raises(NodeDenied, match="first has no context that is selected"):
+    with pytest.raises(NodeUnauthorized, match="first has no context that is selected"):
         load_operators(None)
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((missing, missing)))
     with pytest.raises(CredentialsMissing, match=r"missing and .*missing \(KUBECONFIG\)"):
         load_operators(None)
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((second, written(tmp_path, "{", "broken"))))
-    with pytest.raises(NodeDenied, match="broken is not valid YAML"):
+    with pytest.raises(NodeUnauthorized, match="broken is not valid YAML"):
         load_operators(None)
 
 
@@ -78,7 +78,7 @@ def test_an_empty_file_in_a_list_is_one_without_entries(
         assert load_operators(None).token == "1"
     for variable in (empty, f"{empty}{os.pathsep}{empty}"):
         monkeypatch.setenv("KUBECONFIG", variable)
-        with pytest.raises(NodeDenied, match=r"empty is empty$"):
+        with pytest.raises(NodeUnauthorized, match=r"empty is empty$"):
             load_operators(None)
 
 

@@ -13,7 +13,7 @@ from socket import socket
 
 import pytest
 
-from capacityd.model.errors import NodeDenied, NodeError, NodeUnreachable
+from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node import open_node
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
@@ -35,20 +35,24 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 Make = Callable[[Authority, Authority], Behaviour]
 # Each function gets the kubeconfig's authority and another authority.
 FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
-    "another-authority": (lambda _, other: answers(script, other.server()), NodeDenied, "the certificate authority in"),
+    "another-authority": (
+        lambda _, other: answers(script, other.server()),
+        NodeUnauthorized,
+        "the certificate authority in",
+    ),
     "expired": (
         lambda ours, _: answers(script, certificate(ours, "expired", days=-1)),
-        NodeDenied,
+        NodeUnauthorized,
         "(certificate has expired). Is this machine's clock right?",
     ),
     "wrong-name": (
         lambda ours, _: answers(script, certificate(ours, "named", names="DNS:elsewhere.example")),
-        NodeDenied,
+        NodeUnauthorized,
         "presented a certificate for other names",
     ),
     "refuses-us": (
         lambda ours, other: answers(script, ours.server(), other.ca_file),
-        NodeDenied,
+        NodeUnauthorized,
         "rejected the client certificate",
     ),
     "closes": (lambda *_: tls.closes_after_client_hello, NodeUnreachable, "closed the connection during the TLS hand"),

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.errors import (
-    NodeDenied,
     NodeError,
     NodeForbidden,
     NodeRejected,
+    NodeUnauthorized,
     NodeUnreachable,
     WatchHeldBack,
 )
@@ -232,7 +232,7 @@ def test_a_server_that_is_overloaded(how: str) -> None:
 
 
 REFUSALS: dict[str, tuple[bytes, type[NodeError], str]] = {
-    "401": (failure(401, "Unauthorized"), NodeDenied, "rejected the credentials in the same file (HTTP 401)"),
+    "401": (failure(401, "Unauthorized"), NodeUnauthorized, "rejected the credentials in the same file (HTTP 401)"),
     "403": (
         failure(403, 'nodes "n1" is forbidden: User "u" cannot watch resource "nodes"', {"kind": "nodes"}),
         NodeForbidden,
@@ -280,7 +280,7 @@ def event_line(kind: object, content: object) -> bytes:
 
 DAMAGED: dict[str, tuple[bytes, type[NodeError], str]] = {
     "too old": (event_line("ERROR", status()), NodeUnreachable, "is unavailable (HTTP 410): too old resource version"),
-    "denied": (event_line("ERROR", status(401)), NodeDenied, "(HTTP 401)"),
+    "denied": (event_line("ERROR", status(401)), NodeUnauthorized, "(HTTP 401)"),
     "an error without a code": (event_line("ERROR", status(None)), NodeUnreachable, "unavailable (HTTP 500): too old"),
     "an error with a strange code": (event_line("ERROR", status(200)), NodeUnreachable, "unavailable (HTTP 500)"),
     "an error that is no status": (event_line("ERROR", [1]), NodeUnreachable, "unavailable (HTTP 500)"),
@@ -439,9 +439,9 @@ def test_tls(authority: Authority, tmp_path: Path) -> None:
         assert len(events(watch(server, authority=other, verify=False))) == 1
         assert "presented a certificate for other names" in str(error_of(watch(server, authority=ca)))
         error = error_of(watch(server, authority=other, server_name="elsewhere.example"))
-        assert type(error) is NodeDenied
+        assert type(error) is NodeUnauthorized
         assert "did not sign" in str(error)
-    with pytest.raises(NodeDenied, match="contains no usable certificate"):
+    with pytest.raises(NodeUnauthorized, match="contains no usable certificate"):
         watch(server, authority="garbage")
 
 

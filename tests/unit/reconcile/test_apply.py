@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from capacityd.model.errors import NodeConflict, NodeDenied, NodeError, NodeRejected, NodeUnreachable
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
@@ -41,7 +41,7 @@ def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> P
 
 def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(slept: list[float]) -> None:
     node = MemoryNode()
-    node.event_error = NodeDenied("events: forbidden")
+    node.event_error = NodeUnauthorized("events: forbidden")
     warning = "the Event could not be written: events: forbidden"
     for applied in (True, False):
         outcome = apply(node, publish, Start(None))
@@ -68,7 +68,7 @@ UNREACHABLE = NodeUnreachable("nobody there")
 @pytest.mark.parametrize(
     ("errors", "patience", "pauses", "applied"),
     [
-        *(([kind("no")], 600.0, [], False) for kind in (NodeDenied, NodeRejected, NodeError)),
+        *(([kind("no")], 600.0, [], False) for kind in (NodeUnauthorized, NodeRejected, NodeError)),
         ([None, NodeConflict("no"), None, NodeConflict("no")], 0.0, [0.1, 0.2], True),
         ([UNREACHABLE], 0.0, [], False),
         ([UNREACHABLE] * 50, 20.0, [2.0, 4.0, 5.0, 5.0], False),

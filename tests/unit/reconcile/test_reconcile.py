@@ -14,10 +14,10 @@ from capacityd.model.config import Settings
 from capacityd.model.errors import (
     CredentialsMissing,
     NodeConflict,
-    NodeDenied,
     NodeError,
     NodeMissing,
     NodeRejected,
+    NodeUnauthorized,
     NodeUnreachable,
 )
 from capacityd.model.messages import Failure
@@ -192,7 +192,7 @@ def test_a_flapping_reading_updates_the_condition_once_a_minute(service: Service
     "error",
     [
         NodeUnreachable("down", retry_after=7.0),
-        NodeDenied("who?"),
+        NodeUnauthorized("who?"),
         CredentialsMissing("nobody yet", ["/etc/kubernetes/kubelet.conf"]),
         NodeConflict("somebody else"),
         NodeMissing("the API server", "n1"),

@@ -8,7 +8,7 @@ import pytest
 
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Settings
-from capacityd.model.errors import NodeDenied, NodeRejected, NodeUnreachable
+from capacityd.model.errors import NodeRejected, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import CONDITION
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.worker import journal
@@ -93,7 +93,7 @@ def test_an_event_that_could_not_be_created_and_what_did_not_happen(worker: Work
     (started,) = worker.entries
     assert started.message == "Node n1: 0 published, 0 absent, 1 not written (observe = true)"
     worker.settings = Settings()
-    worker.node.event_error = NodeDenied("forbidden")
+    worker.node.event_error = NodeUnauthorized("forbidden")
     worker.make_pass(1010.0, "config", a=FOUR)
     assert logged(worker) == [CHANGED, (EntryKind.EVENT_NOT_CREATED, Priority.WARNING)]
 

@@ -1,0 +1,117 @@
+"""A request to the API server, and its response with a status other than 2xx."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.status import StatusDetails
+from capacityd.node.redaction import NO_SECRETS
+
+_OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
+_NOT_READY = "is forbidden: not yet ready to handle request"
+"""The end of an admission plugin's message while the API server starts. The HTTP status is 403, as for a denial.
+
+Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
+_FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
+"""The user's name in an authorizer's message."""
+_MAX_RETRY_AFTER = 3600.0
+"""Seconds; if a server asks for a longer wait, we retry after this time."""
+
+
+class HttpError(Exception):
+    """A response with a status other than 2xx, before from_http_status() explains it."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def retry_after(self) -> float | None:
+        """The server's Retry-After in seconds. The server never sends a date."""
+        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
+        return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the API server, with the details that error messages use."""
+
+    access: ClusterAccess
+    verb: str = ""
+    """The verb as in a role, e.g. "patch"."""
+    resource: str = ""
+    """The resource as in a role, e.g. "nodes/status"."""
+    node: str = ""
+    identity: str = ""
+    """Our user name according to the API server; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A response with a status other than 2xx, and the request."""
+
+    call: Call
+    error: HttpError
+    details: StatusDetails
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.error.status
+
+    @property
+    def reason(self) -> str:
+        """The causes of a validation error or, if there are none, the API server's message."""
+        return NO_SECRETS.quote("; ".join(self.details.causes) or self.details.message)
+
+    @property
+    def is_of_write(self) -> bool:
+        """Whether the request was a write of the Node."""
+        return self.call.resource == "nodes/status"
+
+    @property
+    def is_failed_guard(self) -> bool:
+        """Whether a test in the patch failed. An invalid value has the same status, but also causes."""
+        return self.status == 422 and self.details.is_status and not self.details.causes
+
+    @property
+    def is_from_starting_server(self) -> bool:
+        """Whether the API server denied the request only because it is starting."""
+        return self.status == 403 and self.details.message.endswith(_NOT_READY)
+
+    @property
+    def user(self) -> str:
+        """The user name of the request; "" if it is unknown."""
+        return self.call.identity or _user_in(self.details.message)
+
+    @property
+    def is_of_other_node(self) -> bool:
+        """Whether the credentials belong to another Node's kubelet, judged by the user or by the API server's message.
+
+        The user has changed if the token was replaced with another Node's. Before Kubernetes 1.32, such a token can
+        read our Node, so only NodeRestriction refuses it. Source: admitNode in k8s.io/kubernetes,
+        plugin/pkg/admission/noderestriction/admission.go.
+        """
+        foreign = self.user.startswith("system:node:") and self.user != f"system:node:{self.call.node}"
+        return foreign or _OTHER_NODE.search(self.details.message) is not None
+
+    @property
+    def is_of_authorizer(self) -> bool:
+        """Whether HTTP 403 denies the request regardless of its content. Admission plugins deny a content.
+
+        The authorizer's messages have a fixed start. The admission plugin NodeRestriction also denies the request
+        itself if the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
+        pkg/endpoints/handlers/responsewriters/errors.go.
+        """
+        authorizer = not self.details.is_status or _FORBIDDEN_USER.search(self.details.message) is not None
+        return authorizer or self.is_of_other_node
+
+
+def _user_in(message: str) -> str:
+    match = _FORBIDDEN_USER.search(message)
+    return match[1] if match else ""

@@ -151,6 +151,10 @@ class Config:
         """Name -> expected quantity, for resources with `expect`."""
         return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}
 
+    def adopts(self, name: str) -> bool:
+        """Whether capacityd may take over this name from another writer."""
+        return any(resource.adopt for resource in self.resources if resource.name == name)
+
     def errors(self) -> tuple[str, ...]:
         """The errors of the effective configuration."""
         errors = tuple(f"{name}: {error}" for name, error in self.broken.items())

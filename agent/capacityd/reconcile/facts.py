@@ -1,4 +1,4 @@
-"""The input of a plan, except for the Node: values only."""
+"""The facts that a plan depends on, except for the Node: values only."""
 
 from __future__ import annotations
 
@@ -16,43 +16,12 @@ from capacityd.reconcile.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The configuration's rules for the Node. The readings of its resources are separate."""
+class Facts:
+    """What a pass, or a user's command, knows before it plans."""
 
-    adopt: Collection[str] = ()
-    """Names that capacityd may take over from another writer."""
-    expect: Mapping[str, int] = field(default_factory=dict)
-    """Name -> expected quantity. The condition is False if less is published."""
-    condition: bool = True
-    """Whether to keep a Node condition."""
-    configuration: str = ""
-    """The hash of the effective configuration."""
-    complete: bool = True
-    """Whether the whole configuration could be read."""
-    lower_after: float = 0.0
-    """Seconds for which a lower quantity must hold before it is written."""
-    heartbeat_after: float | None = None
-    """Seconds after which the condition's heartbeat is refreshed. None: the heartbeat changes only with other
-    changes."""
-    observe: bool = False
-    """Whether to plan only, and to write nothing."""
-
-    @classmethod
-    def of(cls, config: Config) -> Policy:
-        """The policy for a plan that is carried out at once."""
-        return cls(
-            adopt=frozenset(r.name for r in config.resources if r.adopt),
-            expect=config.expectations(),
-            condition=config.settings.condition,
-            configuration=config.digest,
-            complete=config.complete,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PassContext:
-    """When, where and why a pass runs."""
-
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The readings of the configured resources, by name."""
+    config: Config = field(default_factory=Config)
     now: float = 0.0
     """Seconds since the epoch."""
     uptime: float = 0.0
@@ -62,8 +31,11 @@ class PassContext:
     watched: WatchedNode | None = None
     """The Node as the API server last sent it; None: the Node is not watched."""
     machine_record: MachineRecord | None = None
-    """The quantities that this machine has published; None if the machine record is missing. A plan uses only a record
-    of its own Node: see Facts.of_node."""
+    """The quantities that this machine has published; None if the record is missing.
+
+    A plan uses only a record of its own Node (of_node). Without one (a new image for an old Node), the annotation alone
+    decides about configured resources. If the record can't be read, the annotation alone decides about everything that
+    has been published."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
@@ -71,24 +43,6 @@ class PassContext:
     be an older one without these errors."""
     unwritable: str = ""
     """Why this machine can't save files; empty if it can."""
-
-    @property
-    def unrecordable(self) -> str:
-        """Why this pass can't record what it publishes; empty if it can."""
-        return "; ".join(filter(None, (self.machine_record_error, self.unwritable)))
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The complete input of a plan, except for the Node."""
-
-    readings: Mapping[str, Reading] = field(default_factory=dict)
-    """The readings of the configured resources, by name."""
-    policy: Policy = field(default_factory=Policy)
-    context: PassContext = field(default_factory=PassContext)
-    """If this contains no machine record of the Node (a new image for an old Node), the annotation alone decides about
-    configured resources. If the record can't be read, the annotation alone decides about everything that has been
-    published."""
     memory: Memory = field(default_factory=Memory)
     """The previous pass's memory, updated with the readings of this pass."""
     device_plugins: Collection[str] | None = ()
@@ -96,26 +50,33 @@ class Facts:
     values."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this pass."""
+    lower_after: float = 0.0
+    """Seconds for which a lower quantity must hold before it is written."""
+    heartbeat_after: float | None = None
+    """Seconds after which the condition's heartbeat is refreshed. None: the heartbeat changes only with other
+    changes."""
+    observe: bool = False
+    """Whether to plan only, and to write nothing."""
 
     def of_node(self, node_state: NodeState) -> Facts:
         """These facts for a plan for this Node: a machine record and a memory of another Node do not count."""
-        record = self.context.machine_record
-        own = record.of_node(node_state.uid) if record else None
-        return replace(
-            self,
-            context=replace(self.context, machine_record=own),
-            memory=self.memory.of_node(node_state),
-        )
+        own = self.machine_record.of_node(node_state.uid) if self.machine_record else None
+        return replace(self, machine_record=own, memory=self.memory.of_node(node_state))
+
+    @property
+    def unrecordable(self) -> str:
+        """Why this pass can't record what it publishes; empty if it can."""
+        return "; ".join(filter(None, (self.machine_record_error, self.unwritable)))
 
     @property
     def other_agent(self) -> OtherAgent | None:
         """Another capacityd that a recent pass has seen."""
         other = self.memory.other_agent
-        return other if other and self.context.uptime < other.gone_at else None
+        return other if other and self.uptime < other.gone_at else None
 
     @property
     def keeps_record(self) -> bool:
         """Whether this pass knows which keys capacityd owns, so that it can record them."""
-        if self.context.machine_record_error:
+        if self.machine_record_error:
             return False
-        return self.context.machine_record is not None or (self.policy.complete and bool(self.readings))
+        return self.machine_record is not None or (self.config.complete and bool(self.readings))

@@ -14,22 +14,22 @@ from capacityd.reconcile.facts import Facts
 
 def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     """Returns another agent that has recently written this Node; None if there is none."""
-    context, known = facts.context, facts.memory.other_agent
+    known = facts.memory.other_agent
     if quantities := _other_quantities(node_state, facts):
         last = facts.memory.node
         # What the last pass left on the Node is not written anew. That may be our own write: a full disk can keep the
         # machine record from confirming it.
         is_old = last is not None and last.annotation == node_state.annotation
-        return known if is_old else OtherAgent(context.uptime, quantities)
+        return known if is_old else OtherAgent(facts.uptime, quantities)
     if facts.other_agent:
         return facts.other_agent
     # Perhaps only the other agent has noticed this one, and has said so in the condition.
     condition = node_state.condition
     if condition is None or condition.reason != ConditionReason.OTHER_AGENT.value or condition.heartbeat is None:
         return None
-    age = context.now - condition.heartbeat
-    other = OtherAgent(context.uptime - age)
-    return other if age >= 0 and context.uptime < other.gone_at else None
+    age = facts.now - condition.heartbeat
+    other = OtherAgent(facts.uptime - age)
+    return other if age >= 0 and facts.uptime < other.gone_at else None
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:
@@ -37,7 +37,7 @@ def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[in
 
     The annotation contains theirs, and the Node's capacity agrees with it, but this machine has published ours.
     """
-    machine_record = facts.context.machine_record
+    machine_record = facts.machine_record
     if machine_record is None:
         return {}
     capacity = node_state.capacity or {}

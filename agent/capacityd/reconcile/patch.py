@@ -14,7 +14,7 @@ from typing import TypeAlias
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
 from capacityd.model.plan import Action, Change, Patch
 from capacityd.model.quantity import plain
-from capacityd.reconcile.report import DesiredCondition
+from capacityd.reconcile.condition import DesiredCondition
 
 _Operations: TypeAlias = list[Mapping[str, object]]
 

@@ -12,36 +12,31 @@ from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.reconcile.condition import desired_condition
+from capacityd.reconcile.events import reported_after, reported_before
 from capacityd.reconcile.facts import Facts
+from capacityd.reconcile.limits import make_step, write_limit
 from capacityd.reconcile.other_agent import other_agent
 from capacityd.reconcile.patch import REMOVED, patch_for
-from capacityd.reconcile.report import desired_condition, reported_after, reported_before
-from capacityd.reconcile.rules import (
-    CapacityEntry,
-    Decision,
-    capacity_entries,
-    published_quantities,
-    refuse_device_plugin,
-    unpublish,
-)
-from capacityd.reconcile.step import Step, change_of, is_less, make_step, write_limit
+from capacityd.reconcile.rules import capacity_entries, published_quantities, refuse_device_plugin, unpublish
+from capacityd.reconcile.step import CapacityEntry, Step, is_less
 
 
 def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     """Decides what to set, remove, keep, hold, refuse and deny on this Node, each with a reason, and what to write
     now."""
     facts = facts.of_node(node_state)
-    memory, uptime = facts.memory, facts.context.uptime
-    entries = capacity_entries(node_state, facts.context.machine_record, facts.readings)
+    memory, uptime = facts.memory, facts.uptime
+    entries = capacity_entries(node_state, facts.machine_record, facts.readings)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
     steps = [make_step(entry, facts) for entry in entries]
     health, last = health_after(node_state, steps, facts), reported_before(facts)
     write = _write(node_state, steps, health, last, facts)
     waits = [step.wait for step in steps if step.wait]
-    limit, changes_quantities = write_limit("", facts), any(step.decision.action.writes for step in steps)
-    if write.patch and not changes_quantities and limit.until > uptime and not facts.policy.observe:
+    limit, changes_quantities = write_limit("", facts), any(step.action.writes for step in steps)
+    if write.patch and not changes_quantities and limit.until > uptime and not facts.observe:
         waits.append(limit)
-    if facts.policy.observe or limit in waits:
+    if facts.observe or limit in waits:
         write = Write((), annotated_quantities(node_state.annotation), recorded=recorded_before, reported=last)
     return Plan(
         node=node_state.name,
@@ -54,30 +49,31 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         less_allocatable={
             step.name: plain(step.entry.allocatable)
             for step in steps
-            if step.allocatable_was_less and not facts.policy.observe
+            if step.allocatable_was_less and not facts.observe
         },
         health=health,
-        has_condition=facts.policy.condition and not facts.policy.observe,
+        has_condition=facts.config.settings.condition and not facts.observe,
         node_uid=node_state.uid,
     )
 
 
 def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: Reported, facts: Facts) -> Write:
     """The changes to write now, except those that a limit holds back. last: what Events have already reported."""
-    policy, changes = facts.policy, tuple(step.change for step in steps)
-    annotated = {step.name: step.decision.annotated for step in steps if step.decision.annotated is not None}
-    concerned, now = bool(changes or node_state.condition), facts.context.now
-    condition = desired_condition(node_state, health, now, policy.heartbeat_after) if concerned else None
-    configuration = policy.configuration if concerned and policy.configuration else None
-    patch = patch_for(node_state, changes, annotated, configuration, condition if policy.condition else REMOVED)
+    changes = tuple(step.change for step in steps)
+    annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
+    has_condition = facts.config.settings.condition
+    concerned, now = bool(changes or node_state.condition), facts.now
+    condition = desired_condition(node_state, health, now, facts.heartbeat_after) if concerned else None
+    configuration = (facts.config.digest or None) if concerned else None
+    patch = patch_for(node_state, changes, annotated, configuration, condition if has_condition else REMOVED)
     reported = reported_after(health, last, facts)
     return Write(
         patch=patch,
         annotated=annotated,
-        condition=(condition.reason.value, condition.status) if condition and policy.condition else None,
+        condition=(condition.reason.value, condition.status) if condition and has_condition else None,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
-        recovered=tuple(sorted((last.below_expected - reported.below_expected) & policy.expect.keys())),
+        recovered=tuple(sorted((last.below_expected - reported.below_expected) & facts.config.expectations().keys())),
     )
 
 
@@ -85,20 +81,20 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
     """What will be wrong with the Node after these steps."""
     # A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key.
     lasting = {
-        step.name: step.decision.reason
+        step.name: step.reason
         for step in steps
-        if step.decision.action is Action.REFUSE
-        and (isinstance(step.reading, Quantity) or (step.decision.annotated is not None and not step.unverified))
+        if step.action is Action.REFUSE
+        and (isinstance(step.reading, Quantity) or (step.annotated is not None and not step.unverified))
     }
     unknown = {name: r.reason for name, r in sorted(facts.readings.items()) if isinstance(r, Unknown)}
     return Health(
-        configuration_errors=facts.context.configuration_errors,
-        unwritable=facts.context.unrecordable,
+        configuration_errors=facts.configuration_errors,
+        unwritable=facts.unrecordable,
         other_agent=other_agent(node_state, facts),
         unknown=unknown,
         refused=lasting,
         unverified=tuple(step.name for step in steps if step.unverified),
-        denied={step.name: step.decision.reason for step in steps if step.decision.action is Action.DENY},
+        denied={step.name: step.reason for step in steps if step.action is Action.DENY},
         not_configured=tuple(step.name for step in steps if _is_not_configured(step, facts)),
         below_expected={step.name: shortage for step in steps if (shortage := _below_expected(step, facts))},
         not_allocatable={step.name: less for step in steps if (less := _not_allocatable(step, facts))},
@@ -110,20 +106,20 @@ def _is_not_configured(step: Step, facts: Facts) -> bool:
 
     A configuration that could not be read may configure it. The condition reports that with another reason.
     """
-    kept = step.decision.action in (Action.KEEP, Action.SET) and step.decision.annotated is not None
-    return kept and step.reading is None and step.entry.current is not None and facts.policy.complete
+    kept = step.action in (Action.KEEP, Action.SET) and step.annotated is not None
+    return kept and step.reading is None and step.entry.current is not None and facts.config.complete
 
 
 def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
     """(quantity, expected quantity) if the Node has less than expected. An unknown resource does not count as less."""
-    expected = facts.policy.expect.get(step.name)
+    expected = facts.config.expectations().get(step.name)
     if expected is None or not isinstance(step.reading, Quantity | Absent):
         return None
     if isinstance(step.reading, Absent) and not step.reading.applies:
         return None
-    if step.decision.action in (Action.REFUSE, Action.DENY):
+    if step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
-    if step.decision.action is Action.HOLD:
+    if step.action is Action.HOLD:
         quantity = whole_quantity(step.entry.current or "") or 0
     else:
         quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
@@ -135,12 +131,12 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
 
     So the condition is never set to True while less is allocatable than what is published.
     """
-    published, allocatable = step.decision.annotated, step.entry.allocatable
-    if published is None or step.decision.action in (Action.REFUSE, Action.DENY):
+    published, allocatable = step.annotated, step.entry.allocatable
+    if published is None or step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
     last = facts.memory.less_allocatable.get(step.name)
-    recent = last if last and facts.context.uptime < last.over_at else None
-    if step.decision.action is Action.SET:
+    recent = last if last and facts.uptime < last.over_at else None
+    if step.action is Action.SET:
         is_reduced = recent is not None and recent.was_repaired and step.allocatable_was_less
     else:
         is_reduced = is_less(allocatable, published)
@@ -156,11 +152,11 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     annotation keeps a key if its removal is denied. The annotation also keeps a key that is not in the machine record:
     this machine may have published the key before the machine got a new image.
     """
-    machine_record = _confirming(node_state, facts.context.machine_record)
+    machine_record = _confirming(node_state, facts.machine_record)
     published = published_quantities(node_state, machine_record)
-    decisions = [(entry, _withdraw(entry, facts)) for entry in capacity_entries(node_state, machine_record, published)]
-    changes = tuple(change_of(entry, decision) for entry, decision in decisions)
-    annotated = {entry.name: decision.annotated for entry, decision in decisions if decision.annotated is not None}
+    steps = [_withdraw(entry, facts) for entry in capacity_entries(node_state, machine_record, published)]
+    changes = tuple(step.change for step in steps)
+    annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
     patch = patch_for(node_state, changes, annotated, "", REMOVED)
     health = Health(denied={c.name: c.reason for c in changes if c.action is Action.DENY})
     write = Write(
@@ -171,11 +167,11 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     return Plan(node_state.name, changes, write, health=health, node_uid=node_state.uid)
 
 
-def _withdraw(entry: CapacityEntry, facts: Facts) -> Decision:
-    decision = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
-    if decision.action is Action.REMOVE and entry.name in facts.denied:
-        return Decision(Action.DENY, None, facts.denied[entry.name], entry.annotated)
-    return decision
+def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
+    step = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
+    if step.action is Action.REMOVE and step.name in facts.denied:
+        return Step(entry, Action.DENY, facts.denied[step.name], annotated=entry.annotated)
+    return step
 
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:

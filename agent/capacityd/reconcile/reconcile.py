@@ -7,25 +7,23 @@ Except for the Node, all input and output is values, so that tests can drive a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from capacityd.linux.clock import BOOTING
-from capacityd.model.config import Config
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
-from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import NO_INTENTIONS, TRIES, Intentions, Retries, Start, apply
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.events import events
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import known_node
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.report import events
 from capacityd.reconcile.writing import Denied
 
 _RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
@@ -97,59 +95,54 @@ class ReconcileResult:
         return f"; {wait.text(self.uptime)}" if wait else ""
 
 
-def reconcile(
-    config: Config, readings: Mapping[str, Reading], context: PassContext, memory: Memory, access: Access
-) -> ReconcileResult:
+def reconcile(facts: Facts, access: Access) -> ReconcileResult:
     """Reconciles the Node with the readings. A NodeError is not raised: it becomes the result's failure.
 
-    memory: the memory of the previous pass.
+    facts: with the memory of the previous pass.
     """
-    memory = memory.without_future(context.uptime).with_readings(readings, context.uptime)
-    if not _RETRY_DENIED.isdisjoint(context.reasons):
-        memory = memory.with_denials_due(context.uptime)
-    context = replace(context, configuration_errors=context.configuration_errors or config.errors())
-    return Pass(config, readings, context, memory, access).run()
+    memory = facts.memory.without_future(facts.uptime).with_readings(facts.readings, facts.uptime)
+    if not _RETRY_DENIED.isdisjoint(facts.reasons):
+        memory = memory.with_denials_due(facts.uptime)
+    errors = facts.configuration_errors or facts.config.errors()
+    return Pass(replace(facts, memory=memory, configuration_errors=errors), access).run()
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A reconcile pass: run() and its steps, in order."""
 
-    config: Config
-    readings: Mapping[str, Reading]
-    context: PassContext
-    memory: Memory
-    """The memory of the previous pass, with the readings of this pass."""
+    facts: Facts
+    """With the memory of the previous pass and the readings of this pass."""
     access: Access
 
     def run(self) -> ReconcileResult:
         """Runs the pass. A NodeError is not raised: it becomes the result's failure."""
-        watched = self.context.watched
-        known = known_node(watched, self.memory) if watched else None
-        if watched and watched.state is None and known is None and self.memory.node is None:
+        facts, watched = self.facts, self.facts.watched
+        known = known_node(watched, facts.memory) if watched else None
+        if watched and watched.state is None and known is None and facts.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
         if known is None:
             return self.reconcile_node(None, None)
         # A heartbeat alone is a reason for a write only at a resync.
-        plan = make_plan(known, self.facts(heartbeats=PassReason.RESYNC in self.context.reasons))
-        machine_record = self.context.machine_record
-        if machine_record and machine_record.intended and plan.write.recorded is not None:
+        plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
+        if facts.machine_record and facts.machine_record.intended and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
             return self.reconcile_node(None, None)
-        step = replace(self, memory=replace(self.memory, lower_since=plan.lower_since))
+        memory = replace(facts.memory, lower_since=plan.lower_since)
+        step = replace(self, facts=replace(facts, memory=memory))
         if plan.write.patch or events(plan, applied=False):
             return step.reconcile_node(known, plan)
         return step.finish(Outcome(plan, known, applied=False))
 
     def reconcile_node(self, known: NodeState | None, first: Plan | None) -> ReconcileResult:
         """Plans and writes. known: the Node; None: it is read first. first: the plan for it, if there is one."""
-        uptime, conflict = self.context.uptime, self.memory.conflict
+        uptime, conflict = self.facts.uptime, self.facts.memory.conflict
         if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
             # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
-            return self.result(self.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
+            return self.result(self.facts.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
         try:
             node = self.access.open_node()
-            outcome = self.observe(node, known) if self.config.settings.observe else self.write(node, known)
+            outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)
         except NodeError as error:
             return self.fail(first, error)
         return self.finish(outcome)
@@ -158,52 +151,46 @@ class Pass:
         """The result of a pass that has carried out its plan."""
         unwritable = outcome.plan.health.unwritable
         failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
-        memory = self.memory.after_outcome(outcome, self.context.uptime)
+        memory = self.facts.memory.after_outcome(outcome, self.facts.uptime)
         return replace(self.result(memory, outcome.plan, failure), outcome=outcome)
 
     def observe(self, node: Node, known: NodeState | None) -> Outcome:
         """Plans without writing. known: as for reconcile_node()."""
         node_state = known or node.read()
-        return Outcome(self.make_plan(node_state, self.context.machine_record, {}), node_state, applied=False)
+        return Outcome(self.make_plan(node_state, self.facts.machine_record, {}), node_state, applied=False)
 
     def write(self, node: Node, known: NodeState | None) -> Outcome:
         """Plans and writes. What can't be recorded neither lowers nor removes anything, nor publishes a key for the
         first time. known: as for reconcile_node()."""
-        intentions = NO_INTENTIONS if self.context.unrecordable else self.access.intentions
+        intentions = NO_INTENTIONS if self.facts.unrecordable else self.access.intentions
         retries = Retries(
-            conflicts=1 if self.memory.conflict else TRIES,
-            failed_writes=not self.memory.rejects_writes(self.context.uptime),
+            conflicts=1 if self.facts.memory.conflict else TRIES,
+            failed_writes=not self.facts.memory.rejects_writes(self.facts.uptime),
         )
         try:
-            return apply(node, self.make_plan, Start(self.context.machine_record, known), intentions, retries)
+            return apply(node, self.make_plan, Start(self.facts.machine_record, known), intentions, retries)
         except StateError as error:
-            return replace(self, context=replace(self.context, unwritable=str(error))).write(node, known)
+            return replace(self, facts=replace(self.facts, unwritable=str(error))).write(node, known)
 
     def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
         """The plan for this Node. denied: names whose changes the API server has denied in this pass."""
-        return make_plan(
-            node_state,
-            replace(
-                self.facts(),
-                context=replace(self.context, machine_record=machine_record),
-                denied=denied,
-            ),
-        )
+        facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied)
+        return make_plan(node_state, facts)
 
-    def facts(self, *, heartbeats: bool = True) -> Facts:
-        """The input of a plan. heartbeats: whether the plan refreshes the condition's heartbeat."""
-        settings, uptime = self.config.settings, self.context.uptime
-        policy = replace(
-            Policy.of(self.config),
+    def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:
+        """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
+        settings, uptime = self.facts.config.settings, self.facts.uptime
+        return replace(
+            self.facts,
+            device_plugins=self.access.device_plugins(),
             lower_after=max(settings.lower_after, settings.lower_after_boot if uptime < BOOTING else 0.0),
             heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
             observe=settings.observe,
         )
-        return Facts(self.readings, policy, self.context, self.memory, self.access.device_plugins())
 
     def fail(self, first: Plan | None, error: NodeError) -> ReconcileResult:
         """The result of a pass that has ended with this error."""
-        memory = self.memory.after_error(error, self.context.uptime)
+        memory = self.facts.memory.after_error(error, self.facts.uptime)
         message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
         files = error.files if isinstance(error, NodeUnauthorized) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
@@ -212,11 +199,11 @@ class Pass:
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
         """The result, with all waits. memory: for the next pass. plan: the last plan."""
-        uptime = self.context.uptime
+        uptime = self.facts.uptime
         waits = list(plan.waits) if plan else []
         denied = plan.health.denied if plan else ()
         waits += [Wait(d.retry_at, WaitReason.DENIED, name) for name, d in memory.denied.items() if name in denied]
-        waits += timing.waits_for_readings(self.readings, memory.unknown_since, uptime)
+        waits += timing.waits_for_readings(self.facts.readings, memory.unknown_since, uptime)
         waits += [
             Wait(less.over_at, WaitReason.ALLOCATABLE)
             for less in memory.less_allocatable.values()

@@ -3,7 +3,7 @@
 The rules, in order of precedence:
 - Refuse a registered device plugin's name, whatever the annotation and the machine record contain.
 - While the device plugins are unknown, keep another writer's value of an owned key, and report it.
-- capacityd owns a key if both the annotation, which others may write, and the machine record of this Node list it.
+- A key is ours if the annotation and the machine record of this Node list it. (Others may write the annotation.)
   While the annotation is lost, the machine record decides alone. Without a record of this Node, the annotation decides
   alone about configured names.
 - Remove a key only if its value is the quantity in both records, or 0.
@@ -16,69 +16,14 @@ The rules, in order of precedence:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import replace
 
 from capacityd.model.node import NodeState, annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityEntry:
-    """The quantities of one name: on the Node, in the Node's annotation, and in the machine record."""
-
-    name: str
-    current: str | None
-    """The quantity in the Node's capacity; None if the key is absent."""
-    allocatable: str | None
-    """The quantity in the Node's allocatable; None if the key is absent."""
-    annotated: int | None
-    """The quantity in the annotation. It is the machine record's if the Node has that quantity, or if no other writer
-    claims the key. None if neither lists the key."""
-    recorded: int | None
-    """The quantity in the machine record; equal to annotated if both agree. None unless both list the key."""
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether capacityd owns the key: both records list it."""
-        return self.recorded is not None
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether both records contain the same quantity."""
-        return self.recorded is not None and self.recorded == self.annotated
-
-    def equals(self, quantity: int) -> bool:
-        """Whether the quantity in the Node's capacity equals this one."""
-        return self.current is not None and whole_quantity(self.current) == quantity
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision about a name. action and reason are as in Change."""
-
-    action: Action
-    desired: int | None
-    """The quantity to publish; None: no quantity."""
-    reason: str
-    annotated: int | None
-    """The quantity in the annotation after the write; None: the annotation does not list the name."""
-
-    def lowers(self, entry: CapacityEntry) -> bool:
-        """Whether this reduces capacity below both the current and the annotated quantity. Removing a 0 does not
-        count."""
-        if not self.action.writes:
-            return False
-        if self.desired is None:
-            return not entry.equals(0)
-        if entry.current is None:
-            return False
-        current = whole_quantity(entry.current)
-        return (current is None or self.desired < current) and (
-            entry.annotated is None or self.desired < entry.annotated
-        )
+from capacityd.reconcile.step import CapacityEntry, Step
 
 
 def capacity_entries(
@@ -129,12 +74,13 @@ def _may_be_claimed(name: str, node_state: NodeState) -> bool:
     return current is not None and whole_quantity(current) != 0
 
 
-def decide(entry: CapacityEntry, facts: Facts) -> Decision:
+def decide(entry: CapacityEntry, facts: Facts) -> Step:
     """Decides about one name."""
-    return _restore_allocatable(entry, _decide_capacity(entry, facts), facts)
+    step = _restore_allocatable(_decide_capacity(entry, facts), facts)
+    return replace(step, reading=facts.readings.get(entry.name))
 
 
-def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
+def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
     reading = facts.readings.get(entry.name)
     if refusal := refuse_device_plugin(entry, facts) or _refuse_possible_device_plugin(entry, facts):
         return refusal
@@ -145,25 +91,24 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Decision:
     if isinstance(reading, Absent):
         return unpublish(entry, reading.reason)
     # The name is no longer configured. A damaged or empty configuration is probably an accident.
-    if not facts.policy.complete:
-        reason = "kept: a configuration file can't be read, and may configure it"
-        return Decision(Action.KEEP, None, reason, entry.annotated)
+    if not facts.config.complete:
+        return _keep(entry, "kept: a configuration file can't be read, and may configure it")
     if not facts.readings:
-        reason = "kept, because no resource is configured at all; `capacityd withdraw` removes what was published"
-        return Decision(Action.KEEP, None, reason, entry.annotated)
+        nothing = "kept, because no resource is configured at all; `capacityd withdraw` removes what was published"
+        return _keep(entry, nothing)
     return unpublish(entry, "no longer configured")
 
 
-def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
+def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
     """Refuses a name that a device plugin owns, because the kubelet writes the key. None if no plugin owns the name."""
     if facts.device_plugins is None or entry.name not in facts.device_plugins:
         return None
     if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
         return None
-    return Decision(Action.REFUSE, None, "a device plugin has this name, so the kubelet writes the key", None)
+    return Step(entry, Action.REFUSE, "a device plugin has this name, so the kubelet writes the key")
 
 
-def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decision | None:
+def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
     """Keeps an owned key that another writer changed while device plugins are unknown: a plugin may own the key now."""
     if facts.device_plugins is not None or entry.annotated is None or not entry.is_ours:
         return None
@@ -174,72 +119,88 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Decisi
         return None
     current = plain(entry.current)
     reason = f"another writer (a device plugin?) set it to {current}: the kubelet's list of plugins can't be read"
-    return Decision(Action.REFUSE, None, reason, entry.annotated)
+    return _refuse(entry, reason)
 
 
-def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
+def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     if entry.current is None:
-        reason = f"missing from the Node, although {entry.annotated} was published" if entry.is_ours else "found"
-        return Decision(Action.SET, desired, reason, desired)
+        lost = f"missing from the Node, although {entry.annotated} was published"
+        return _set(entry, desired, lost if entry.is_ours else "found")
     if entry.annotated is None or not entry.is_ours:
         return _take_over(entry, desired, facts)
     if entry.equals(desired):
-        return Decision(Action.KEEP, desired, "as published", desired)
+        return _keep_as(entry, desired, "as published")
     if entry.equals(entry.annotated):
-        return Decision(Action.SET, desired, "the reading changed", desired)
+        return _set(entry, desired, "the reading changed")
     if entry.equals(0):
-        return Decision(Action.SET, desired, "restored: something else set it to 0 (a kubelet restart?)", desired)
-    return Decision(Action.SET, desired, f"restored: another writer wrote {plain(entry.current)}", desired)
+        return _set(entry, desired, "restored: something else set it to 0 (a kubelet restart?)")
+    return _set(entry, desired, f"restored: another writer wrote {plain(entry.current)}")
 
 
-def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Decision:
+def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     """Refuses a key that capacityd does not own, whatever its value: a 0 may belong to a device plugin that returns."""
-    if entry.name not in facts.policy.adopt:
+    if not facts.config.adopts(entry.name):
         same = "the same value, but " if entry.equals(desired) else ""
-        reason = f"{same}not published by capacityd; adopt = true takes it over"
-        return Decision(Action.REFUSE, None, reason, entry.annotated)
+        return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
     if facts.device_plugins is None:
         reason = "not adopted: the kubelet's list of device plugins can't be read, and the key may belong to one"
-        return Decision(Action.REFUSE, None, reason, entry.annotated)
-    return Decision(Action.KEEP if entry.equals(desired) else Action.SET, desired, "adopted", desired)
+        return _refuse(entry, reason)
+    return _keep_as(entry, desired, "adopted") if entry.equals(desired) else _set(entry, desired, "adopted")
 
 
-def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Decision:
+def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Step:
     if entry.annotated is None:
-        return Decision(Action.KEEP, None, f"unknown: {reading.reason}", None)
+        return _keep(entry, f"unknown: {reading.reason}")
     if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.annotated != 0)):
-        reason = f"restored as last published; unknown: {reading.reason}"
-        return Decision(Action.SET, entry.annotated, reason, entry.annotated)
-    return Decision(Action.KEEP, None, f"stays as it is; unknown: {reading.reason}", entry.annotated)
+        return _set(entry, entry.annotated, f"restored as last published; unknown: {reading.reason}")
+    return _keep(entry, f"stays as it is; unknown: {reading.reason}")
 
 
-def _restore_allocatable(entry: CapacityEntry, decision: Decision, facts: Facts) -> Decision:
-    """The decision, or a decision to write only allocatable, if capacity is as desired and capacityd owns the key.
+def _restore_allocatable(step: Step, facts: Facts) -> Step:
+    """The step, or a step that writes only allocatable, if capacity is as desired and capacityd owns the key.
 
     While device plugins are unknown, allocatable stays: a plugin may have reported unhealthy devices.
     """
-    quantity = decision.annotated
-    if decision.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
-        return decision
-    ours = entry.confirmed or decision.desired is not None
+    entry, quantity = step.entry, step.annotated
+    if step.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
+        return step
+    ours = entry.confirmed or step.desired is not None
     if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
-        return decision
+        return step
     reason = f"allocatable restored to {quantity}: another writer set it to {plain(entry.allocatable)}"
-    return Decision(Action.SET, quantity, reason, quantity)
+    return _set(entry, quantity, reason)
 
 
-def unpublish(entry: CapacityEntry, reason: str) -> Decision:
+def unpublish(entry: CapacityEntry, reason: str) -> Step:
     """Decides about a name that must go, for this reason."""
     if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.annotated)):
-        return Decision(Action.REMOVE, None, f"{reason}; allocatable still contains it", None)
+        return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")
     if entry.current is None or entry.annotated is None:
-        return Decision(Action.KEEP, None, reason, None)
+        return Step(entry, Action.KEEP, reason)
     if not entry.confirmed:
-        reason += ", but this machine has no record of publishing it, so the key stays"
-        return Decision(Action.REFUSE, None, reason, entry.annotated)
+        return _refuse(entry, f"{reason}, but this machine has no record of publishing it, so the key stays")
     is_zeroed = entry.equals(0)  # by a kubelet that has started
     if not entry.equals(entry.annotated) and not is_zeroed:
-        published = entry.annotated
-        reason += f", but another writer changed the published {published}, so the key stays"
-        return Decision(Action.REFUSE, None, reason, None)
-    return Decision(Action.REMOVE, None, reason, None)
+        changed = f"another writer changed the published {entry.annotated}, so the key stays"
+        return Step(entry, Action.REFUSE, f"{reason}, but {changed}")
+    return Step(entry, Action.REMOVE, reason)
+
+
+def _set(entry: CapacityEntry, quantity: int, reason: str) -> Step:
+    """Publishes the quantity."""
+    return Step(entry, Action.SET, reason, desired=quantity, annotated=quantity)
+
+
+def _keep_as(entry: CapacityEntry, quantity: int, reason: str) -> Step:
+    """Keeps a key that has the desired quantity."""
+    return Step(entry, Action.KEEP, reason, desired=quantity, annotated=quantity)
+
+
+def _keep(entry: CapacityEntry, reason: str) -> Step:
+    """Keeps a key and the annotation as they are."""
+    return Step(entry, Action.KEEP, reason, annotated=entry.annotated)
+
+
+def _refuse(entry: CapacityEntry, reason: str) -> Step:
+    """Refuses a key, and keeps the annotation as it is."""
+    return Step(entry, Action.REFUSE, reason, annotated=entry.annotated)

@@ -15,8 +15,9 @@ from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWr
 from capacityd.model.node import ANNOTATION, ConditionReason, Node, NodeState, annotated_quantities
 from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
 from capacityd.model.quantity import plain
+from capacityd.reconcile.condition import changed_condition
+from capacityd.reconcile.events import events
 from capacityd.reconcile.patch import condition_patch
-from capacityd.reconcile.report import changed_condition, events
 
 FEW = 8
 """isolate() tries a denied part with at most this many names name by name."""

@@ -25,7 +25,7 @@ from capacityd.model.watch import fingerprint
 from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions
-from capacityd.reconcile.facts import PassContext
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
@@ -170,26 +170,25 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         watched = runtime_files.read_watched_node(options.folder)
         record, record_errors = _try(partial(machine_record.read, directory))
         unwritable = [*save_errors, "" if record_errors else machine_record.not_writable(directory)]
-        result = reconcile(
-            config,
+        facts = Facts(
             readings,
-            PassContext(
-                now=time.time(),
-                uptime=uptime(),
-                reasons=inputs.options.reasons,
-                watched=watched,
-                machine_record=record,
-                machine_record_error="".join(record_errors),
-                configuration_errors=inputs.configuration_errors,
-                unwritable="; ".join(filter(None, unwritable)),
-            ),
-            inputs.state.memory,
-            Access(
-                partial(node_of, options.selection, config, host, cache),
-                partial(device_plugin_names, host),
-                Intentions(partial(machine_record.intend, directory), partial(machine_record.forget, directory)),
-            ),
+            config,
+            now=time.time(),
+            uptime=uptime(),
+            reasons=options.reasons,
+            watched=watched,
+            machine_record=record,
+            machine_record_error="".join(record_errors),
+            configuration_errors=inputs.configuration_errors,
+            unwritable="; ".join(filter(None, unwritable)),
+            memory=inputs.state.memory,
         )
+        access = Access(
+            partial(node_of, options.selection, config, host, cache),
+            partial(device_plugin_names, host),
+            Intentions(partial(machine_record.intend, directory), partial(machine_record.forget, directory)),
+        )
+        result = reconcile(facts, access)
         if result.outcome is not None and not config.settings.observe:
             save_errors += _try(partial(machine_record.confirm, directory, result.outcome.plan))[1]
     if result.outcome is not None:

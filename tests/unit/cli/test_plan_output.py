@@ -9,8 +9,9 @@ import pytest
 from capacityd.cli.output.plan import print_plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
+from tests.support.configs import config_with
 from tests.support.nodes import apply_patch, node, recorded
 
 A, B = "example.com/a", "example.com/b"
@@ -35,9 +36,11 @@ def test_summary(
     applied: bool,
     expected: str,
 ) -> None:
-    context = PassContext(machine_record=recorded({A: 4}))
-    before = make_plan(node_state(node()), Facts(PUBLISHED, Policy(configuration="first"), context))
+    before = make_plan(
+        node_state(node()), Facts(PUBLISHED, config_with(digest="first"), machine_record=recorded({A: 4}))
+    )
     document = apply_patch(node(), before.write.patch)
-    plan = make_plan(node_state(document), Facts(readings, Policy(configuration=configuration), context))
+    facts = Facts(readings, config_with(digest=configuration), machine_record=recorded({A: 4}))
+    plan = make_plan(node_state(document), facts)
     print_plan(plan, {}, applied=applied)
     assert expected in capsys.readouterr().out.splitlines()[-1]

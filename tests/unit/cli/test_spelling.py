@@ -12,10 +12,11 @@ from capacityd.cli.output.plan import print_plan
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.events import events
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.report import events
 from capacityd.worker.pass_state import PassStatus
+from tests.support.configs import config_with
 from tests.support.nodes import node, recorded
 
 NAME, OTHER = "example.com/nic-mbps", "example.com/other"
@@ -31,8 +32,9 @@ def planned(stored: str, case: tuple[Reading | None, int | None, bool, tuple[str
     document = node(capacity={NAME: stored}, annotated=record)
     document["status"]["allocatable"] = {NAME: stored}
     readings: dict[str, Reading] = {OTHER: Absent("")} | ({NAME: reading} if reading else {})
-    policy, context = Policy({NAME} if adopt else ()), PassContext(machine_record=recorded(record))
-    return make_plan(node_state(document), Facts(readings, policy, context, device_plugins=plugins))
+    config = config_with({NAME} if adopt else ())
+    facts = Facts(readings, config, machine_record=recorded(record), device_plugins=plugins)
+    return make_plan(node_state(document), facts)
 
 
 def shown(plan: Plan, capsys: pytest.CaptureFixture[str]) -> list[str]:

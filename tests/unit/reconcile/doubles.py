@@ -13,7 +13,7 @@ from capacityd.model.reasons import PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import Intentions
-from capacityd.reconcile.facts import PassContext
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from tests.support.nodes import apply_patch, node
@@ -129,22 +129,20 @@ class Service:
             Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
         )
         config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
-        context = PassContext(
-            EPOCH + at,
-            at,
-            frozenset(map(PassReason, reasons)),
-            self._watched_node(at),
-            self.record,
+        facts = Facts(
+            read,
+            config,
+            now=EPOCH + at,
+            uptime=at,
+            reasons=frozenset(map(PassReason, reasons)),
+            watched=self._watched_node(at),
+            machine_record=self.record,
             configuration_errors=self.configuration_errors,
             unwritable=self.unwritable,
+            memory=self.memory,
         )
-        result = reconcile(
-            config,
-            read,
-            context,
-            self.memory,
-            Access(self._open, self._plugins, Intentions(self._intend, self._forget)),
-        )
+        access = Access(self._open, self._plugins, Intentions(self._intend, self._forget))
+        result = reconcile(facts, access)
         plan = result.outcome.plan if result.outcome else None
         if plan and plan.write.recorded is not None and not self.settings.observe:
             self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)

@@ -20,11 +20,12 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import Start, apply
-from capacityd.reconcile.facts import Facts, Policy
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
 from capacityd.reconcile.writing import FEW, Denied, isolate
+from tests.support.configs import config_with
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service
 
@@ -64,7 +65,7 @@ class Admission(MemoryNode):
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
     def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        return make_plan(state, Facts(readings, Policy(condition=condition, configuration="abc"), denied=denied))
+        return make_plan(state, Facts(readings, config_with(condition=condition, digest="abc"), denied=denied))
 
     return apply(node, decide, Start(None))
 

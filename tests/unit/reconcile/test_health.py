@@ -12,9 +12,10 @@ from capacityd.model.other_agent import OtherAgent
 from capacityd.model.plan import UNWRITABLE, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts, Policy
+from capacityd.reconcile.condition import changed_condition, desired_condition
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.report import changed_condition, desired_condition
+from tests.support.configs import config_with
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service
 
@@ -61,8 +62,8 @@ def test_what_is_not_written_is_not_less_than_expected(
     capacity: dict[str, str], denied: dict[str, str], message: str
 ) -> None:
     """The resource has another reason in the condition, and more hardware would not help."""
-    policy = Policy(expect={A: 4})
-    plan = make_plan(node_state(node(capacity)), Facts({A: Quantity(3)}, policy, denied=denied))
+    config = config_with(expect={A: 4})
+    plan = make_plan(node_state(node(capacity)), Facts({A: Quantity(3)}, config, denied=denied))
     assert plan.health.below_expected == {}
     (condition,) = (o["value"] for o in plan.write.patch if str(o["path"]).startswith("/status/conditions/"))
     assert isinstance(condition, dict)

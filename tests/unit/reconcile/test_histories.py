@@ -26,8 +26,9 @@ from capacityd.model.plan import Plan
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan, make_withdrawal
+from tests.support.configs import config_with
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
 from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
@@ -243,13 +244,18 @@ class LongHistory:
     # Commands by hand: a lock keeps them from running between the worker's GET and PATCH.
 
     def somebody_applies(self, read: Mapping[str, Reading], adopt: frozenset[str], complete: bool) -> None:
-        context = PassContext(self.machine.now, machine_record=self.machine.own_record)
-        policy = Policy(adopt, complete=complete)
-        self._carry_out(make_plan, Facts(read, policy, context, device_plugins=self.machine.checkpoint))
+        facts = Facts(
+            read,
+            config_with(adopt, complete=complete),
+            now=self.machine.now,
+            machine_record=self.machine.own_record,
+            device_plugins=self.machine.checkpoint,
+        )
+        self._carry_out(make_plan, facts)
 
     def all_is_withdrawn(self) -> None:
-        context = PassContext(machine_record=self.machine.own_record)
-        self._carry_out(make_withdrawal, Facts(context=context, device_plugins=self.machine.checkpoint))
+        facts = Facts(machine_record=self.machine.own_record, device_plugins=self.machine.checkpoint)
+        self._carry_out(make_withdrawal, facts)
 
     def _carry_out(self, decide: Callable[[NodeState, Facts], Plan], facts: Facts) -> None:
         """Runs the command, unless the machine record can't be read or written: then it ends with an error."""

@@ -10,10 +10,11 @@ from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION, ConditionReason
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts, Policy
+from capacityd.reconcile.condition import DesiredCondition
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.patch import patch_for
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.report import DesiredCondition
+from tests.support.configs import config_with
 from tests.support.nodes import apply_patch, node
 
 NAME = "example.com/a"
@@ -51,7 +52,7 @@ def test_a_plan_for_another_node_is_not_written(
     reading: Reading, current: str | None, annotated: int | None, adopt: bool, part: str, field: str, value: object
 ) -> None:
     document = node({NAME: current} if current else {}, {NAME: annotated} if annotated is not None else None)
-    plan = make_plan(node_state(document), Facts({NAME: reading}, Policy(adopt={NAME} if adopt else ())))
+    plan = make_plan(node_state(document), Facts({NAME: reading}, config_with(adopt={NAME} if adopt else ())))
     assert plan.write.patch
     apply_patch(document, plan.write.patch)
     before, document[part][field] = document[part][field], value
@@ -66,7 +67,7 @@ def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
     document = node(condition="True")
     ours, ready = document["status"]["conditions"]
     document["status"]["conditions"] = [ours, ready, ours | {"status": "False"}, ours]
-    plan = make_plan(node_state(document), Facts({NAME: Absent("none")}, Policy(condition=condition)))
+    plan = make_plan(node_state(document), Facts({NAME: Absent("none")}, config_with(condition=condition)))
     written = apply_patch(document, plan.write.patch)
     assert [c["type"] for c in written["status"]["conditions"]] == ([CONDITION, "Ready"] if condition else ["Ready"])
     for index in (0, 2, 3):
@@ -80,7 +81,7 @@ def test_of_several_own_conditions_one_or_none_remains(condition: bool) -> None:
 def test_an_annotation_with_equal_values_of_other_types_is_rewritten(current: str) -> None:
     document = node({NAME: "1", "example.com/b": "2"}, current)
     readings = {NAME: Quantity(1), "example.com/b": Quantity(2)}
-    plan = make_plan(node_state(document), Facts(readings, Policy(adopt={NAME, "example.com/b"})))
+    plan = make_plan(node_state(document), Facts(readings, config_with(adopt={NAME, "example.com/b"})))
     written = apply_patch(document, plan.write.patch)
     assert written["metadata"]["annotations"][ANNOTATION] == f'{{"{NAME}":1,"example.com/b":2}}'
 

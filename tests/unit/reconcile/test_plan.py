@@ -17,10 +17,11 @@ from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, WriteTimes
+from tests.support.configs import config_with
 from tests.support.nodes import UID, apply_patch, node, recorded
 from tests.support.write_checks import agreed_quantities, check_change, check_guards, kept_quantities
 
@@ -159,10 +160,9 @@ def inputs_of(
     device_plugins: Collection[str] | None = (),
     **more: Any,
 ) -> Facts:
-    """Facts from the reading and from further fields of Policy, PassContext and Facts."""
-    policy = Policy(adopt, complete=more.pop("complete", True), lower_after=more.pop("lower_after", 0.0))
-    context = PassContext(machine_record=machine_record, **more)
-    return Facts(with_other(reading), policy, context, device_plugins=device_plugins)
+    """Facts from the reading, and from further fields of Facts. complete: as in Config."""
+    config = config_with(adopt, complete=more.pop("complete", True))
+    return Facts(with_other(reading), config, machine_record=machine_record, device_plugins=device_plugins, **more)
 
 
 def with_other(reading: Reading | None) -> dict[str, Reading]:
@@ -216,7 +216,7 @@ def test_every_case(
     condition = our_condition(written)
     lasts = action == "refuse" and (isinstance(reading, Quantity) or after is not None)
     assert (f"refused: {NAME}" in condition["message"]) is lasts
-    if inputs.context.unwritable:
+    if inputs.unwritable:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
         assert condition["message"].startswith(f"{UNWRITABLE}: {FULL}")
 
@@ -361,9 +361,9 @@ def test_what_the_annotation_alone_can_do(
 
 def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unknown() -> None:
     state = node_state(node(capacity={NAME: "4"}, annotated={NAME: 4}))
-    inputs = Facts({OTHER: Quantity(1)}, Policy(complete=False))
+    inputs = Facts({OTHER: Quantity(1)}, config_with(complete=False))
     assert make_plan(state, inputs).write.recorded is None
-    inputs = replace(inputs, context=PassContext(machine_record=recorded()))
+    inputs = replace(inputs, machine_record=recorded())
     assert make_plan(state, inputs).write.recorded == {OTHER: 1}
 
 
@@ -416,12 +416,12 @@ def test_the_condition_changes_with_its_reason_and_keeps_the_time_of_its_last_tr
     document, conditions = node(capacity={NAME: "9"}), []
     for now, more, adopt in ((0, {}, ()), (60, {OTHER: Quantity(2)}, ()), (120, {}, (NAME,))):
         readings |= more
-        plan = make_plan(node_state(document), Facts(readings, Policy(adopt=adopt), PassContext(now=now)))
+        plan = make_plan(node_state(document), Facts(readings, config_with(adopt), now=now))
         document = apply_patch(document, plan.write.patch)
         condition = our_condition(document)
         conditions.append((condition["status"], condition["reason"], condition["lastTransitionTime"]))
         record = replace(recorded(plan.write.recorded), reported=plan.write.reported)
-        again = Facts(readings, Policy(adopt=adopt), PassContext(now=now + 1, machine_record=record))
+        again = Facts(readings, config_with(adopt), now=now + 1, machine_record=record)
         assert make_plan(node_state(document), again).write.patch == ()
         assert make_plan(node_state(document), again).newly_refused == ()
     assert conditions == [
@@ -446,8 +446,13 @@ def test_an_error_ends_once_nothing_is_configured() -> None:
     ],
 )
 def test_lower_late(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
-    context = PassContext(uptime=uptime, machine_record=witness(4))
-    inputs = Facts({NAME: Quantity(3)}, Policy(lower_after=10), context, Memory(lower_since=since))
+    inputs = Facts(
+        {NAME: Quantity(3)},
+        uptime=uptime,
+        machine_record=witness(4),
+        memory=Memory(lower_since=since),
+        lower_after=10,
+    )
     plan = make_plan(node_state(node_with("4", 4)), inputs)
     assert plan.changes == (Change(NAME, action, "4", "3", f"the reading changed{why}"),)
     assert plan.lower_since == {NAME: 100}
@@ -460,7 +465,7 @@ def test_only_what_lowers_is_remembered_as_lower() -> None:
     state = node_state(node(capacity={NAME: "4", OTHER: "4"}, annotated={NAME: 4, OTHER: 4}))
     written = WriteTimes(dict.fromkeys([NAME, OTHER], (70.0,) * BURST))
     readings = {NAME: Quantity(5), OTHER: Quantity(3)}
-    inputs = Facts(readings, context=PassContext(uptime=100), memory=Memory(write_times=written))
+    inputs = Facts(readings, uptime=100, memory=Memory(write_times=written))
     plan = make_plan(state, inputs)
     assert {wait.name: wait.until for wait in plan.waits} == {NAME: 130, OTHER: 130}
     assert plan.lower_since == {OTHER: 100}
@@ -470,14 +475,15 @@ def test_what_the_rate_limit_delays_is_neither_recorded_nor_reported() -> None:
     state = node_state(node({NAME: "4", OTHER: "9"}))
     inputs = Facts(
         {NAME: FOUR, OTHER: FOUR},
-        Policy(adopt={NAME}),
-        PassContext(uptime=100, machine_record=recorded()),
-        Memory(write_times=WriteTimes(metadata=(70.0,) * BURST)),
+        config_with({NAME}),
+        uptime=100,
+        machine_record=recorded(),
+        memory=Memory(write_times=WriteTimes(metadata=(70.0,) * BURST)),
     )
     plan = make_plan(state, inputs)
     assert (plan.write.patch, plan.waits) == ((), (Wait(130, WaitReason.RATE_LIMIT),))
     assert (plan.write.annotated, plan.write.recorded, plan.write.reported) == ({}, {}, Reported())
-    plan = make_plan(state, replace(inputs, context=replace(inputs.context, uptime=130)))
+    plan = make_plan(state, replace(inputs, uptime=130))
     assert plan.waits == ()
     assert (plan.write.annotated, plan.write.recorded, plan.newly_refused) == ({NAME: 4}, {NAME: 4}, (OTHER,))
     assert plan.write.reported == Reported(refused=frozenset({OTHER}))
@@ -526,14 +532,10 @@ machine_records = st.builds(
 inputs = st.builds(
     Facts,
     readings_of,
-    st.builds(Policy, st.frozensets(good_names), condition=st.booleans(), complete=st.booleans()),
-    st.builds(
-        PassContext,
-        now=st.integers(0, 100).map(float),
-        machine_record=st.none() | machine_records,
-        unwritable=st.sampled_from(["", "", "/var is full"]),
-    ),
-    st.just(Memory()),
+    st.builds(config_with, st.frozensets(good_names), condition=st.booleans(), complete=st.booleans()),
+    now=st.integers(0, 100).map(float),
+    machine_record=st.none() | machine_records,
+    unwritable=st.sampled_from(["", "", "/var is full"]),
     device_plugins=st.none() | st.frozensets(names),
 )
 
@@ -547,7 +549,8 @@ def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], i
     check_guards(plan.write.patch)
     check_guards(withdrawal.write.patch)
     before, after = _capacity(document), _capacity(written)
-    machine_record, plugins, adopt = inputs.context.machine_record, inputs.device_plugins, inputs.policy.adopt
+    machine_record, plugins = inputs.machine_record, inputs.device_plugins
+    adopt = [resource.name for resource in inputs.config.resources]
     annotated = (
         kept_quantities(machine_record, document)
         | annotated_quantities(node_state(document).annotation)
@@ -562,9 +565,7 @@ def test_any_node_and_any_readings_keep_the_promises(document: dict[str, Any], i
             check_change(name, old, new, annotated.get(name), reading, machine_record, plugins, adopt)
     if plan.write.recorded is not None:
         machine_record = recorded(plan.write.recorded)
-    again = make_plan(
-        node_state(written), replace(inputs, context=replace(inputs.context, machine_record=machine_record))
-    )
+    again = make_plan(node_state(written), replace(inputs, machine_record=machine_record))
     assert again.write.patch == (), "it has nothing more to do"
 
 

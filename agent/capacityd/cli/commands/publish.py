@@ -23,7 +23,7 @@ from capacityd.model.reading import Quantity
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions, Retries, Start
 from capacityd.reconcile.apply import apply as apply_plan
-from capacityd.reconcile.facts import Facts, PassContext, Policy
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
 from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import metrics_file, runtime_files
@@ -80,8 +80,8 @@ def withdraw(options: Options) -> int:
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         trusted = None if options.all_annotated else _trusted(options, state, record)
-        context = PassContext(now=time.time(), machine_record=trusted)
-        return make_withdrawal(state, Facts(context=context, device_plugins=device_plugins, denied=denied))
+        facts = Facts(now=time.time(), machine_record=trusted, device_plugins=device_plugins, denied=denied)
+        return make_withdrawal(state, facts)
 
     plan = _execute(options, node, plan_for, _units(config))
     # In observe mode the service may be running, and goes on writing its metrics.
@@ -111,9 +111,14 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
             warn(f"{name}: {reading.warning}")
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        context = PassContext(now=time.time(), machine_record=_trusted(options, state, record))
-        device_plugins = device_plugin_names(host)
-        facts = Facts(readings, Policy.of(config), context, device_plugins=device_plugins, denied=denied)
+        facts = Facts(
+            readings,
+            config,
+            now=time.time(),
+            machine_record=_trusted(options, state, record),
+            device_plugins=device_plugin_names(host),
+            denied=denied,
+        )
         return make_plan(state, facts)
 
     return node, plan_for, _units(config)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.node import Event
 from capacityd.model.plan import Action, Change, Plan, Reported, Write
-from capacityd.reconcile import report
+from capacityd.reconcile.events import events as events_of
 
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
 PATCH: tuple[Mapping[str, object], ...] = ({"op": "add", "path": "/status/capacity/x", "value": "1"},)
@@ -25,7 +25,7 @@ def plan(*changes: Change, newly: Sequence[str] = (), patch: Sequence[Mapping[st
 
 
 def events(plan: Plan) -> list[Event]:
-    return report.events(plan, applied=bool(plan.write.patch))
+    return events_of(plan, applied=bool(plan.write.patch))
 
 
 def changed(*changes: Change) -> str:

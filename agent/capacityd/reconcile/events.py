@@ -1,0 +1,112 @@
+"""The Events of a pass, and what earlier Events have reported. Pure.
+
+An Event reports what no earlier Event has reported. `kubectl describe` shows it as one line of at most 1,024 bytes. The
+text counts the changes that do not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+
+from capacityd.model.node import Event
+from capacityd.model.plan import Action, Change, Health, Plan, Reported
+from capacityd.model.quantity import plain, whole_quantity
+from capacityd.reconcile.facts import Facts
+
+_REPORT_UNKNOWN_AFTER = 60.0
+"""Seconds for which a resource must be unknown before an Event reports it: at boot, a driver may only be late."""
+
+_MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
+_MAX_TEXTS = 40
+_LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
+
+
+def reported_before(facts: Facts) -> Reported:
+    """What Events have already reported. A Node that was deleted and created again starts with nothing reported."""
+    machine_record = facts.machine_record
+    return Reported() if machine_record is None else machine_record.reported
+
+
+def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
+    """What Events have reported once the Events of a plan with this health exist. last: what they reported before."""
+    errors = "\n".join(health.configuration_errors)
+    # For Events, a resource that becomes unknown, denied or refused is still below the expected quantity.
+    hidden = {*health.unknown, *health.denied, *health.refused}
+    still_below = last.below_expected & hidden & facts.config.expectations().keys()
+    return Reported(
+        refused=frozenset((*health.refused, *health.unverified)),
+        denied=frozenset(health.denied),
+        below_expected=frozenset(health.below_expected) | still_below,
+        configuration=hashlib.sha256(errors.encode("utf-8", "surrogatepass")).hexdigest()[:12] if errors else "",
+        unknown=frozenset(health.unknown) & (last.unknown | long_unknown(facts)),
+    )
+
+
+def long_unknown(facts: Facts) -> frozenset[str]:
+    """The names that have been unknown long enough for an Event."""
+    # If this pass can't record the Event, the Event would be repeated.
+    recordable = facts.keeps_record and not facts.unwritable
+    unknown_since = facts.memory.unknown_since if recordable else {}
+    return frozenset(n for n, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
+
+
+def events(plan: Plan, *, applied: bool) -> list[Event]:
+    """The Events for a plan that has been carried out: at most one for each reason, for what the last ones did not
+    report.
+
+    applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
+    """
+    last, reported = plan.reported_before, plan.write.reported
+    unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in reported.unknown - last.unknown]
+    long_unknown = Event("Warning", "CapacityUnknown", _joined(unknown), "Read")
+    if not applied:
+        return [long_unknown] if unknown else []
+    changed = [change for change in plan.changes if change.action.writes]
+    less = [
+        f"{name}: {quantity}, expected {expected}"
+        for name, (quantity, expected) in plan.health.below_expected.items()
+        if name not in last.below_expected
+    ]
+    denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
+    # This includes errors that differ from the previously rejected ones.
+    rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
+    lowered = _LOWERED if any(map(_lowers, changed)) else ""
+    candidates = (
+        Event("Normal", "CapacityChanged", _joined([change.summary for change in changed], lowered), "Publish"),
+        Event("Warning", "CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), "Refuse"),
+        Event("Warning", "CapacityDenied", _joined(_reasons(plan, denied)), "Publish"),
+        Event("Warning", "CapacityBelowExpected", _joined(less), "Compare"),
+        Event("Normal", "CapacityAsExpected", _joined(_quantities(plan, plan.write.recovered)), "Compare"),
+        Event("Warning", "ConfigurationRejected", _joined(rejected), "Configure"),
+        long_unknown,
+        Event("Normal", "CapacityKnown", _joined(_quantities(plan, last.unknown - reported.unknown)), "Read"),
+    )
+    return [event for event in candidates if event.message]
+
+
+def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
+    return [f"{change.name}: {change.reason}" for change in plan.changes if change.name in names]
+
+
+def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
+    return [f"{change.name}: {plain(change.new)}" for change in plan.changes if change.name in names]
+
+
+def _joined(texts: Sequence[str], after: str = "") -> str:
+    """Joins as many texts as fit, the number of texts left out, and the text after them. Returns "" for no texts."""
+    if not texts:
+        return ""
+    for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
+        rest = (f"; and {len(texts) - count} more, see capacityd status" if count < len(texts) else "") + after
+        message = "; ".join(texts[:count]) + rest
+        if len(message.encode()) <= _MAX_MESSAGE_BYTES:
+            return message
+    rest = f"…{rest}"
+    return texts[0].encode()[: _MAX_MESSAGE_BYTES - len(rest.encode())].decode(errors="ignore") + rest
+
+
+def _lowers(change: Change) -> bool:
+    """Whether the change can stop pods at a kubelet's restart: a lower key can, a removed key can't."""
+    old = whole_quantity(change.old or "")
+    return change.action is Action.SET and old is not None and (whole_quantity(change.new or "") or 0) < old

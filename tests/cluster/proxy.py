@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -139,12 +139,14 @@ class Exchange:
         self._writer = writer
         self._proxy = proxy
 
-    async def relay(self) -> None:
-        """Forward the request, and stream the answer."""
+    async def relay(self, wait: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Forward the request, and stream the answer. wait: called before each part of the body is sent."""
         async with self._proxy.upstream() as (reader, writer):
             head = await self._forward(reader, writer)
             await self.send(head)
             while part := await reader.read(1 << 16):
+                if wait:
+                    await wait()
                 await self.send(part)
         framed = any(sign in head.lower() for sign in (b"\r\ncontent-length:", b"\r\ntransfer-encoding:", b" 204 "))
         if not framed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import threading
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -12,11 +15,14 @@ import pytest
 from capacityd.model.messages import NodeSeen, NotWatched
 from capacityd.node.watch import Limits
 from tests import ROOT
+from tests.cluster import faults
 from tests.cluster.agent import CLIENT, DONGLE, DONGLES, capacityd
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import node_user
+from tests.cluster.credentials import kubeconfig, node_user
+from tests.cluster.dated_certificates import short_lived_client
 from tests.cluster.identity import Kind, create_node, identity
 from tests.cluster.kubectl import kubectl
+from tests.cluster.proxy import Proxy
 from tests.cluster.versions import BOUND_TOKENS
 from tests.support.watching import Watching, watching
 
@@ -33,6 +39,23 @@ def service_watcher(
     config.write_text(DONGLES)
     command = [*capacityd(CLIENT), "--config", config, "--kubeconfig", kubeconfig, *options, "worker", run, "target"]
     return watching(run, command, limits, {"STATE_DIRECTORY": str(folder / "kept")}, CLIENT)
+
+
+WATCH = "/api/v1/nodes"
+"""The path of a watch, and of no other request of a watcher."""
+
+BRIEF = Limits(connect=5, header=2, first_event=2, idle=3)
+
+
+def proxied(cluster: Cluster, proxy: Proxy, node: str, folder: Path) -> Path:
+    """A kubeconfig with which a watcher reaches the API server through the proxy."""
+    return cluster.kubeconfig(node_user(node), folder / "kubeconfig", server=proxy.url)
+
+
+def wait_changed(watcher: Watching, *before: NodeSeen) -> NodeSeen:
+    """Waits until the Node is seen, in another version than before."""
+    watcher.wait(lambda: isinstance(last := watcher.messages[-1], NodeSeen) and last not in before, "it has changed")
+    return watcher.wait_seen(len(watcher.messages))
 
 
 @pytest.mark.short
@@ -112,8 +135,7 @@ def test_a_killed_api_server(cluster: Cluster, kind: str, tmp_path: Path) -> Non
         watcher.wait(lambda: isinstance(watcher.messages[-1], NodeSeen), "it is seen again")
         assert watcher.messages[-1] == first
         cluster.set_capacity(name, {DONGLE: "2"})
-        count = len(watcher.messages) + 1
-        assert watcher.wait_seen(count) != first
+        wait_changed(watcher, first)
 
 
 def test_a_stopped_api_server(cluster: Cluster, tmp_path: Path) -> None:
@@ -129,3 +151,90 @@ def test_a_stopped_api_server(cluster: Cluster, tmp_path: Path) -> None:
         finally:
             os.kill(cluster.api_server.pid, signal.SIGCONT)
         watcher.wait(lambda: isinstance(watcher.messages[-1], NodeSeen), "it is seen again")
+
+
+def test_a_proxy_cuts_the_watch(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
+    """The next connection follows, and reports what has changed in between."""
+    name = create_node(cluster)
+    first, second = threading.Event(), threading.Event()
+    for when in (first, second):
+        proxy.fault(faults.cut(when), "GET", WATCH)
+    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path)) as watcher:
+        seen = watcher.wait_seen(1)
+        first.set()
+        watcher.wait(lambda: len(watcher.messages) > 1 and watcher.messages[-1] == seen, "seen again, as before")
+        cluster.set_capacity(name, {DONGLE: "2"})
+        changed = wait_changed(watcher, seen)
+        held = proxy.fault(faults.hold(resume := threading.Event()), "GET", WATCH)
+        second.set()
+        watcher.wait(lambda: held.matched, "the third connection")
+        cluster.set_capacity(name, {DONGLE: "3"})
+        resume.set()
+        wait_changed(watcher, seen, changed)
+        assert watcher.node is not None
+        assert watcher.node.state is not None
+        assert watcher.node.state.capacity is not None
+        assert watcher.node.state.capacity[DONGLE] == "3"
+
+
+def test_a_proxy_withholds_the_events(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
+    """A connection on which events come late does not count as a watch. The next one does, if it works."""
+    name = create_node(cluster)
+    never = threading.Event()
+    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path), limits=BRIEF) as watcher:
+        seen = watcher.wait_seen(1)
+        withheld = proxy.fault(faults.withhold(never), "GET", WATCH, times=None)
+        watcher.wait(lambda: withheld.matched, "after the idle limit, there is another connection")
+        assert watcher.wait_ended() == 0
+        assert "hold responses back" in watcher.wait_not_watched(len(watcher.messages))
+        assert watcher.node is None
+    proxy.faults.remove(withheld)
+    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path), limits=BRIEF) as watcher:
+        assert watcher.wait_seen(1) == seen
+
+
+@pytest.mark.parametrize("how", ["withheld", "buffered"])
+def test_a_proxy_holds_the_responses_back(cluster: Cluster, proxy: Proxy, how: str, tmp_path: Path) -> None:
+    name = create_node(cluster)
+    action = faults.buffer() if how == "buffered" else faults.withhold(threading.Event())
+    proxy.fault(action, "GET", WATCH, times=None)
+    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path), limits=BRIEF) as watcher:
+        assert "hold responses back" in watcher.wait_not_watched()
+        assert watcher.wait_ended() == 0
+
+
+def test_the_resource_version_is_too_old(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
+    """The error ends only the connection on which it comes."""
+    name = create_node(cluster)
+    failure = {"kind": "Status", "status": "Failure", "message": "too old resource version", "code": 410}
+    event = json.dumps({"type": "ERROR", "object": failure}).encode() + b"\n"
+    too_old = proxy.fault(faults.stream(event), "GET", WATCH)
+    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path)) as watcher:
+        assert "(HTTP 410): too old resource version" in watcher.wait_not_watched(1)
+        watcher.wait_seen(2)
+    assert len(too_old.matched) == 1
+
+
+def test_the_credentials_expire(cluster: Cluster, tmp_path: Path) -> None:
+    """The open watch goes on. A new connection needs new credentials, and they are read."""
+    name = create_node(cluster)
+    user = node_user(name)
+    expires_at = time.time() + 10
+    pem = short_lived_client(cluster.authority, tmp_path / "short", user, "system:nodes", 10)
+    path = tmp_path / "kubeconfig"
+    entry = {"client-certificate": str(pem), "client-key": str(pem)}
+    path.write_text(kubeconfig(cluster.url, cluster.ca_file, entry))
+    path.chmod(0o600)
+    with service_watcher(tmp_path, path) as watcher:
+        first = watcher.wait_seen(1)
+        watcher.wait(lambda: time.time() > expires_at + 1, "the certificate has expired")
+        cluster.set_capacity(name, {DONGLE: "2"})
+        changed = watcher.wait_seen(2)
+        assert changed != first, "the open watch goes on"
+        cluster.api_server.stop(signal.SIGKILL)
+        cluster.api_server.start()
+        cluster.api_server.wait_ready()
+        watcher.wait(lambda: "(HTTP 401)" in str(watcher.messages[-1]), "the new connection is denied")
+        assert watcher.node is None
+        cluster.kubeconfig(user, path)
+        watcher.wait(lambda: watcher.messages[-1] == changed, "it is seen again, with the new credentials")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 
@@ -43,8 +45,11 @@ REASONS = {403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid"}
 """The HTTP status codes with which a policy can deny a write, and the name of each in a policy."""
 
 
-def create_denial(cluster: Cluster, name: str, node: str, key: str, code: int, message: str) -> None:
-    """Denies each write in which the Node's own user changes a capacity key. code: one of REASONS."""
+def create_denial(
+    cluster: Cluster, name: str, node: str, key: str, code: int, message: str, users: Sequence[str] = ()
+) -> None:
+    """Denies each write in which a user changes a capacity key. code: one of REASONS. users: by default the Node's."""
+    names = [*users] or [node_user(node)]
     quantity = "has({0}.status.capacity) && '{1}' in {0}.status.capacity ? string({0}.status.capacity['{1}']) : ''"
     before, after = (quantity.format(version, key) for version in ("oldObject", "object"))
     spec = {
@@ -52,7 +57,7 @@ def create_denial(cluster: Cluster, name: str, node: str, key: str, code: int, m
         "matchConstraints": {"resourceRules": [_RULE]},
         "matchConditions": [
             {"name": "node", "expression": f"object.metadata.name == '{node}'"},
-            {"name": "user", "expression": f"request.userInfo.username == '{node_user(node)}'"},
+            {"name": "user", "expression": f"request.userInfo.username in {names}"},
         ],
         "validations": [{"expression": f"({before}) == ({after})", "message": message, "reason": REASONS[code]}],
     }

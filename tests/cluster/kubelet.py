@@ -109,8 +109,12 @@ class Kubelet:
         if wait:
             self._wait_reported("True")
 
+    def stop_runtime(self) -> None:
+        """The runtime is not ready from now on."""
+        self._set_runtime_ready(False)
+
     def start_runtime(self) -> None:
-        """Starts the runtime after start(runtime_starts=False), and waits until the Node is Ready."""
+        """Starts the runtime after stop_runtime() or start(runtime_starts=False), and waits until the Node is Ready."""
         self._set_runtime_ready(True)
         self._wait_reported("True")
 

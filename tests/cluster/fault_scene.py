@@ -1,0 +1,383 @@
+"""The machine, the Node and the service of a history of faults (fault_histories.py), and its faults, on real parts."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.admission import create_denial, delete_denial
+from tests.cluster.agent import DONGLE, capacityd
+from tests.cluster.controlplane import BASE_CAPACITY, Cluster
+from tests.cluster.credentials import node_user, token_of
+from tests.cluster.dated_certificates import late_authority
+from tests.cluster.etcd import no_space
+from tests.cluster.identity import MACHINE_ID, node_info
+from tests.cluster.kubelet import Kubelet, kubelet
+from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.proxy import Proxy, fault_proxy
+from tests.cluster.service import DONGLES, Service, service
+from tests.cluster.test_story import denied
+from tests.cluster.truth import Change
+from tests.cluster.webhook import Webhook, webhook
+from tests.support.denials import Alters, Denies
+from tests.support.machines import usb_device
+
+SEATS, POOL, FRESH = "example.com/seats", "example.com/pool", "example.com/fresh"
+MAX_AGE, REFRESH = 20.0, 8.0
+"""Seconds: the max_age of FRESH, and how often its file is written."""
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@dataclass
+class Scene:
+    """Everything that faults and changes act on. Created by scene()."""
+
+    cluster: Cluster
+    s: Service
+    chance: random.Random
+    kubelet: Kubelet | None
+    proxy: Proxy | None
+    hook: Webhook | None
+    token: str
+    account: str
+    """The ServiceAccount whose token the service uses; "": it uses the token of its Node."""
+    stack: ExitStack
+    """Ends whatever a fault leaves."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Name -> the quantity that the machine has."""
+    changes: list[Change] = field(default_factory=list)
+    """The quantities at each time."""
+    refreshed: threading.Event = field(default_factory=threading.Event)
+    """Whether the file of FRESH is written again and again."""
+    seats_folder: Path = Path()
+    """The folder that the service sees as that of the seats."""
+
+    @property
+    def node(self) -> str:
+        return self.s.node
+
+    def note(self, *names: str) -> None:
+        """Records the present quantities of these resources."""
+        self.changes.append(Change(time.time(), {name: self.numbers[name] for name in names}))
+
+    def change(self, name: str | None = None) -> None:
+        """Changes a quantity, by default a random one."""
+        name = name or self.chance.choice((DONGLE, SEATS, POOL))
+        if name == DONGLE:
+            self._plug()
+        elif name == SEATS:
+            self._write(SEATS, self.seats_folder)
+        else:
+            self._write(POOL, self.s.folder / "pool")
+        self.note(name)
+
+    def _plug(self) -> None:
+        number = self.numbers[DONGLE]
+        if number == 1 or (number < 6 and self.chance.random() < 0.5):
+            self.s.machine.plug(f"1-{number + 1}")
+            self.numbers[DONGLE] += 1
+        else:
+            self.s.machine.unplug(f"1-{number}")
+            self.numbers[DONGLE] -= 1
+
+    def _write(self, name: str, folder: Path) -> None:
+        self.numbers[name] = self.chance.choice([n for n in range(1, 10) if n != self.numbers.get(name)])
+        write_number(folder, self.numbers[name])
+
+    def create_node(self) -> None:
+        create_node(self.cluster, self.node)
+
+    def has_node(self) -> bool:
+        return any(n["metadata"]["name"] == self.node for n in self.cluster.admin.get("/api/v1/nodes")["items"])
+
+
+def create_node(cluster: Cluster, name: str | None = None) -> str:
+    status = {"allocatable": dict(BASE_CAPACITY), "conditions": [{"type": "Ready", "status": "True"}]}
+    return cluster.create_node(name, status={**status, **node_info(MACHINE_ID)})
+
+
+def write_number(folder: Path, number: int) -> None:
+    """Replaces the file in one step."""
+    new = folder / "new"
+    new.write_text(str(number))
+    new.rename(folder / "number")
+
+
+# Each fault is a context: it begins, and it ends.
+
+
+@contextmanager
+def runtime_not_ready(scene: Scene) -> Iterator[None]:
+    """The kubelet starts before its runtime, and zeroes its Node. At the end, its Node is ready."""
+    assert scene.kubelet is not None
+    scene.kubelet.stop()
+    for file in scene.kubelet.device_plugins.iterdir():
+        file.unlink(missing_ok=True)
+    scene.kubelet.stop_runtime()
+    scene.kubelet.start(wait=False)
+    yield
+    scene.kubelet.start_runtime()
+
+
+@contextmanager
+def mount_over_folder(scene: Scene) -> Iterator[None]:
+    """A mount hides the folder of the seats. In half of the cases it stays."""
+    folder = scene.s.folder / "seats"
+    over = scene.s.folder / "over"
+    over.mkdir()
+    below = scene.numbers[SEATS]
+    scene.seats_folder = over
+    scene.numbers[SEATS] = scene.chance.choice([n for n in range(1, 10) if n != below])
+    write_number(over, scene.numbers[SEATS])
+    scene.s.machine.run("mount", "--bind", over, folder)
+    scene.note(SEATS)
+    yield
+    if scene.chance.random() < 0.5:
+        scene.s.machine.run("umount", folder)
+        scene.seats_folder = folder
+        scene.numbers[SEATS] = below
+        scene.note(SEATS)
+
+
+@contextmanager
+def inotify_used_up(scene: Scene) -> Iterator[None]:
+    """No more files can be watched, and the folder of the pool is replaced."""
+    limit = scene.chance.choice(("max_inotify_instances", "max_inotify_watches"))
+    set_limit(scene, limit, 0)
+    folder = scene.s.folder / "pool"
+    folder.rename(scene.s.folder / f"old-{time.monotonic_ns()}")
+    folder.mkdir()
+    scene.change(POOL)
+    yield
+    set_limit(scene, limit, 1000)
+
+
+def set_limit(scene: Scene, limit: str, number: int) -> None:
+    """Sets a limit of the user namespace in which only the service runs."""
+    assert scene.s.process is not None
+    user = f"--user=/proc/{scene.s.process.pid}/ns/user"
+    scene.s.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/{limit}")
+
+
+@contextmanager
+def certificate_not_yet_valid(scene: Scene, seconds: float) -> Iterator[None]:
+    """The server has a certificate that becomes valid after this many seconds: the clock is behind."""
+    assert scene.proxy is not None
+    scene.proxy.present(late_authority(scene.cluster.authority, scene.s.folder / "late", seconds))
+    valid_at = time.time() + seconds
+    scene.s.disconnect(scene.proxy.url)
+    scene.s.connect(scene.proxy.url)
+    yield
+    wait_until(lambda: time.time() > valid_at, PATIENCE, "the certificate is valid")
+
+
+@contextmanager
+def role_not_bound(scene: Scene) -> Iterator[None]:
+    """The service's identity has no right, until its role is bound again."""
+    scene.cluster.admin.delete(f"{_RBAC}/clusterrolebindings/{scene.account}")
+    yield
+    bind_role(scene.cluster, scene.account)
+
+
+@contextmanager
+def policy_denies(scene: Scene) -> Iterator[None]:
+    """A policy denies each change of a resource."""
+    key = scene.chance.choice((DONGLE, SEATS))
+    name = f"denies-{scene.node}"
+    users = [node_user(scene.node), f"system:serviceaccount:default:{scene.account}"]
+    create_denial(scene.cluster, name, scene.node, key, scene.chance.choice((403, 413, 422)), "not today", users)
+    scene.change(key)
+    yield
+    delete_denial(scene.cluster, name)
+    if key == DONGLE:
+        wait_until(lambda: not denied(scene.cluster, scene.node), PATIENCE, "the policy is gone")
+
+
+@contextmanager
+def webhook_denies(scene: Scene) -> Iterator[None]:
+    """A webhook denies each change of a resource."""
+    assert scene.hook is not None
+    key = scene.chance.choice((DONGLE, SEATS))
+    scene.hook.denies = (Denies(key, scene.chance.choice((400, 403, 409, 422))),)
+    scene.change(key)
+    yield
+    scene.hook.denies = ()
+
+
+@contextmanager
+def condition_removed(scene: Scene) -> Iterator[None]:
+    """A webhook removes the condition from each write."""
+    assert scene.hook is not None
+    scene.hook.alters = (Alters("condition", None),)
+    scene.change()
+    yield
+    scene.hook.alters = ()
+
+
+@contextmanager
+def second_agent(scene: Scene) -> Iterator[None]:
+    """Another machine has the same credentials and configuration, and other numbers."""
+    with service(scene.cluster, usb_device("2-1"), node=scene.node, name="second") as second:
+        for name in ("seats", "pool"):
+            (second.folder / name).mkdir()
+            write_number(second.folder / name, 11)
+        second.configure(resources(second.folder), identity_options(scene))
+        scene.cluster.kubeconfig("second", second.kubeconfig, token=scene.token)
+        second.start(settled=False)
+        yield
+        second.stop(signal.SIGTERM)
+
+
+@contextmanager
+def source_too_old(scene: Scene) -> Iterator[None]:
+    """The file of FRESH is not written any more."""
+    scene.refreshed.clear()
+    path = scene.s.folder / "fresh" / "number"
+    scene.changes.append(Change(path.stat().st_mtime + MAX_AGE, {FRESH: None}))
+    yield
+    refresh(scene)
+    scene.refreshed.set()
+    scene.note(FRESH)
+
+
+def refresh(scene: Scene) -> None:
+    os.utime(scene.s.folder / "fresh" / "number")
+
+
+@contextmanager
+def node_missing(scene: Scene) -> Iterator[None]:
+    """The Node is deleted, and later registered anew."""
+    if scene.kubelet:
+        scene.kubelet.stop()
+    scene.cluster.admin.delete(f"/api/v1/nodes/{scene.node}")
+    yield
+    if scene.kubelet:
+        scene.kubelet.start(wait=False)
+        wait_until(scene.has_node, PATIENCE, "the kubelet has registered")
+    else:
+        scene.create_node()
+
+
+@contextmanager
+def store_full(scene: Scene) -> Iterator[None]:
+    """etcd takes no write (NOSPACE)."""
+    with no_space(scene.cluster):
+        scene.change()
+        yield
+
+
+Fault = Callable[[Scene], AbstractContextManager[None]]
+FAULTS: Mapping[str, Fault] = {
+    "runtime": runtime_not_ready,
+    "mount": mount_over_folder,
+    "inotify": inotify_used_up,
+    "certificate": lambda scene: certificate_not_yet_valid(scene, scene.chance.uniform(10, 60)),
+    "role": role_not_bound,
+    "policy": policy_denies,
+    "webhook": webhook_denies,
+    "condition": condition_removed,
+    "agent": second_agent,
+    "max_age": source_too_old,
+    "anew": node_missing,
+    "nospace": store_full,
+}
+
+
+def bind_role(cluster: Cluster, account: str) -> None:
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account}
+    binding = {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]}
+    cluster.admin.create(f"{_RBAC}/clusterrolebindings", binding)
+
+
+def create_account(cluster: Cluster, account: str) -> str:
+    """Creates a ServiceAccount with a role that is bound to it. Returns its token."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    cluster.admin.create(accounts, {"metadata": {"name": account}})
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]
+    cluster.admin.create(f"{_RBAC}/clusterroles", {"metadata": {"name": account}, "rules": rules})
+    bind_role(cluster, account)
+    token: str = cluster.admin.create(f"{accounts}/{account}/token", {"spec": {}})["status"]["token"]
+    return token
+
+
+def resources(folder: Path, fresh: bool = False) -> str:
+    lines = [DONGLES]
+    for name, more in ((SEATS, ""), (POOL, ""), *([(FRESH, f', max_age = "{MAX_AGE:.0f}s"')] if fresh else [])):
+        path = folder / name.partition("/")[2] / "number"
+        lines.append(f'[resources."{name}"]\nfile = {{ path = "{path}"{more} }}\n')
+    return "".join(lines)
+
+
+def identity_options(scene: Scene) -> str:
+    return f'node_name = "{scene.node}"' if scene.account else ""
+
+
+@contextmanager
+def scene(cluster: Cluster, kinds: Collection[str], chance: random.Random) -> Iterator[Scene]:
+    """What these kinds of faults need, with everything published and True. The service runs."""
+    with ExitStack() as stack:
+        beside = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
+        if beside:
+            beside.start()
+        name = beside.name if beside else create_node(cluster)
+        proxy = stack.enter_context(fault_proxy(cluster)) if "certificate" in kinds else None
+        hook = stack.enter_context(webhook(cluster, name)) if {"webhook", "condition"} & set(kinds) else None
+        account = f"agent-of-{name}" if "role" in kinds else ""
+        token = create_account(cluster, account) if account else token_of(node_user(name))
+        around = beside.inside([]) if beside else ()
+        s = stack.enter_context(service(cluster, usb_device("1-1"), usb_device("1-2"), node=name, around=around))
+        made = Scene(cluster, s, chance, beside, proxy, hook, token, account, stack)
+        _prepare(made, fresh="max_age" in kinds)
+        if "inotify" in kinds:
+            private = ["unshare", "--user", "--map-root-user"]
+            s.command = [*private, *capacityd(), "--config", s.config, "run"]
+        server = proxy.url if proxy else cluster.url
+        if proxy:
+            s.connect(server)
+        s.cluster.kubeconfig("agent", s.kubeconfig, token=token, server=server)
+        made.note(*made.numbers)
+        with _refreshing(made):
+            s.start()
+            yield made
+
+
+def _prepare(scene: Scene, fresh: bool) -> None:
+    scene.numbers = {DONGLE: 2, SEATS: 4, POOL: 5, **({FRESH: 3} if fresh else {})}
+    for name in (SEATS, POOL, FRESH):
+        folder = scene.s.folder / name.partition("/")[2]
+        folder.mkdir()
+        write_number(folder, scene.numbers.get(name, 0))
+    scene.seats_folder = scene.s.folder / "seats"
+    scene.s.configure(resources(scene.s.folder, fresh), identity_options(scene))
+    scene.refreshed.set()
+
+
+@contextmanager
+def _refreshing(scene: Scene) -> Iterator[None]:
+    """Writes the file of FRESH again and again, as long as nothing keeps it from that."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(REFRESH):
+            if scene.refreshed.is_set():
+                refresh(scene)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -178,19 +178,14 @@ def test_a_proxy_cuts_the_watch(cluster: Cluster, proxy: Proxy, tmp_path: Path) 
 
 
 def test_a_proxy_withholds_the_events(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
-    """A connection on which events come late does not count as a watch. The next one does, if it works."""
+    """A connection without events does not count as a watch."""
     name = create_node(cluster)
-    never = threading.Event()
     with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path), limits=BRIEF) as watcher:
-        seen = watcher.wait_seen(1)
-        withheld = proxy.fault(faults.withhold(never), "GET", WATCH, times=None)
+        watcher.wait_seen(1)
+        withheld = proxy.fault(faults.withhold(threading.Event()), "GET", WATCH, times=None)
         watcher.wait(lambda: withheld.matched, "after the idle limit, there is another connection")
-        assert watcher.wait_ended() == 0
-        assert "hold responses back" in watcher.wait_not_watched(len(watcher.messages))
+        watcher.wait(lambda: "hold responses back" in str(watcher.messages[-1]), "it is known")
         assert watcher.node is None
-    proxy.faults.remove(withheld)
-    with service_watcher(tmp_path, proxied(cluster, proxy, name, tmp_path), limits=BRIEF) as watcher:
-        assert watcher.wait_seen(1) == seen
 
 
 @pytest.mark.parametrize("how", ["withheld", "buffered"])

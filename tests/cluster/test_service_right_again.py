@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from capacityd.model.other_agent import WRITE_INTERVAL as AGENT_INTERVAL
 from tests.cluster.admission import create_denial, delete_denial
 from tests.cluster.agent import DONGLE, capacityd
 from tests.cluster.controlplane import Cluster
+from tests.cluster.dated_certificates import late_authority
 from tests.cluster.identity import create_node
 from tests.cluster.processes import PATIENCE
+from tests.cluster.proxy import Proxy
 from tests.cluster.service import PROMPT, Service, service
 from tests.cluster.test_story import denied
 from tests.cluster.webhook import webhook
@@ -26,6 +29,9 @@ MINUTE = 75.0
 """Seconds to wait for what happens within a minute."""
 
 SEATS = "example.com/seats"
+
+LATE = 50.0
+"""Seconds until a certificate is valid: longer than the watcher tries with it."""
 
 WRITES = 5
 """Writes of two agents on one Node."""
@@ -134,6 +140,23 @@ def test_a_role_is_bound_later(cluster: Cluster) -> None:
         s.wait_capacity("1", deadline=MINUTE)
         s.wait(lambda: s.condition().get("status") == "True", PROMPT, "the condition is True")
         s.wait_watched()
+
+
+def test_a_certificate_is_not_valid_yet(cluster: Cluster, s: Service, proxy: Proxy) -> None:
+    """The clock is behind. Nothing was wrong when the watch ended, and another writer comes meanwhile."""
+    s.connect(proxy.url)
+    s.join(proxy.url)
+    s.start()
+    s.wait(lambda: s.last_pass().at and not s.last_pass().waits, PATIENCE, "it has settled")
+    proxy.present(late_authority(cluster.authority, s.folder / "late", LATE))
+    valid_at = time.time() + LATE
+    s.disconnect(proxy.url)
+    s.connect(proxy.url)
+    s.wait(lambda: "not yet valid" in s.status()["not_watched"], PATIENCE, "the watch is lost")
+    cluster.set_capacity(s.node, {DONGLE: "0"})
+    s.wait(lambda: time.time() > valid_at, PATIENCE, "the certificate is valid")
+    s.wait_capacity("1", deadline=MINUTE)
+    s.wait_watched()
 
 
 def test_a_policy_is_lifted(cluster: Cluster, s: Service) -> None:

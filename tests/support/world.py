@@ -299,7 +299,7 @@ class Loop:
         watched = self.watch.seen is not None
         if watched is not self._told_watched:
             self._told_watched = watched
-            self._schedule.set_watched(watched=watched)
+            self._schedule.set_watched(self._monotonic(), watched=watched)
 
     def _compare_node(self) -> None:
         """As the service does: after each report of the watcher, and once a minute. Then it also compares its event

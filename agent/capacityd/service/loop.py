@@ -141,7 +141,7 @@ class Service:
         before = watch.since, watch.reason
         watch.read_messages()
         if before != (watch.since, watch.reason):
-            self._schedule.set_watched(watched=self._is_watched())
+            self._schedule.set_watched(time.monotonic(), watched=self._is_watched())
             self._write_status_file()
 
     def _is_watched(self) -> bool:
@@ -185,7 +185,7 @@ class Service:
         self._lost = 0
         self._schedule.has_read(changed=result.changed)
         failure = result.failure
-        self._schedule.set_watched(watched=self._is_watched())
+        self._schedule.set_watched(now, watched=self._is_watched())
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
             self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)

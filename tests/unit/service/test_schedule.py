@@ -83,8 +83,8 @@ def test_passes_that_refresh_no_heartbeat_do_not_delay_the_resync() -> None:
 
 
 def test_a_node_that_is_not_watched_is_looked_at_more_often_while_something_is_wrong_or_new() -> None:
-    schedule = after_boot()
-    schedule.set_watched(watched=False)
+    schedule = after_boot(longest)
+    schedule.set_watched(0.0, watched=False)
     assert schedule.wakes_at() == POLL_PERIOD
     for at, healthy, written, period in (
         (60.0, True, True, POLL_PERIOD),
@@ -94,8 +94,25 @@ def test_a_node_that_is_not_watched_is_looked_at_more_often_while_something_is_w
         assert schedule.pop_due(at) == {PassReason.POLL}
         schedule.succeeded(at, None, written=written, healthy=healthy)
         assert schedule.wakes_at() == at + period
-    schedule.set_watched(watched=True)
-    assert schedule.wakes_at() == 60.0 + RESYNC_PERIOD
+    schedule.set_watched(430.0, watched=True)
+    assert schedule.wakes_at() == 60.0 + 1.2 * RESYNC_PERIOD
+
+
+def test_after_the_loss_of_a_watch_a_pass_looks_at_the_node_within_a_minute() -> None:
+    schedule = after_boot(longest)
+    schedule.notify({PassReason.NODE}, 19.0)
+    schedule.pop_due(20.0)
+    schedule.succeeded(20.0, None, healthy=True)
+    schedule.set_watched(100.0, watched=False)
+    assert schedule.wakes_at() == 100.0 + POLL_PERIOD
+    schedule.set_watched(101.0, watched=True)
+    assert schedule.wakes_at() > RESYNC_PERIOD, "a watch that follows at once needs no pass"
+    schedule.set_watched(110.0, watched=False)
+    schedule.set_watched(140.0, watched=False)
+    assert schedule.wakes_at() == 110.0 + POLL_PERIOD, "only the reason has changed"
+    assert schedule.pop_due(170.0) == {PassReason.POLL}
+    schedule.succeeded(170.0, None, healthy=True)
+    assert schedule.wakes_at() == 170.0 + POLL_PERIOD_HEALTHY
 
 
 def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None:
@@ -237,12 +254,12 @@ def test_events_that_may_end_any_error_do_not_wait(hopeful: PassReason) -> None:
 @pytest.mark.parametrize("watched", [False, True])
 def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause(watched: bool) -> None:
     schedule = after_boot(longest)
-    schedule.set_watched(watched=watched)
+    schedule.set_watched(0.0, watched=watched)
     started, now = 0, 10.0
     while now < 3 * RESYNC_PERIOD:
         schedule.failed(now, None, RetryCause.DENIED)
         now = schedule.wakes_at()
-        schedule.set_watched(watched=watched)
+        schedule.set_watched(now, watched=watched)
         assert schedule.pop_due(now)
         started += 1
     assert started < 60

@@ -11,7 +11,7 @@ from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key, cached, is_system
 from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.model.host import Host
-from capacityd.model.mistakes import PATH, SEVERAL_NAMES
+from capacityd.model.mistakes import NO_INTERFACE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Choice, Flag, Network, Text
@@ -36,7 +36,7 @@ def _filters(resource: Resource) -> EventFilters:
             system=resource.tests("system"),
         ),
         addresses=tuple(
-            AddressPattern(network, interface)
+            AddressPattern(network, interface, any(table.may_match("scope", scope) for scope in ("link", "host")))
             for table in resource.tables
             for network in table.networks("address")
             for interface in table.globs("interface")
@@ -50,7 +50,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "interface": Key(
-            Text(mistakes=(PATH, SEVERAL_NAMES)),
+            Text(mistakes=NO_INTERFACE),
             cached("interface"),
             "the interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),
@@ -59,7 +59,7 @@ DETECTOR = DeviceDetector(
         "scope": Key(
             Choice(("global", "site", "link", "host")),
             cached("scope"),
-            "the scope; private addresses are also global. New addresses of scope link are found only at a resync",
+            "the scope; private addresses are also global",
         ),
         "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
         "system": Key(Flag(), is_system, "whether the interface carries the default route"),

@@ -25,7 +25,7 @@ from capacityd.model.host import (
     resolve_link,
 )
 from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, PATH, SEVERAL_NAMES
+from capacityd.model.mistakes import ALTERNATIVES, NO_INTERFACE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
@@ -171,7 +171,7 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(mistakes=(PATH, SEVERAL_NAMES)), lambda _, device: device.name, "the name, such as eth0"),
+        "name": Key(Text(mistakes=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
         "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
         "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of the PCI or USB device"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from capacityd.discovery.matcher import MatchResult, describe_value
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import Cause, HostError, NotRecorded
+from capacityd.model.host import Host
 from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.reading import (
     Absent,
@@ -86,6 +87,34 @@ def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Con
         return ("except excludes none of the devices that match",) if idle else ()
     mismatches = (mismatch for _, result in devices for mismatch in result.mismatches)
     return tuple(dict.fromkeys(filter(None, (_near_miss(test, value) for test, value in mismatches))))
+
+
+def with_other_names(host: Host, devices: Sequence[Matched], reading: Reading) -> Reading:
+    """The reading; if no device matches for no known reason, with hints about text that is another name of a device.
+
+    udev knows several names of an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
+    """
+    if not isinstance(reading, Absent) or reading.explanation is not None:
+        return reading
+    hints: dict[str, None] = {}
+    for device, result in devices:
+        for test, name in result.mismatches:
+            if test.key in ("name", "interface") and device.path.startswith("/sys/"):
+                hints |= dict.fromkeys(_named_by_udev(host, device.path, test, name))
+    return replace(reading, explanation=Explanation(hints=tuple(hints))) if hints else reading
+
+
+def _named_by_udev(host: Host, path: str, test: KeyMatcher, name: Value) -> Iterator[str]:
+    """Yields a hint for each property of the device that is the configured name."""
+    wanted = {matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
+    try:
+        properties = host.properties(path)
+    except HostError:
+        return  # a hint is not worth an error
+    for key, text in properties.items():
+        if text and text in wanted:
+            table = f'properties = {{ {key} = "{text}" }}'
+            yield f'{test.key}: "{text}" is another name of "{name}"; write "{name}", or {table}'
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from capacityd.detectors import load
-from capacityd.discovery.explain import explain_devices, explain_error, not_applicable
+from capacityd.discovery.explain import explain_devices, explain_error, not_applicable, with_other_names
 from capacityd.discovery.matcher import MatchResult, match_all, match_device, with_doubt
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, ValueDetector
@@ -170,7 +170,10 @@ def _read_devices_once(
     elsewhere = detector.scope.elsewhere(host, scope) if detector.scope and not total else ""
     why_none = f"none of {total} {kind} devices matches" if total else f"the machine has no {kind} device{elsewhere}"
     reading = _devices_reading(resource, why_none, unknown, counted)
-    return explain_devices(resource, detector, devices, [c for c, _ in counted], reading) if explain else reading
+    if not explain:
+        return reading
+    reading = explain_devices(resource, detector, devices, [c for c, _ in counted], reading)
+    return with_other_names(host, devices, reading)
 
 
 def _devices_reading(

@@ -44,6 +44,8 @@ _OTHER_BUSES: Mapping[str, str] = {
 }
 """Buses with devices that are not ports -> the interface's kind."""
 
+_DPU_TO_HOST = "mlxbf-tmfifo"
+"""The driver of the virtio device that links a BlueField card to the machine that it is in."""
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
     ("03f0", "2927"),
@@ -111,6 +113,8 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
         return _OTHER_BUSES.get(bus or "", "physical")
     if bus == "virtio" and _is_vdpa(host, hardware):
         return "vf" if _has_pci_function(host, hardware) else "virtual"
+    if bus == "virtio" and link_name(host, f"{hardware.rpartition('/')[0]}/driver") == _DPU_TO_HOST:
+        return "other"
     if bus == "usb" and _is_bmc(host, hardware):
         return "bmc"
     if bus not in _PORT_BUSES:

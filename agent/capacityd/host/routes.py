@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from capacityd.host.network import LINK_MESSAGE, kernel_errors, link_info
-from capacityd.linux.netlink import ask, attribute, attributes, pieces
+from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, pieces
 from capacityd.model.errors import HostError
 
 _NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE, _NEWRULE, _GETRULE, _NEWHOP, _GETHOP = 16, 18, 24, 26, 32, 34, 104, 106
@@ -47,8 +47,9 @@ class _Route:
 def default_interfaces() -> list[str]:
     """The names of the interfaces of default routes, IPv4 and IPv6, sorted. Raises HostError.
 
-    Default routes of these tables count: main, default, those that policy rules select for all packets, and those of
-    VRFs, which carry the packets of programs in the VRF.
+    A route to at least an eighth of all addresses is a default route, too: several of them replace one. Routes of
+    these tables count: main, default, those that policy rules select for all packets, and those of VRFs, which carry
+    the packets of programs in the VRF.
     """
     with kernel_errors("the routes"):
         tables = _tables()
@@ -71,7 +72,7 @@ def _default_route(message: bytes, tables: Collection[int]) -> _Route | None:
     """The route in a message, if it is a default route of one of these tables. Dead next hops count as well."""
     _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
     values = attributes(message[_ROUTE.size :])
-    if bits or kind != _UNICAST or _table(values, table) not in tables:
+    if bits > DEFAULT_BITS or kind != _UNICAST or _table(values, table) not in tables:
         return None
     single = [number for (number,) in struct.iter_unpack("i", values.get(_OIF, b""))]
     several = [number for (_, _, _, number), _ in pieces(values.get(_MULTIPATH, b""), _HOP)]

@@ -16,13 +16,32 @@ _HEADER, _ATTRIBUTE = struct.Struct("IHHII"), struct.Struct("HH")
 _TYPE = 0x3FFF  # the type without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER = 1 << 18
 _QUEUE = 1 << 22  # bytes of events that may wait
+DEFAULT_BITS = 3
+"""The longest prefix of a route that replaces a default route: 0.0.0.0/1 and 128.0.0.0/1 together, or 2000::/3."""
+_ATTEMPTS = 5
+"""Requests for a list that changes while the kernel sends it, as iproute2 and libnl advise."""
 
 
-def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, bytes]]:
-    """Sends a request. Yields type and body of each message in the response. dump: whether it asks for a list.
+def ask(kind: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]:
+    """Sends a request. Returns type and body of each message in the response. dump: whether it asks for a list.
 
-    Raises OSError with the kernel's errno, and EAGAIN if the table changed during the read (NLM_F_DUMP_INTR): then the
-    list may be incomplete.
+    If the table changed during the read (NLM_F_DUMP_INTR), the list may be incomplete, so this asks again. Raises
+    OSError with the kernel's errno, and EAGAIN if the table changed during each attempt.
+    """
+    for _ in range(_ATTEMPTS):
+        answers, interrupted = [], False
+        for answer_kind, flags, answer in _response(kind, body, dump=dump):
+            interrupted = interrupted or bool(flags & _INTERRUPTED)
+            answers.append((answer_kind, answer))
+        if not interrupted:
+            return [(answer_kind, answer) for answer_kind, answer in answers if answer_kind != _DONE]
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Sends a request. Yields type, flags and body of each message in the response, with the one that ends a list.
+
+    Raises OSError with the kernel's errno.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
         with suppress(OSError):  # kernels before Linux 4.20
@@ -32,14 +51,13 @@ def ask(kind: int, body: bytes, *, dump: bool = True) -> Iterator[tuple[int, byt
         while True:
             data = s.recv(_BUFFER)
             for answer_kind, flags, answer in _messages(data):
+                # The kernel also ends a list early with an error (netlink_dump_done), such as EMSGSIZE.
+                number = -int.from_bytes(answer[:4], "little", signed=True)
+                if answer_kind == _ERROR or (answer_kind == _DONE and number > 0):
+                    raise OSError(number, os.strerror(number))
+                yield answer_kind, flags, answer
                 if answer_kind == _DONE:
                     return
-                if answer_kind == _ERROR:
-                    number = -int.from_bytes(answer[:4], "little", signed=True)
-                    raise OSError(number, os.strerror(number))
-                if flags & _INTERRUPTED:
-                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-                yield answer_kind, answer
             if not dump:
                 return
             if not data:

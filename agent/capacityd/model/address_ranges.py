@@ -27,10 +27,14 @@ class AddressRanges:
         example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"
         if not isinstance(raw, str):
             raise ValueError(f'must be text such as "{example}", or a list of texts; got {describe_toml_value(raw)}')
+        if self.networks and "-" in raw:
+            raise ValueError(
+                f'"{raw}" is not a network; write a network that contains it, and "except" for the rest of the network'
+            )
         if self.networks and "/" not in raw:
             raise ValueError(f'"{raw}" is not a network; write it like "{example}"')
         first, dash, last = raw.partition("-")
-        if not dash:
+        if not dash or "%" in raw:
             return [parse_network(raw.strip())]
         try:
             return [*ipaddress.summarize_address_range(*map(ipaddress.ip_address, (first.strip(), last.strip())))]
@@ -39,4 +43,4 @@ class AddressRanges:
             raise ValueError(message) from None
 
     def schema(self) -> Schema:
-        return texts_schema({"pattern": "/"} if self.networks else {})
+        return texts_schema({"pattern": "^[^%-]*/[^%-]*$" if self.networks else "^[^%]*$"})

@@ -53,6 +53,8 @@ class AddressPattern:
     network: str = "*"
     """Such as 192.0.2.0/24; "*": every network."""
     interface: str = "*"
+    link_local: bool = False
+    """Whether addresses of scope link and host concern it; each pod has such an address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class KeyMatcher:
 
 def parse_network(text: str) -> IPNetwork:
     """The network, which has one address if the text is a single address. Raises ValueError."""
+    if "%" in text:
+        raise ValueError(f'"{text}" contains an interface; write only the address: "{text.partition("%")[0]}"')
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

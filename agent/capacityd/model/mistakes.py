@@ -41,7 +41,19 @@ SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
 """No name of an interface or disk contains these characters. If one does, a glob with a class matches it: "a[,]b"."""
 ALTERNATIVES = Mistake(r"^[^\[]*[|]", _list_of)
 """As SEVERAL_NAMES, for names that may contain commas."""
+ALIAS = Mistake(
+    r"^[^\[]*:",
+    lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',
+)
+"""The kernel allows no ":" in the name of an interface. Labels such as eth0:1 belong to addresses."""
+WITH_PARENT = Mistake(
+    r"^[^\[]*@",
+    lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
+)
+"""If a name contains a "@", a glob with a class matches it: "a[@]b"."""
 PATH = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"')
+NO_INTERFACE = (PATH, SEVERAL_NAMES, ALIAS, WITH_PARENT)
+"""Ways to write an interface that match none."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')

@@ -181,7 +181,7 @@ class Network:
         return tuple(CidrMatcher(parse_network(text)) for text in texts)
 
     def schema(self) -> Schema:
-        return texts_schema({})
+        return texts_schema({"pattern": "^[^%]*$"})
 
 
 Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount | Network"

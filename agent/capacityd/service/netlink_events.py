@@ -8,27 +8,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
-from capacityd.linux.netlink import attributes, listen, received
+from capacityd.linux.netlink import DEFAULT_BITS, attributes, listen, received
 from capacityd.model.event_filters import AddressPattern, LinkFilter
 from capacityd.model.reasons import PassReason
 
 _LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_ROUTES, _RULES = 0x440, 0x40080  # of both families: RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, …
 _AF_BRIDGE = 7
-_NEWLINK, _DELLINK, _NEWADDR, _DELADDR = 16, 17, 20, 21
+_NEWLINK, _DELLINK, _NEWADDR, _DELADDR, _NEWROUTE, _DELROUTE, _NEWRULE, _DELRULE = 16, 17, 20, 21, 24, 25, 32, 33
 _IFADDRMSG, _IFINFOMSG = 8, 16  # bytes before the attributes
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_LABEL = 1, 2, 3
 _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_PARENT_DEV_NAME, _IFLA_INFO_KIND = 3, 18, 56, 1
+_DUPLICATE = 0x08  # IFA_F_DADFAILED
 _SCOPE_LINK = 253  # and above: host, nowhere
 _KINDS = ("bond", "team", "bridge", "vlan")  # others without hardware are "virtual"
 _NETS = "/sys/class/net"
 
 
 class LinkEvents:
-    """Changes of network interfaces (rtnetlink): a change of carrier or name sends no udev event."""
+    """Changes of network interfaces (rtnetlink): a change of carrier or name sends no udev event.
+
+    Also changes of default routes, and of the rules that select routes, if the system's interfaces matter.
+    """
 
     def __init__(self, concerned: LinkFilter) -> None:
         self._concerned = concerned
-        self._socket = listen(_LINK)
+        self._socket = listen(_LINK | _ROUTES | _RULES if concerned.system else _LINK)
         # The indexes of the links whose name matches: another name is a change, too.
         self._named = {index for index, name in socket.if_nameindex() if self._matches("*", name)}
 
@@ -44,6 +49,10 @@ class LinkEvents:
         self._socket.close()
 
     def _is_relevant(self, event: int, message: bytes) -> bool:
+        if event in (_NEWROUTE, _DELROUTE):
+            return len(message) > 1 and message[1] <= DEFAULT_BITS
+        if event in (_NEWRULE, _DELRULE):
+            return message[1:3] == bytes(2)  # for all addresses; network plugins add rules for those of pods
         if event not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG or message[0] == _AF_BRIDGE:
             return False
         values = attributes(message[_IFINFOMSG:])
@@ -68,13 +77,14 @@ class LinkEvents:
 class AddressEvents:
     """Addresses that were added or removed (rtnetlink).
 
-    Ignores pods' link-local addresses, and lifetime refreshes from router advertisements.
+    Ignores link-local addresses, which each pod has, unless the configuration counts some. Also ignores refreshes of
+    lifetimes from router advertisements.
     """
 
     def __init__(self, concerned: Sequence[AddressPattern]) -> None:
         self._concerned = concerned
         self._socket = listen(_IPV4 | _IPV6)
-        self._known: set[bytes] = set()
+        self._known: dict[bytes, int] = {}  # the added addresses, and whether another machine uses them
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -96,7 +106,7 @@ class AddressEvents:
         self._socket.close()
 
     def _is_relevant(self, kind: int, message: bytes) -> bool:
-        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG or message[3] >= _SCOPE_LINK:
+        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG:
             return False
         values = attributes(message[_IFADDRMSG:])
         if not self._is_concerned(message, values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS, b""), values):
@@ -104,11 +114,13 @@ class AddressEvents:
         local_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
         address = message[:2] + message[3:_IFADDRMSG] + b"".join(local_and_peer)
         if kind == _DELADDR:
-            self._known.discard(address)
+            self._known.pop(address, None)
             return True
-        new = address not in self._known
-        self._known.add(address)
-        return new
+        # The kernel adds an address before it knows whether another machine uses it.
+        is_duplicate = message[2] & _DUPLICATE
+        changed = self._known.get(address) != is_duplicate
+        self._known[address] = is_duplicate
+        return changed
 
     def _is_concerned(self, message: bytes, address: bytes, values: dict[int, bytes]) -> bool:
         """Whether the configuration may count this address."""
@@ -118,6 +130,7 @@ class AddressEvents:
         return any(
             (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
             for pattern in self._concerned
+            if pattern.link_local or message[3] < _SCOPE_LINK
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from unittest.mock import MagicMock
@@ -75,7 +76,7 @@ ip link set lo up
 ip link add name va type veth peer name vb
 ip link set va up; ip link set vb up
 ip address add 192.0.2.7/24 dev va
-ip address add 192.0.2.8/24 dev va
+ip address add 192.0.2.8/24 dev va label va:7
 ip address add 198.51.100.1 peer 198.51.100.2/32 dev va
 ip address add 2001:db8::7/64 dev va nodad
 ip address add fec0::1/64 dev vb nodad"""
@@ -88,7 +89,7 @@ print(json.dumps([dataclasses.astuple(address) for address in LiveHost().address
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 def test_addresses_of_a_real_kernel() -> None:
-    """Secondary addresses count. Of a point-to-point link, the local end counts."""
+    """Secondary addresses count, also with a label. Of a point-to-point link, the local end counts."""
     document = json.loads(run_alone(SETUP, LIVE))
     assert [one for one in document if one[4] != "link"] == [
         ["lo", "ipv4", "127.0.0.1", 8, "host", False],
@@ -166,7 +167,7 @@ def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (message(24, b"one", flags=0x10 | 0x2), "the routes could not be read: Resource temporarily unavailable"),
+        (message(3, struct.pack("i", -errno.EMSGSIZE)), "the routes could not be read: Message too long"),
         (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
         (b"", "the routes could not be read: Bad message"),
     ],
@@ -175,6 +176,30 @@ def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypat
     monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
     with pytest.raises(HostError, match=f"^{error}$"), kernel_errors("the routes"):
         list(ask(26, b""))
+
+
+INTERRUPTED = 0x10 | 0x2
+
+
+@pytest.mark.parametrize("answer", [message(24, b"half", INTERRUPTED), message(3, flags=INTERRUPTED)])
+def test_a_list_that_changes_while_it_is_read_is_read_again(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel marks all messages after the change. This may be only the one that ends the list."""
+    changed = (message(24, b"one"), answer, message(3, flags=INTERRUPTED))[: 2 if answer[4] == 3 else 3]
+    whole = (message(24, b"one"), message(24, b"two"), message(3, bytes(4)))
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*changed, *changed, *whole))
+    assert list(ask(26, b"")) == [(24, b"one"), (24, b"two")]
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*changed * 9))
+    with pytest.raises(HostError, match="Resource temporarily unavailable") as raised, kernel_errors("the routes"):
+        ask(26, b"")
+    assert raised.value.errno == errno.EAGAIN
+
+
+def test_a_message_may_be_as_long_as_that_of_a_card_with_many_virtual_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = bytes(200_000)
+    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, known), message(3)))
+    assert list(ask(18, b"")) == [(24, known)]
 
 
 def test_attributes() -> None:

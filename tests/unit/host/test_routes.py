@@ -67,6 +67,18 @@ def test_default_routes_of_a_real_kernel() -> None:
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_routes_that_together_replace_a_default_route_count() -> None:
+    """VPNs and some administrators override a default route like this. A multicast route is none."""
+    found = found_by(
+        'routes("route add 224.0.0.0/4 dev v0", "route add 10.0.0.0/8 via 192.0.0.1")',
+        'routes("route add 0.0.0.0/1 via 192.0.2.1", "route add 128.0.0.0/1 via 192.0.2.1")',
+        'routes("route add default via 192.0.0.1", undo=["route del default"])',
+        'routes("route add 2000::/3 via 2001:db8::1 dev v1", "route del 0.0.0.0/1", "route del 128.0.0.0/1")',
+    )
+    assert found == [[], ["v2"], ["v0", "v2"], ["v1"]]
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("compatible", [1, 0])
 def test_next_hop_objects_of_a_real_kernel(compatible: int) -> None:
     """With nexthop_compat_mode=0, a route names its object, and only the object names the interfaces."""

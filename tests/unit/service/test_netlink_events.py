@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from capacityd.linux.netlink import attribute
 from capacityd.model.event_filters import ALL_EVENTS, AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.service import netlink_events
-from capacityd.service.netlink_events import LinkEvents
+from capacityd.service.netlink_events import AddressEvents, LinkEvents
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.kernel_events import PROGRAM, check_events, written
 
@@ -123,6 +125,54 @@ def test_the_links_of_pods_concern_nobody_who_counts_ports(system: bool) -> None
     }
     run = "mount -t tmpfs x /run; ip link set lo down; " + BRIDGE
     check_events("links", run, steps, EventFilters(links=LinkFilter(system=system)), many=True)
+
+
+@pytest.mark.parametrize("link_local", [True, False])
+def test_link_local_addresses_concern_those_who_count_them(link_local: bool) -> None:
+    steps = {
+        "ip address add 169.254.7.7/16 dev va scope link": link_local,
+        "ip address del 169.254.7.7/16 dev va": link_local,
+        "ip address add 192.0.2.7/24 dev va": True,
+    }
+    filters = EventFilters(addresses=(AddressPattern(link_local=link_local),))
+    check_events("addresses", "ip link add name va type ifb", steps, filters)
+
+
+def test_an_address_that_turns_out_to_be_a_duplicate_is_a_change() -> None:
+    """The kernel adds an address as tentative, and reports a second later that another machine uses it."""
+    addresses = AddressEvents((AddressPattern(),))
+
+    def is_relevant(event: int, flags: int) -> bool:
+        head = struct.pack("BBBBi", socket.AF_INET6, 64, flags, 0, 1)
+        return addresses._is_relevant(event, head + attribute(1, socket.inet_pton(socket.AF_INET6, "2001:db8::7")))
+
+    tentative, preferred, failed = 0x40, 0x80, 0x48
+    assert [is_relevant(20, flags) for flags in (tentative, preferred, failed, failed)] == [True, False, True, False]
+    assert is_relevant(21, failed)
+    assert is_relevant(20, tentative)
+    addresses.close()
+
+
+ROUTES = {
+    "ip route add default via 192.0.2.1": True,
+    "ip route add 10.0.0.0/8 via 192.0.2.1; ip route add 10.1.2.3 dev va": False,  # as network plugins add for pods
+    "ip route replace default via 198.51.100.1": True,
+    "ip route add 0.0.0.0/1 via 192.0.2.1": True,
+    "ip -6 route add default via fe80::1 dev va": True,
+    "ip rule add table 77": True,
+    "ip -6 rule add fwmark 7 table 77": True,
+    "ip rule add from 10.1.2.3 table 77; ip rule add to 10.1.2.3 table main": False,
+    "ip route del default": True,
+}
+
+
+@pytest.mark.parametrize("system", [False, True])
+def test_routes_for_all_addresses_concern_those_who_count_the_systems_ports(system: bool) -> None:
+    """A default route may come, go or change its interface without a change of a link."""
+    setup = "ip link add name va type veth peer name vb; ip link set va up; ip link set vb up; "
+    setup += "ip address add 192.0.2.7/24 dev va; ip address add 198.51.100.7/24 dev vb"
+    steps = {step: wakes and system for step, wakes in ROUTES.items()}
+    check_events("links", setup, steps, EventFilters(links=LinkFilter(system=system)))
 
 
 def test_addresses_of_the_counted_networks_and_interfaces() -> None:

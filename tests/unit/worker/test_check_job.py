@@ -116,6 +116,7 @@ def test_only_what_a_resource_can_match_concerns_it() -> None:
     assert filters(("address", {})) == replace(NO_EVENTS, links=PORTS, addresses=(AddressPattern(),))
     vips = {"address": ["192.0.2.0/24", "2001:db8::/32"], "interface": "vip*"}
     patterns = (AddressPattern("192.0.2.0/24", "vip*"), AddressPattern("2001:db8::/32", "vip*"))
+    assert filters(("address", {"scope": ["global", "link"]})).addresses == (AddressPattern(link_local=True),)
     links = LinkFilter((Pattern(name="vip*"),))
     assert filters(("address", vips)) == replace(NO_EVENTS, links=links, addresses=patterns)
     assert filters(("udev", {"subsystem": "net"})) == replace(NO_EVENTS, software_devices=True)

@@ -1,0 +1,194 @@
+"""What people reported about network interfaces and addresses elsewhere: tests/reports.md names each report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from capacityd.model.reading import Absent, Unknown
+from capacityd.model.units import UNITS, Unit
+from tests.support.machines import (
+    Recording,
+    machine,
+    merge,
+    nic,
+    pci_function,
+    pci_nic,
+    pci_path,
+    routes,
+    usb_nic,
+    virtio_nic,
+)
+from tests.support.readings import counted, quantity, read
+from tests.support.trees import Tree
+
+GBIT = Unit("Gbit/s", UNITS["speed"]["Gbit/s"])
+PORTS = merge(
+    pci_nic("p0", "0000:03:00.0", number=4, attributes={"phys_port_name": "p0\n"}),
+    pci_nic("pf0hpf", "0000:03:00.0", number=5, attributes={"phys_port_name": "pf0hpf\n"}),
+)
+
+
+def below(path: str, bus: str, driver: str | None, name: str, **more: Any) -> Recording:
+    """Returns an interface of a device on a bus."""
+    tree = Tree()
+    tree.device(path, bus, driver, [])
+    return merge(tree.recording(), nic(name, path, **more))
+
+
+def tmfifo() -> Recording:
+    """Returns the link of a BlueField card to the machine that it is in."""
+    tree, parent = Tree(), "/sys/devices/platform/MLNXBF01:00"
+    tree.device(parent, "platform", "mlxbf-tmfifo", [])
+    return merge(tree.recording(), below(f"{parent}/virtio1", "virtio", "virtio_net", "tmfifo_net0", number=6))
+
+
+def azure() -> Recording:
+    """Returns a Hyper-V interface, and the card's virtual function below it, which has no physical function here."""
+    vmbus = "/sys/devices/LNXSYSTM:00/ACPI0004:00/VMBUS:00/000d3a"
+    upper = below(vmbus, "vmbus", "hv_netvsc", "eth0", lower=["enP1s1"], speed="50000")
+    return merge(upper, pci_nic("enP1s1", "0001:00:02.0", vendor="15b3", master="eth0", speed="50000", number=3))
+
+
+IB = {"type": "32\n"}
+BOND = nic("bond0", bond=("balance-alb", ["eth0", "eth1"]), number=9)
+TWO = merge(pci_nic("eth0", "0000:01:00.0"), pci_nic("eth1", "0000:01:00.1", number=3))
+
+SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
+    "a DPU's link to its host is no port": (merge(PORTS, tmfifo()), {}, ["p0"]),
+    "the ports of a DPU's host functions are no ports": (PORTS, {"kind": "representor"}, ["pf0hpf"]),
+    "an accelerated pair on Azure is one port": (azure(), {}, ["eth0"]),
+    "a VLAN counts only if its kind is given": (
+        merge(TWO, nic("enp1s0.20", devtype="vlan", lower=["eth0"])),
+        {"kind": "vlan", "name": "enp1s0.20"},
+        ["enp1s0.20"],
+    ),
+    "a card of a mainframe has neither PCI nor SR-IOV": (
+        below("/sys/devices/qeth/0.0.1000", "ccwgroup", "qeth", "enc1"),
+        {"bus": "ccwgroup"},
+        ["enc1"],
+    ),
+    "a bond does not count beside its members": (merge(TWO, BOND), {}, ["eth0", "eth1"]),
+    "a team does not count beside its members": (
+        merge(TWO, nic("team0", lower=["eth0", "eth1"], link_kind="team", speed=None)),
+        {},
+        ["eth0", "eth1"],
+    ),
+    "InfiniBand is recognised by its type and not by its name": (
+        pci_nic("ibP4099s0", attributes=IB),
+        {"attributes.type": "32"},
+        ["ibP4099s0"],
+    ),
+    "an InfiniBand card whose link is Ethernet is Ethernet": (pci_nic("ens3np0"), {"attributes.type": "32"}, []),
+    "an IPoIB child is not a second port": (
+        merge(
+            pci_nic("mlx5_ib1", attributes=IB, number=5),
+            nic("mlx5_ib1.8013", pci_path("0000:01:00.0"), number=6, attributes={"iflink": "5\n", **IB}),
+        ),
+        {},
+        ["mlx5_ib1"],
+    ),
+    "a modem on USB is excluded by its bus": (merge(pci_nic("eth0"), usb_nic("usb0")), {"bus": "pci"}, ["eth0"]),
+    "a modem on PCIe is wireless": (
+        below("/sys/devices/pci0000:00/0000:00:1c.0/0000:08:00.0/mhi0", "mhi", None, "wwan0", devtype="wwan"),
+        {"kind": "wireless"},
+        ["wwan0"],
+    ),
+    "a virtual function is not a physical one": (
+        merge(pci_nic("pf0", "0000:81:00.0"), pci_nic("pf0v0", "0000:81:00.2", physfn="0000:81:00.0", number=3)),
+        {},
+        ["pf0"],
+    ),
+    "a Thunderbolt link is a port": (
+        below("/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0", "thunderbolt", None, "thunderbolt0"),
+        {},
+        ["thunderbolt0"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "keys", "names"), SITUATIONS.values(), ids=SITUATIONS)
+def test_which_interfaces_count(parts: Recording, keys: dict[str, object], names: list[str]) -> None:
+    assert counted(machine(parts), "nic", keys) == names
+
+
+def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
+    names = {"ID_NET_NAME_PATH": "enp1s0f0", "ID_NET_NAME_MAC": "enx001122334455"}
+    address = {"addresses": [["eth0", "ipv4", "192.0.2.7", 24, "global", False]]}
+    host = machine(pci_nic("eth0", properties=names), address)
+    for detector, key in (("nic", "name"), ("address", "interface")):
+        for other, text in names.items():
+            reading = read(host, detector, {key: text})
+            assert isinstance(reading, Absent)
+            assert reading.explanation is not None
+            hint = f'{key}: "{text}" is another name of "eth0"; write "eth0", or properties = {{ {other} = "{text}" }}'
+            assert reading.explanation.hints == (hint,)
+        assert len(counted(host, detector, {f"properties.{other}": text})) == 1
+    unread = read(machine(nic("eth0", devtype="vlan")), "nic", {"name": "enp1s0f0"})
+    assert isinstance(unread, Absent)
+    assert unread.explanation is None
+
+
+def test_a_virtual_function_in_a_pods_namespace_still_counts_as_a_pci_function() -> None:
+    host = machine(
+        pci_nic("pf0", "0000:81:00.0"),
+        pci_function("0000:81:00.2", "8086", "154c", "020000", "iavf", physfn="0000:81:00.0"),
+    )
+    assert counted(host, "nic", {"kind": "vf"}) == []
+    assert counted(host, "pci", {"class": "02", "vf": True}) == ["0000:81:00.2"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "speed"),
+    [
+        (pci_nic(speed="100000"), 100),  # more than 16 bits
+        (pci_nic(speed="400000"), 400),
+        (pci_nic(speed="-1"), None),
+        (pci_nic(speed="4294967295"), None),  # -1 in 32 bits
+        (nic("eth0", lower=["eth1"], link_kind="team", speed=None), None),
+        (virtio_nic(speed="-1"), None),
+    ],
+)
+def test_a_speed_is_whole_or_unknown(parts: Recording, speed: int | None) -> None:
+    reading = read(machine(parts), "nic", {"kind": ["physical", "team"]}, measure="speed", unit=GBIT)
+    assert isinstance(reading, Unknown) == (speed is None)
+    if speed is not None:
+        assert quantity(machine(parts), "nic", measure="speed", unit=GBIT) == speed
+
+
+@pytest.mark.parametrize("tunnel", ["wg0", "dummy0"])
+def test_a_default_route_that_ends_in_no_port_makes_the_free_ports_unknown(tunnel: str) -> None:
+    """A VPN of the machine, or a route to nowhere that only exists because a program needs a default route."""
+    host = machine(TWO, nic(tunnel, number=20), routes(tunnel))
+    reading = read(host, "nic", {"system": False})
+    assert isinstance(reading, Unknown)
+    assert f"default route through {tunnel}" in reading.reason
+    assert counted(host, "nic", {"name": "eth1"}) == ["eth1"]
+
+
+ADDRESSES: list[tuple[str, str, str, int, str, bool]] = [
+    ("eth0", "ipv4", "192.0.2.7", 24, "global", False),
+    ("eth0", "ipv4", "192.0.2.100", 32, "global", False),  # a virtual IP address, which moves between machines
+    ("ens9", "ipv6", "fd00::31", 64, "global", False),  # the only address of its interface
+    ("thunderbolt0", "ipv4", "169.254.205.206", 16, "link", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ({"interface": "ens9"}, ["ens9 fd00::31/64"]),
+        ({"interface": "thunderbolt0"}, []),
+        ({"interface": "thunderbolt0", "scope": "link"}, ["thunderbolt0 169.254.205.206/16"]),
+        ({"interface": "eth0"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
+    ],
+)
+def test_which_addresses_count(keys: dict[str, object], names: list[str]) -> None:
+    host = machine(TWO, nic("ens9"), nic("thunderbolt0"), routes("eth0"), {"addresses": [[*a] for a in ADDRESSES]})
+    assert counted(host, "address", keys) == names
+
+
+def test_a_virtual_ip_address_can_be_excluded() -> None:
+    host = machine(TWO, routes("eth0"), {"addresses": [[*a] for a in ADDRESSES[:2]]})
+    assert counted(host, "address", excepts=({"address": "192.0.2.100"},)) == ["eth0 192.0.2.7/24"]

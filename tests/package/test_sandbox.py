@@ -358,8 +358,8 @@ THEIRS = '[resources."example.com/theirs"]\nfile = { path = "/srv/theirs/seats" 
 @pytest.mark.parametrize(
     ("attack", "says"),
     [
-        ("ln -s /etc/secret new", "is a symbolic link of uid 12345 to a file of root, so it is not followed"),
-        ("ln -sfn /etc folder; ln -s folder/secret new", "is a symbolic link of uid 12345 to a file of root"),
+        ("ln -s /etc/secret new", "is a symbolic link of uid 12345 that leads to no file of this user"),
+        ("ln -sfn /etc folder; ln -s folder/secret new", "is a symbolic link of uid 12345 that leads to no file"),
         ("ln -s /proc/1/root/etc/secret new", "could not be read"),
         ("ln -s /dev/stdin new", "/srv/theirs/seats"),
         (f"echo {SECRET} >new", f"not a whole number from 0 up ({len(SECRET)} characters)"),

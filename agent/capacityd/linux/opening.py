@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from contextlib import ExitStack
 
@@ -42,12 +43,17 @@ def _open(path: str, opened: ExitStack) -> int:
 
     root = here = kept(os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC))
     place, foreign, links = "" if path.startswith("/") else ".", dict[str, int](), 0
+    hard_links: list[str] = []
     waiting = reversed_names(path)
     while waiting:
         name = waiting.pop()
-        entry = kept(_find(name, here, in_folder=bool(waiting)))
+        try:
+            entry = kept(_find(name, here, in_folder=bool(waiting)))
+        except OSError:
+            _refuse_foreign_links(foreign, None)
+            raise
         status, below = os.fstat(entry), f"{place}/{name}"
-        _refuse_hard_link(below, status, os.fstat(here), place)
+        hard_links.append(_foreign_hard_link(below, status, os.fstat(here), place))
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > MAX_LINKS:
@@ -63,7 +69,10 @@ def _open(path: str, opened: ExitStack) -> int:
             # A link in /proc may lead to an open file or into another file system. Its text does not name the target.
             entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=here))
         here, place = entry, below
+    # First, because what follows a link of another user is that user's text.
     _refuse_foreign_links(foreign, os.fstat(here).st_uid)
+    if why := next(filter(None, hard_links), ""):
+        raise ForeignLink(why)
     # The kernel's link to the open file, because the path may lead to another file by now.
     return os.open(f"/proc/self/fd/{here}", _READ)
 
@@ -83,24 +92,32 @@ def _is_ours(uid: int) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _refuse_foreign_links(links: dict[str, int], owner: int) -> None:
-    """Raises ForeignLink unless the owner of the file also owns the links. links: path -> owner of the link."""
+def _refuse_foreign_links(links: dict[str, int], owner: int | None) -> None:
+    """Raises ForeignLink unless the owner of the file also owns the links.
+
+    links: path -> owner of the link. owner: None if the links lead to no file. The message is the same then, because a
+    user must not learn from it which files exist.
+    """
     for path, uid in links.items():
         if uid != owner:
             shown = printable(path)
             raise ForeignLink(
-                f"{shown} is a symbolic link of {owner_name(uid)} to a file of {owner_name(owner)}, so it is not "
-                f"followed; if the link is right, run: chown -h root {shown}"
+                f"{shown} is a symbolic link of {owner_name(uid)} that leads to no file of this user, so it is not "
+                f"followed; if the link is right, run: {shlex.join(['chown', '-h', 'root', shown])}"
             )
 
 
-def _refuse_hard_link(path: str, status: os.stat_result, folder: os.stat_result, place: str) -> None:
-    """Raises ForeignLink if another user may have made this link to a file of root, or of this process's user."""
+def _foreign_hard_link(path: str, status: os.stat_result, folder: os.stat_result, place: str) -> str:
+    """Why another user may have made this link to a file of root, or of this process's user; "" if nobody can."""
     if stat.S_ISDIR(status.st_mode) or status.st_nlink < 2 or not _is_ours(status.st_uid):
-        return
-    if not _is_ours(folder.st_uid) or folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ForeignLink(
-            f"{printable(path)} is a hard link to a file of {owner_name(status.st_uid)}, and others can make links in "
-            f"its folder ({owner_and_mode(folder)}); copy the file, or run: "
-            f"chown root {printable(place)}; chmod go-w {printable(place)}"
-        )
+        return ""
+    if _is_ours(folder.st_uid) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return ""
+    shown = printable(place) or "/"
+    commands = [["chown", "root", shown], ["chmod", "go-w", shown]]
+    # Others need the mode of a folder such as /tmp.
+    close = "" if folder.st_mode & stat.S_ISVTX else f", or run: {'; '.join(map(shlex.join, commands))}"
+    return (
+        f"{printable(path)} is a hard link to a file of {owner_name(status.st_uid)}, and others can make links in "
+        f"its folder ({owner_and_mode(folder)}); copy the file into another folder{close}"
+    )

@@ -73,9 +73,8 @@ def test_a_link_counts_if_root_or_the_files_owner_made_it(
     with pytest.raises(ForeignLink) as error:
         open_data_file(str(path))
     link = users / {"last": "seats", "chain": "second"}.get(position, "in")
-    owner = "root" if file_owner == ROOT else f"uid {file_owner}"
     assert str(error.value) == (
-        f"{link} is a symbolic link of uid {link_owner} to a file of {owner}, so it is not followed; "
+        f"{link} is a symbolic link of uid {link_owner} that leads to no file of this user, so it is not followed; "
         f"if the link is right, run: chown -h root {link}"
     )
 
@@ -102,10 +101,47 @@ def test_a_hard_link_to_a_file_of_root_where_others_can_make_one(
     if opened:
         assert read(folder / "seats") == "4"
     else:
-        with pytest.raises(ForeignLink, match=f"seats is a hard link to a file of root.*chmod go-w {folder}"):
+        with pytest.raises(ForeignLink, match="seats is a hard link to a file of root") as error:
             open_data_file(str(folder / "seats"))
+        remedy = "folder" if mode & 0o1000 else f"or run: chown root {folder}; chmod go-w {folder}"
+        assert str(error.value).endswith(remedy)
     file.unlink()
     assert read(folder / "seats") == "4", "a file with one name is no hard link"
+
+
+def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> None:
+    users = tmp_path / "user"
+    users.mkdir()
+    os.chown(users, USER, USER)
+    linked(users / "seats", tmp_path / "secret/file", USER)
+
+    def message() -> str:
+        with pytest.raises(ForeignLink) as error:
+            open_data_file(str(users / "seats"))
+        return str(error.value)
+
+    missing = message()
+    (tmp_path / "secret").mkdir(mode=0o700)
+    assert message() == missing
+    made(tmp_path / "secret/file", ROOT)
+    assert message() == missing
+    made(tmp_path / "secret/file", OTHER)
+    assert message() == missing
+
+
+def test_another_users_text_is_in_no_command(tmp_path: Path) -> None:
+    """Behind that user's link, each name is that user's choice."""
+    made(tmp_path / "root", ROOT)
+    users = tmp_path / "user"
+    chosen = users / "$(reboot)"
+    chosen.mkdir(parents=True)
+    (chosen / "hard").hardlink_to(tmp_path / "root")
+    for path in (users, chosen):
+        os.chown(path, USER, USER)
+    linked(users / "seats", "$(reboot)/hard", USER)
+    with pytest.raises(ForeignLink) as error:
+        open_data_file(str(users / "seats"))
+    assert str(error.value).endswith(f"run: chown -h root {users / 'seats'}")
 
 
 def test_it_opens_what_open_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +231,7 @@ def test_in_a_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {
         "root": "SECRET",
         "user": "4",
-        "to-root": "symbolic link of another user to a file of root",
+        "to-root": "symbolic link of another user that leads to no file of this user",
         "to-user": "4",
         "of-root": "SECRET",
     }

@@ -11,6 +11,7 @@ import codecs
 import errno
 import os
 import re
+import shlex
 import stat
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -91,13 +92,14 @@ def read(path: str, files: Files) -> str:
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
         status = os.stat(path)
-        if stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3):
-            return ""
-        if not stat.S_ISREG(status.st_mode):
+        is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
+        if not (is_null or stat.S_ISREG(status.st_mode)):
             raise ConfigError("is not a regular file")
         part, why = _problem(path, files)
         if why:
             raise ConfigError(why if part == path else f"{part} {why}")
+        if is_null:
+            return ""
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except OSError as e:
@@ -130,8 +132,8 @@ def _problem(path: str, files: Files) -> tuple[str, str]:
     needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
     if files.usual and status.st_mode & needed != needed:
         mode = "u+rx" if folder else "u+r"
-        state = owner_and_mode(status)
-        return path, f"is not readable by its owner ({state}); the service cannot read it either: chmod {mode} {path}"
+        state, command = owner_and_mode(status), shlex.join(["chmod", mode, path])
+        return path, f"is not readable by its owner ({state}); the service cannot read it either: {command}"
     return "", ""
 
 

@@ -1,25 +1,30 @@
 """Finds each file that a command runs, and checks it with the rule of trust.py.
 
 A command runs its program, the interpreter in the program's first line, the program that env(1) looks up in PATH, and
-each script or binary among its arguments, as in ["/usr/bin/python3", "/opt/count.py"].
+what its arguments name: a script, a folder of modules, or the text of a script, as in
+["/bin/sh", "-c", "/opt/count | wc -l"]. Nothing here knows which arguments a program runs and which it only reads, so
+every path in them is checked.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from capacityd.linux.trust import Flaw, Trust, flaw_of, flaw_of_folder
+from capacityd.linux.trust import Flaw, Trust, flaw_of_folder, flaw_of_program
 
 _MAX_DEPTH = 5
 """How many scripts are followed, each the interpreter of the one before. The kernel gives up after four (execve(2))."""
 _MAX_FIRST_LINE = 256
 """Bytes of a script's first line that the kernel reads (execve(2))."""
-_SCRIPT_SUFFIXES = (".awk", ".jar", ".js", ".lua", ".php", ".pl", ".py", ".rb", ".sh")
+_WORD = re.compile(r"""[^\s"'`;|&<>(){}$=:,@]+""")
+"""A word of a script, or a part of an option, as in --include=/opt/a:/opt/b."""
+_ONLY_DATA = "if it is only data, name it in a script of root instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +40,33 @@ def flaw_of_command(command: Sequence[str], search_path: str, trust: Trust) -> F
 
     command: the program's path and its arguments. search_path: the command's PATH.
     """
-    return _flaw_of_command(command, search_path, trust, _MAX_DEPTH)
+    flaw = _flaw_of_command(command, search_path, trust, _MAX_DEPTH)
+    return flaw or _flaw_of_texts(command[1:], search_path, trust, _MAX_DEPTH)
+
+
+def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust) -> Flaw | None:
+    """The first flaw of a path in arguments or variables of a command that is started in /; None if there is none.
+
+    search_path: the command's PATH.
+    """
+    return _flaw_of_texts(texts, search_path, trust, _MAX_DEPTH)
 
 
 def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
     """The flaw of the folders in which a program's name is looked up, until it is found; None if there is none."""
     found = shutil.which(name, path=search_path)
     for folder in search_path.split(os.pathsep):
-        if flaw := flaw_of_folder(folder or "/", trust):
+        if not folder.startswith("/"):
+            return Flaw(name, "is looked up in the current folder, because of PATH", _ABSOLUTE)
+        if flaw := flaw_of_folder(folder, trust):
             # Other programs need the mode of a shared folder such as /tmp, so the remedy is not to change it.
-            remedy = "write the absolute path of the program instead"
-            return replace(flaw, remedy=remedy) if _is_shared(flaw.path) else flaw
+            return replace(flaw, remedy=_ABSOLUTE) if _is_shared(flaw.path) else flaw
         if found == os.path.join(folder, name):
             break
     return None
+
+
+_ABSOLUTE = "write the absolute path of the program instead"
 
 
 def _is_shared(path: str) -> bool:
@@ -59,20 +77,46 @@ def _is_shared(path: str) -> bool:
         return False
 
 
+def _paths(text: str) -> Iterator[str]:
+    """The absolute paths that an argument may name: as a whole, in an option, or in the text of a script."""
+    words = dict.fromkeys([text, *_WORD.findall(text)])
+    for word in words:
+        yield os.path.join("/", word)
+        if word.startswith("-") and "/" in word:
+            yield word[word.index("/") :]  # -I/opt/modules
+
+
+def _flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
+    for path in (path for text in texts for path in _paths(text)):
+        if flaw := _flaw_of_command([path], search_path, trust, depth):
+            return flaw if flaw.remedy.endswith(_ONLY_DATA) else replace(flaw, remedy=f"{flaw.remedy}; {_ONLY_DATA}")
+    return None
+
+
 def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
+    """The flaw of the program, and of what it runs because of its first line or, if it is env, of its arguments."""
     program, *arguments = command
-    if (flaw := flaw_of(program, trust)) or not depth:
+    try:
+        flaw = flaw_of_program(program, trust)
+    except ValueError:  # no path has these characters, so the command can't be started
+        return None
+    if flaw or not depth:
         return flaw
     if "env" in (os.path.basename(program), os.path.basename(os.path.realpath(program))):
         return _flaw_of_lookup(program, arguments, search_path, trust, depth)
-    if interpreter := _interpreter(program):
-        if not interpreter[0].startswith("/"):
-            return Flaw(program, "has an interpreter without an absolute path", "write its absolute path")
-        if flaw := _flaw_of_command(interpreter, search_path, trust, depth - 1):
-            return flaw
-    scripts = (path for argument in arguments if _is_program(path := os.path.join("/", argument)))
-    flaws = (_flaw_of_command([path], search_path, trust, depth - 1) for path in scripts)
-    return next(filter(None, flaws), None)
+    try:
+        interpreter = _interpreter(program)
+    except OSError:
+        if not os.access(program, os.X_OK):
+            return None
+        # The kernel runs the interpreter nevertheless.
+        return Flaw(program, "can't be read, so its interpreter is not known", shlex.join(["chmod", "u+r", program]))
+    if not interpreter:
+        return None
+    if not interpreter[0].startswith("/"):
+        return Flaw(program, "has an interpreter without an absolute path", "write its absolute path")
+    flaw = _flaw_of_command(interpreter, search_path, trust, depth - 1)
+    return flaw or _flaw_of_texts(interpreter[1:], search_path, trust, depth - 1)
 
 
 def _flaw_of_lookup(env: str, arguments: Sequence[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
@@ -114,15 +158,15 @@ def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
 
 
 def _interpreter(program: str) -> list[str]:
-    """The interpreter in a script's first line, and its argument; empty if the file is no script."""
-    try:
-        with open(program, "rb", opener=_open_without_waiting) as file:
-            first = file.read(_MAX_FIRST_LINE).split(b"\n")[0]
-    except OSError:  # a script that can't be read can't be run, either
+    """The interpreter in a script's first line, and its argument; empty if the file is no script. Raises OSError."""
+    if not os.path.isfile(program):  # only a regular file has a first line, and reading another one may have an effect
         return []
+    with open(program, "rb", opener=_open_without_waiting) as file:
+        first = file.read(_MAX_FIRST_LINE).split(b"\n")[0]
     if not first.startswith(b"#!"):
         return []
-    return os.fsdecode(first[2:].strip(b" \t")).split(maxsplit=1)
+    words = re.split(rb"[ \t]+", first[2:].strip(b" \t"), maxsplit=1)
+    return [os.fsdecode(word) for word in words if word]
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -134,15 +178,3 @@ def _split(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:  # a quote is not closed
         return text.split()
-
-
-def _is_program(path: str) -> bool:
-    """Whether an argument is the path of a script or a binary, not of data."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return False
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            start = file.read(4)
-    except (OSError, ValueError):
-        return False
-    return start.startswith(b"#!") or start == b"\x7fELF" or path.endswith(_SCRIPT_SUFFIXES)

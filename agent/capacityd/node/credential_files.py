@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.linux.trust import Flaw, Trust, flaw_of, own_trust
+from capacityd.linux.trust import Flaw, NotTrusted, Trust, flaw_of, open_trusted, own_trust
 from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeUnauthorized
 from capacityd.model.text import printable
 
@@ -84,8 +84,6 @@ class CredentialFiles:
         if path not in self._contents:
             named = self.named(path, purpose)
             content = self._content(path, named)
-            if self.trust and (flaw := flaw_of(path, self.trust)):
-                raise _not_trusted(named, flaw)
             # Comments in PEM files may have any encoding. The parts that we use are ASCII.
             self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
         return self._contents[path]
@@ -111,13 +109,20 @@ class CredentialFiles:
         if flaw:
             raise _not_trusted(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
+    def _open(self, path: str) -> int:
+        if self.trust:
+            return open_trusted(path, self.trust)
+        # O_NONBLOCK, because open() on a pipe waits for a writer.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
     def _content(self, path: str, file: str) -> bytes:
         try:
-            # O_NONBLOCK, because open() on a pipe waits for a writer.
-            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
+            with open(self._open(path), "rb") as f:
                 if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
                     raise NodeUnauthorized(f"{file} is a pipe; it must be a file, because it is read again and again")
                 content = f.read(_MAX_FILE_BYTES + 1)
+        except NotTrusted as e:
+            raise _not_trusted(file, e.flaw) from e
         except FileNotFoundError as e:
             advice = (". Has the kubelet joined the cluster?" if self._of_kubelet else "") + sandbox_advice([path])
             files, detail = [os.path.abspath(path)], f"the path is {printable(path)}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_start import why_not_started
-from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
+from capacityd.linux.program_trust import flaw_of_command, flaw_of_name, flaw_of_texts
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
@@ -47,9 +47,12 @@ class ExecPlugin:
     def flaw(self, trust: Trust) -> Flaw | None:
         """What somebody else could change, of all that run() runs; None if there is nothing."""
         search_path, program = self._variables().get("PATH") or os.defpath, self._program
-        if "/" not in self.command and (flaw := flaw_of_name(self.command, search_path, trust)):
+        if "/" in self.command:
+            program = self.command  # even if it can't be run now: somebody else may change this before it is run
+        elif flaw := flaw_of_name(self.command, search_path, trust):
             return flaw
-        return flaw_of_command([program, *self.arguments], search_path, trust) if program else None
+        flaw = flaw_of_command([program, *self.arguments], search_path, trust) if program else None
+        return flaw or flaw_of_texts(self.environment.values(), search_path, trust)
 
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.
@@ -88,7 +91,8 @@ class ExecPlugin:
     @property
     def _program(self) -> str | None:
         """The path of the program; None if it is not installed or not executable."""
-        return shutil.which(self.command, path=self._variables().get("PATH"))
+        found = shutil.which(self.command, path=self._variables().get("PATH"))
+        return os.path.abspath(found) if found else None
 
     @property
     def _name(self) -> str:
@@ -99,7 +103,8 @@ class ExecPlugin:
     def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:
         """Returns the exit status and standard output. Standard error is dropped, because it may contain a secret."""
         try:
-            status, out, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES)
+            # In /, because interpreters look for modules in the current folder, which may be another user's.
+            status, out, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES, "/")
             return status, out
         except ProgramTimeoutError:
             raise NodeUnreachable(f"{self._name} did not end within {timeout:g} s") from None

@@ -244,7 +244,7 @@ def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str
 @pytest.mark.parametrize(
     ("mode", "remedy"),
     [
-        (0o1777, "chmod go-w"),
+        (0o777, "chmod go-w"),
         (0o775, "chmod g-w"),
         pytest.param(
             0o055,
@@ -280,6 +280,19 @@ def test_a_file_of_another_user(tmp_path: Path) -> None:
     assert [str(problem) for problem in loaded.problems] == [f"{path}: {why}"]
     assert quantities(loaded) == {"b": 1}
     assert not loaded.config.complete
+
+
+@as_root
+def test_another_users_link_to_dev_null_masks_nothing(tmp_path: Path) -> None:
+    load_files(tmp_path, {f"{LIB}/a.toml": A})
+    theirs = tmp_path / "theirs"
+    (tmp_path / ETC).mkdir(parents=True, exist_ok=True)
+    (tmp_path / ETC / "a.toml").symlink_to(theirs)
+    theirs.symlink_to("/dev/null")
+    assert load(root=str(tmp_path)).problems == ()
+    os.chown(theirs, OTHER, OTHER, follow_symlinks=False)
+    (problem,) = load(root=str(tmp_path)).problems
+    assert problem.message.endswith(f"chown -h root {theirs}")
 
 
 @as_root

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from capacityd.linux.program_trust import flaw_of_command, flaw_of_name
 from capacityd.linux.trust import service_trust
+from tests import ROOT
 from tests.support.reachable import make_reachable
 
 OTHER = 12345
@@ -48,8 +51,9 @@ def folders(tmp_path: Path) -> Folders:
 # commands; SAFE, BAD, OURS and THEIRS stand for the programs and folders above
 HARMLESS: tuple[Sequence[str], ...] = (
     ["SAFE"],
-    ["SAFE", "THEIRS", "BAD.data", "--file=BAD", "/nonexistent", "x" * 5000, "\ud800"],
-    ["/bin/sh", "-c", "cat /dev/null", "SAFE"],
+    ["SAFE", "OURS", "OURS/missing", "--file=SAFE", "/nonexistent", "x" * 5000, "\ud800", "a\0b", "/", ""],
+    ["SAFE", "theirs", "https://example.com/count", "s/theirs/ours/", "[/]", "/dev/tty", "/proc/self/mounts"],
+    ["/bin/sh", "-c", "cat /dev/null /sys/devices/*/count 2>/dev/null | wc -l", "SAFE"],
     ["/usr/bin/env", "-i", "A=1", "SAFE"],
     ["/usr/bin/env", "no-such-program"],
     ["/usr/bin/env"],
@@ -65,11 +69,24 @@ HARMFUL: tuple[Sequence[str], ...] = (
     ["/usr/bin/env", "-S", "/bin/sh BAD"],
     ["/usr/bin/env", "-u", "A", "-i", "PATH=THEIRS:/bin", "bad"],
     ["/usr/bin/env", "sh", "BAD"],
+    ["/usr/bin/python3", "BAD.data"],
+    ["/usr/bin/python3", "-u", "THEIRS"],
+    ["/usr/bin/python3", "THEIRS/missing"],
+    ["/usr/bin/perl", "-ITHEIRS", "SAFE"],
+    ["/usr/bin/perl", "-I", "THEIRS", "SAFE"],
+    ["/usr/bin/java", "-cp", "OURS:THEIRS", "Count"],
+    ["/usr/bin/env", "PYTHONPATH=THEIRS", "SAFE"],
+    ["/bin/bash", "--rcfile=BAD.data", "-i"],
+    ["/bin/sh", "-c", "BAD.data"],
+    ["/bin/sh", "-c", "set -e;. BAD.data"],
+    ["/bin/sh", "-c", "x=$(BAD)|wc -l"],
+    ["/bin/sh", "-c", '"BAD" 2>/dev/null'],
+    ["/usr/bin/awk", "-fBAD.data"],
 )
 
 
 def filled(folders: Folders, command: Sequence[str]) -> list[str]:
-    words = {"SAFE": folders.safe, "BAD": folders.bad, "THEIRS": str(folders.theirs)}
+    words = {"SAFE": folders.safe, "BAD": folders.bad, "THEIRS": str(folders.theirs), "OURS": str(folders.ours)}
     for suffix, content in ((".data", b"1\n"), (".sh", b"echo 1\n"), (".elf", b"\x7fELF\2")):
         Path(folders.bad + suffix).write_bytes(content)
     filled = list(command)
@@ -107,6 +124,8 @@ def test_a_command_that_another_user_can_change(folders: Folders, command: Seque
         ("#!{env} bad", "PATH"),
         ("#!bin/sh", "SCRIPT"),
         ("#!{own}", ""),  # the kernel gives up
+        ("#!\t{bad}\t-x", "THEIRS"),
+        ("#!/bin/sh -c{bad}", "THEIRS"),
         ("#!/bin/sh '", ""),
         ("#!", ""),
         ("", ""),
@@ -143,7 +162,36 @@ def test_nobody_is_told_to_change_the_mode_of_tmp() -> None:
     assert (flaw.path, flaw.remedy) == ("/tmp", "write the absolute path of the program instead")
 
 
+def test_a_relative_folder_of_path_depends_on_the_current_folder() -> None:
+    for search_path in (":/bin", "bin:/bin", "/nonexistent:."):
+        flaw = flaw_of_name("sh", search_path, service_trust())
+        assert flaw is not None
+        assert flaw.path == "sh"
+    assert flaw_of_name("sh", "/bin:", service_trust()) is None
+
+
 def test_a_pipe_is_not_read(folders: Folders) -> None:
     os.mkfifo(folders.ours / "pipe.py")
     assert folders.flaw("/bin/cat", str(folders.ours / "pipe.py")) == ""
     assert folders.flaw(str(folders.ours / "pipe.py")) == ""
+
+
+def test_an_argument_may_be_data(folders: Folders) -> None:
+    """The message names both ways out."""
+    flaw = flaw_of_command(["/bin/cat", folders.bad], "/bin", service_trust())
+    assert flaw is not None
+    assert flaw.remedy == f"chown root {folders.theirs}; if it is only data, name it in a script of root instead"
+
+
+def test_a_script_that_root_without_capabilities_cannot_read(folders: Folders) -> None:
+    """The kernel reads its first line, and runs the interpreter."""
+    script = folders.script("script", f"#!{folders.bad}\n")
+    os.chmod(script, 0o111)
+    code = (
+        "import sys; from capacityd.linux.program_trust import flaw_of_command as f; "
+        "from capacityd.linux.trust import service_trust; print(f([sys.argv[1]], '', service_trust()))"
+    )
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code, script]
+    done = subprocess.run(command, cwd=ROOT / "agent", capture_output=True, text=True, check=True)
+    why = f"{script} can't be read, so its interpreter is not known: chmod u+r {script}"
+    assert done.stdout.strip() == why

@@ -7,17 +7,28 @@ import pwd
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust, service_trust
+from capacityd.linux.trust import (
+    NotTrusted,
+    Trust,
+    flaw_of,
+    flaw_of_folder,
+    flaw_of_program,
+    open_trusted,
+    own_trust,
+    service_trust,
+)
 from tests import ROOT
 from tests.support.forked import forked
 from tests.support.reachable import make_reachable
 
 OTHER = 12345
+OTHER_FOLDER = "use a different folder, or let only root write this one"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 
@@ -156,12 +167,119 @@ def test_a_name_that_another_user_could_create(file: Path) -> None:
     missing = folder / "missing" / "program"
     assert flaw_of_folder(str(folder), service_trust()) is None
     assert flaw_of_folder(str(missing), service_trust()) is None
+    assert flaw_of(str(missing), service_trust()) is None
+    for mode, remedy in ((0o1777, OTHER_FOLDER), (0o777, f"chmod go-w {folder}")):
+        folder.chmod(mode)
+        flaws = [flaw_of_folder(str(place), service_trust()) for place in (folder, missing)]
+        flaws += [flaw_of(str(missing), service_trust()), flaw_of(f"{folder}/name", service_trust())]
+        assert [(flaw.path, flaw.remedy) for flaw in flaws if flaw] == [(str(folder), remedy)] * 4
+
+
+def in_its_folder(file: Path) -> Path:
+    return file
+
+
+def sticky(folder: Path) -> Path:
     folder.chmod(0o1777)
-    for place in (folder, missing):
-        flaw = flaw_of_folder(str(place), service_trust())
-        assert flaw is not None
-        assert flaw.remedy == f"chmod go-w {folder}"
-    assert flaw_of(str(missing), service_trust()) is None, "a missing file can't be used"
+    return folder
+
+
+def linked_in_a_sticky_folder(file: Path) -> Path:
+    """A link of root in a folder such as /tmp. A shell script may load what is beside its link."""
+    sticky(file.parents[1])
+    (file.parents[1] / "link").symlink_to(file)
+    return file.parents[1] / "link"
+
+
+def pipe_beside(file: Path) -> Path:
+    os.mkfifo(file.parent / "pipe", 0o666)
+    (file.parent / "pipe").chmod(0o666)
+    return file.parent / "pipe"
+
+
+# what is done to the file and what is run then; the name of what has the flaw, "" if there is none
+PROGRAMS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "root's alone": (in_its_folder, ""),
+    "in a folder such as /tmp": (lambda f: sticky(f.parent) / f.name, "folder"),
+    "below a folder such as /tmp": (lambda f: sticky(f.parents[1]) / f.parent.name / f.name, ""),
+    "behind a link in a folder such as /tmp": (linked_in_a_sticky_folder, "above"),
+    "missing in a folder such as /tmp": (lambda f: sticky(f.parent) / "missing", "folder"),
+    "a folder such as /tmp": (lambda f: sticky(f.parent), "folder"),
+    "a folder in a folder such as /tmp": (lambda f: sticky(f.parents[1]) / f.parent.name, ""),
+    "a pipe that all may write": (pipe_beside, "pipe"),
+    "a device that all may write": (lambda _: Path("/dev/null"), ""),
+}
+
+
+@as_root
+@pytest.mark.parametrize(("made", "name"), PROGRAMS.values(), ids=PROGRAMS)
+def test_a_program_is_where_nobody_else_can_create_a_file(file: Path, made: Callable[[Path], Path], name: str) -> None:
+    flaw = flaw_of_program(str(made(file)), service_trust())
+    assert (Path(flaw.path).name if flaw else "") == name
+
+
+@as_root
+def test_python_loads_what_is_beside_a_script(file: Path) -> None:
+    """This is why the folder counts."""
+    sticky(file.parent)
+    file.write_text("import socketserver")
+
+    def attack() -> None:
+        os.setgid(OTHER)
+        os.setuid(OTHER)
+        (file.parent / "socketserver.py").write_text("print('loaded')")
+
+    forked(attack)
+    done = subprocess.run(["/usr/bin/python3", file], capture_output=True, text=True, check=True)
+    assert done.stdout == "loaded\n"
+    assert flaw_of_program(str(file), service_trust()) is not None
+
+
+@as_root
+def test_a_hard_link_in_a_folder_such_as_tmp(file: Path) -> None:
+    """Another user may have made it, to choose one of root's files."""
+    file.with_name("second").hardlink_to(file)
+    assert flaw_of(str(file), service_trust()) is None
+    sticky(file.parent)
+    flaw = flaw_of(str(file), service_trust())
+    assert flaw is not None
+    assert flaw.problem == "may be a hard link that another user has made"
+
+
+@as_root
+def test_no_file_is_opened_that_appears_in_between(file: Path) -> None:
+    """Another user creates and removes a file in a folder such as /tmp, again and again."""
+    sticky(file.parent)
+    theirs = file.parent / "theirs"
+    program = f"while :; do echo x > {theirs}; rm {theirs}; done"
+    attacker = subprocess.Popen(["setpriv", f"--reuid={OTHER}", "--clear-groups", "sh", "-c", program])
+    try:
+        outcomes = {outcome(theirs) for _ in range(2000)}
+        deadline = time.monotonic() + 20
+        while len(outcomes) < 2 and time.monotonic() < deadline:
+            outcomes.add(outcome(theirs))
+    finally:
+        attacker.kill()
+        attacker.wait()
+    assert outcomes == {"FileNotFoundError", "NotTrusted"}
+
+
+def outcome(path: Path) -> str:
+    """What opening a path gives: an exception's name, or what the file contains."""
+    try:
+        with open(open_trusted(str(path), service_trust()), encoding="utf-8") as f:
+            return f"opened, and read {f.read()!r}"
+    except (FileNotFoundError, NotTrusted) as e:
+        return type(e).__name__
+
+
+def test_a_file_is_opened(file: Path) -> None:
+    with open(open_trusted(str(file), own_trust()), encoding="utf-8") as f:
+        assert f.read() == "root's"
+    with pytest.raises(FileNotFoundError):
+        open_trusted(f"{file}.missing", own_trust())
+    with pytest.raises(ValueError, match="null"):
+        open_trusted("\0", own_trust())
 
 
 def test_what_cannot_be_looked_at(tmp_path: Path) -> None:

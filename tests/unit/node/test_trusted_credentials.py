@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from capacityd.linux.trust import service_trust
-from capacityd.model.errors import CredentialsNotTrusted
+from capacityd.model.errors import CredentialsNotTrusted, NodeUnauthorized, PluginFailed
 from capacityd.node import credential_files
 from capacityd.node.kubeconfig import load
 from capacityd.node.operator_kubeconfig import load_operators
+from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 
 OTHER = 12345
@@ -93,6 +96,71 @@ def test_a_plugin_that_is_looked_up_where_others_can_create_it(kubelet: Path, mo
     (kubelet / "first").chmod(0o777)
     with pytest.raises(CredentialsNotTrusted, match=f"chmod go-w {kubelet}/first"):
         load(str(kubelet / "kubeconfig"))
+
+
+def test_what_a_plugin_is_told_to_load(kubelet: Path) -> None:
+    """By an argument or a variable."""
+    theirs = kubelet / "theirs"
+    theirs.mkdir()
+    given(theirs)
+    for entry in ({"args": ["-I", str(theirs)]}, {"env": [{"name": "PYTHONPATH", "value": f"/opt:{theirs}"}]}):
+        user = {"exec": {"apiVersion": V1, "command": "bin/login", **entry}}
+        path = written(kubelet, config({"certificate-authority": "ca.crt"}, user), "kubeconfig")
+        with pytest.raises(CredentialsNotTrusted, match=f"{theirs} does not belong to root"):
+            load(path)
+    assert not (kubelet.parent / "ran").exists()
+
+
+def test_a_plugin_does_not_run_in_the_current_folder(kubelet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for modules there."""
+    path = by_plugin(kubelet, "login.py")
+    user = {"exec": {"apiVersion": V1, "command": "/usr/bin/python3", "args": ["-m", "login"]}}
+    path = written(kubelet, config({"certificate-authority": "ca.crt"}, user), "kubeconfig")
+    theirs = kubelet / "theirs"
+    theirs.mkdir()
+    (theirs / "login.py").write_text(f"open({str(kubelet.parent / 'ran')!r}, 'w')")
+    given(theirs)
+    monkeypatch.chdir(theirs)
+    with pytest.raises(PluginFailed):
+        load(path)
+    assert not (kubelet.parent / "ran").exists()
+
+
+@pytest.mark.parametrize("what", ["kubeconfig", "token", "plugin"])
+def test_a_file_that_another_user_creates_and_removes(kubelet: Path, what: str) -> None:
+    """In a folder such as /tmp. Whenever it is there, it is refused; nothing of it is used."""
+    make_reachable(kubelet)
+    shared = kubelet / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    theirs, ready = shared / "theirs", kubelet / "ready"
+    if what == "kubeconfig":
+        path = str(theirs)
+        written(kubelet, config({}, {"token": "another's"}), "ready")
+    elif what == "token":
+        path = written(kubelet, config({"certificate-authority": "ca.crt"}, {"tokenFile": str(theirs)}), "kubeconfig")
+        ready.write_text("another's")
+    else:
+        path = by_plugin(kubelet, str(theirs))
+        program(kubelet, f"touch {kubelet.parent}/ran; echo '{credential(token='t')}'", "ready")
+    ready.chmod(0o755)
+    loop = f"while :; do cp -p {ready} {theirs}; rm -f {theirs}; done"
+    attacker = subprocess.Popen(["setpriv", f"--reuid={OTHER}", "--clear-groups", "sh", "-c", loop])
+    outcomes = set()
+    try:
+        deadline = time.monotonic() + 20
+        while "CredentialsNotTrusted" not in outcomes and time.monotonic() < deadline:
+            for _ in range(200):
+                try:
+                    outcomes.add(f"used {load(path).token}")
+                except NodeUnauthorized as e:
+                    outcomes.add(type(e).__name__)
+    finally:
+        attacker.kill()
+        attacker.wait()
+    assert outcomes <= {"CredentialsMissing", "CredentialsNotTrusted"}
+    assert "CredentialsNotTrusted" in outcomes
+    assert not (kubelet.parent / "ran").exists()
 
 
 def test_a_check_runs_no_plugin(kubelet: Path) -> None:

@@ -15,7 +15,8 @@ from capacityd.linux.mountinfo import is_inside
 from capacityd.linux.permissions import why_unreadable_to_root
 
 UNIT = "capacityd.service"
-_TIMEOUT = 5.0  # seconds
+_TIMEOUT = 1.0
+"""Seconds for systemctl. They are part of the time that a detector has in addition to its program's timeout."""
 _STATUS = "/proc/self/status"
 _SANDBOXED = "NoNewPrivs:\t1"
 """The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
@@ -51,7 +52,7 @@ class Sandbox:
         return (
             f"the service's sandbox hides {above} ({self.hidden[above]}), so {path} works only outside of the service: "
             'move the file to another folder, or run `systemctl edit capacityd`, add the lines "[Service]" and '
-            f'"BindReadOnlyPaths={folder}", and restart the service'
+            f'"BindReadOnlyPaths={_in_a_unit(folder)}", and restart the service'
         )
 
 
@@ -98,6 +99,11 @@ def is_sandboxed() -> bool:
     """Whether this process runs in the service's sandbox."""
     with open(_STATUS, encoding="utf-8", errors="replace") as file:
         return any(line.rstrip("\n") == _SANDBOXED for line in file)
+
+
+def _in_a_unit(path: str) -> str:
+    """A path as a setting of a unit names it (systemd.syntax(7), "Quoting", and systemd.unit(5), "Specifiers")."""
+    return "".join(f"\\{c}" if c in " '\"\\:" else c for c in path).replace("%", "%%")
 
 
 def _destinations(binds: str) -> Iterator[str]:

@@ -75,6 +75,7 @@ def test_the_advice(unit: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/root/elsewhere/seats")
     assert "BindReadOnlyPaths=/root/elsewhere" in sandbox_advice([str(tmp_path / "link")])
     assert "BindReadOnlyPaths=/root/x" in sandbox_advice(["/usr/bin/python3", "-I", "/root/x/count.py"], runs=True)
+    assert r'"BindReadOnlyPaths=/root/a\ b\"\'%%h", and' in sandbox_advice(["/root/a b\"'%h/count"])
     assert "ReadWritePaths=FOLDER" in sandbox_advice(["/usr/bin/count"], runs=True)
     assert sandbox_advice(["/srv/seats"]) == ""
 

@@ -6,6 +6,7 @@ Also the words for owners and modes in messages.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 
 _ACL = "system.posix_acl_access"
@@ -30,9 +31,11 @@ def why_unreadable_to_root(path: str) -> str:
         needed = stat.S_IXOTH if folder else stat.S_IROTH
         if not status.st_mode & needed << _shift(status):
             letter = "x" if folder else "r"
-            remedy = f"chmod u+{letter} {part}" if status.st_uid == 0 else f"chown root {part}"
-            state = owner_and_mode(status)
-            return f"{part} ({state}) is not readable by the service, which is root without capabilities: {remedy}"
+            command = ["chmod", f"u+{letter}", part] if status.st_uid == 0 else ["chown", "root", part]
+            return (
+                f"{part} ({owner_and_mode(status)}) is not readable by the service, which is root without "
+                f"capabilities: {shlex.join(command)}"
+            )
     return ""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shlex
 
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.text import printable
@@ -11,6 +13,7 @@ from capacityd.model.text import printable
 _MAX_FIRST_LINE = 256
 """Bytes of a script's first line that the kernel reads (execve(2))."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CARRIAGE_RETURN, _MARK = r"s/\r$//", r"1s/^\xef\xbb\xbf//"  # for sed, what removes them
 
 
 def why_not_executable(program: str) -> str:
@@ -19,11 +22,11 @@ def why_not_executable(program: str) -> str:
     if os.access(program, os.X_OK):
         return ""
     if not status.st_mode & 0o111:
-        return "is not executable (chmod +x)"
+        return f"is not executable ({_command('chmod', '+x', program)})"
     if os.statvfs(program).f_flag & os.ST_NOEXEC:
         return (
             "is on a file system that is mounted with noexec: move it to another one or, if it is a script, name its "
-            f'interpreter in the command: ["/bin/sh", "{printable(program)}"]'
+            f"interpreter in the command: {json.dumps(['/bin/sh', printable(program)], ensure_ascii=False)}"
         )
     return f"may not be executed by this user ({owner_and_mode(status)})"
 
@@ -35,17 +38,22 @@ def why_not_started(program: str, code: int | None) -> str:
     start = first_line(program)
     if code == errno.ENOENT:
         if start.startswith(b"\x7fELF"):
-            return f"the dynamic loader that it needs does not exist (`file {printable(program)}` names it)"
+            return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
         if start.endswith(b"\r\n"):
-            return f"its first line ends with a carriage return (sed -i 's/\\r$//' {printable(program)})"
+            return f"its first line ends with a carriage return ({_command('sed', '-i', _CARRIAGE_RETURN, program)})"
         return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
     if not start:
         return "it is empty"
     if start.startswith(b"\x7fELF"):
         return f"it is a binary for another architecture than {os.uname().machine}, or damaged"
     if start.startswith(_BYTE_ORDER_MARK):
-        return f"it begins with a byte order mark (sed -i '1s/^\\xef\\xbb\\xbf//' {printable(program)})"
+        return f"it begins with a byte order mark ({_command('sed', '-i', _MARK, program)})"
     return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
+
+
+def _command(*words: str) -> str:
+    """A command of a shell, for a message."""
+    return shlex.join(map(printable, words))
 
 
 def first_line(program: str) -> bytes:

@@ -56,7 +56,7 @@ def test_a_program_on_a_file_system_without_programs() -> None:
     shown = run_alone("mount -t tmpfs -o noexec,mode=755 none /mnt", ON_NOEXEC).splitlines()
     assert shown[0].startswith("/mnt/count is on a file system that is mounted with noexec: move it")
     assert shown[0].endswith('["/bin/sh", "/mnt/count"]')
-    assert shown[1:] == ["4", "/mnt/count is not executable (chmod +x)", "4"]
+    assert shown[1:] == ["4", "/mnt/count is not executable (chmod +x /mnt/count)", "4"]
 
 
 def test_a_volume_that_kubernetes_updates(tmp_path: Path) -> None:

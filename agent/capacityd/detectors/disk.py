@@ -163,7 +163,11 @@ DETECTOR = DeviceDetector(
         ),
         "model": Key(Text(), _model, "model; for SATA disks its first 16 characters"),
         "vendor": Key(Text(), _vendor, "vendor of SCSI disks; for SATA disks it is always ATA"),
-        "serial": Key(Text(), _serial, "serial number; many virtual disks have none"),
+        "serial": Key(
+            Text(),
+            _serial,
+            "serial number; many virtual disks have none, and those of virtio end after 20 characters",
+        ),
         "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
         "type": Key(
             Choice(("nvme", "ssd", "hdd", "pmem")),

@@ -18,8 +18,9 @@ BLOCK = "/sys/block"
 
 _IN_DOUBT = "it is unknown whether it is another path to a disk"
 
-_VIRTUAL = "/sys/devices/virtual/block/"
-"""Where the kernel puts block devices whose driver names no hardware."""
+_VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
+"""Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
+(scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
@@ -34,6 +35,7 @@ _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
+_SCSI_TARGET = re.compile("^.*/target[0-9:]+(?=/)")
 _GENERATED = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
 drivers/nvme/host/sysfs.c). Clouds give all controllers the same serial number, and thus all such ids are the same."""
@@ -180,9 +182,14 @@ class _Facts:
     serial: str
     model: str
     sectors: int
+    target: str
+    """The folder of the SCSI target. The disks of one target are different ones, whatever ids they share: UFS gives
+    all disks of a chip the same."""
 
     def may_be(self, other: _Facts) -> bool:
         """Whether no fact shows that the other facts are those of another disk."""
+        if self.target and self.target == other.target:
+            return False
         pairs = ((self.serial, other.serial), (self.model, other.model), (self.sectors, other.sectors))
         return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
 
@@ -196,6 +203,7 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
         serial or _own_short_serial(host, path, wwid),
         host.text(f"{device}/model") or "",
         read_int(host, f"{path}/size") or 0,
+        "".join(_SCSI_TARGET.findall(host.resolve(path) or "")),
     )
 
 

@@ -306,6 +306,16 @@ def mounts(*mounted: tuple[str, str, str, str], swaps: Iterable[tuple[str, str]]
     return files({"/proc/self/mountinfo": "".join(lines), "/proc/swaps": head + "".join(swap)})
 
 
+def mount_table(*lines: str, swap_file: str = "") -> Recording:
+    """Mounts in their order: major:minor, root, mount point, type, source and options, separated by spaces."""
+    table = ""
+    for n, line in enumerate(lines, 30):
+        number, root, point, kind, source, options = line.split(" ")
+        table += f"{n} 1 {number} {root} {point} rw - {kind} {source} {options}\n"
+    swaps = f"Filename\n{swap_file} file 1048572 0 -2\n" if swap_file else "Filename\n"
+    return files({"/proc/self/mountinfo": table, "/proc/swaps": swaps})
+
+
 def routes(*defaults: str) -> Recording:
     """The interfaces of the default routes."""
     return {"default_interfaces": list(defaults)}

@@ -7,17 +7,18 @@ statvfs(2) hangs on a network file system whose server does not respond, so only
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
-from capacityd.host.system_disks import is_of_system
+from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, is_of_system, system_filesystems
 from capacityd.linux.filesystems import KINDS, has_device, is_of_pods, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE, is_inside
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
-from capacityd.model.host import Host
+from capacityd.model.host import Host, SystemDevices
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.reasons import KernelEvents
@@ -34,6 +35,11 @@ def find(host: Host) -> Iterator[Device]:
 
     A file system behind an automount that is waiting for an access is also yielded, with unknown values.
     """
+
+    @cache
+    def system() -> SystemDevices:
+        return system_filesystems(host)
+
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
         if points and filesystem.is_trigger:
@@ -47,10 +53,10 @@ def find(host: Host) -> Iterator[Device]:
                 "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
                 "source": printable(filesystem.source),
                 "read_only": filesystem.read_only,
-                "system": any(map(is_of_system, points)),
+                "number": filesystem.number,
                 "ids": tuple(sorted(filesystem.ids)),
             }
-            yield Device(partition or MOUNT_TABLE, printable(points[0]), cached_values=cached_values)
+            yield Device(partition or MOUNT_TABLE, printable(points[0]), system, cached_values)
 
 
 def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
@@ -81,6 +87,14 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
     return read
 
 
+def _system(_: Host, device: Device) -> Value:
+    """Whether the machine needs the file system; it may do so by a mount of a part, such as a bind mount."""
+    points = device.cached_values.get("points")
+    if device.system is None or not isinstance(points, tuple):
+        return device.cached_values["system"]  # of an automount
+    return any(map(is_of_system, points)) or device.system().has(str(device.cached_values["number"]))
+
+
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
 
@@ -103,18 +117,17 @@ def _size(host: Host, device: Device) -> Value:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Mounts of the kinds that the resource counts, at its mount points."""
-    return EventFilters(
-        MountFilter(
-            tuple(
-                Pattern(kind, point)
-                for table in resource.tables
-                for kind in KINDS
-                if table.may_match("kind", kind)
-                for point in table.globs("mount")
-            )
-        )
+    """Mounts of the kinds that the resource counts, at its mount points; and mounts that make one the system's."""
+    counted = tuple(
+        Pattern(kind, point)
+        for table in resource.tables
+        for kind in KINDS
+        if table.may_match("kind", kind)
+        for point in table.globs("mount")
     )
+    if not resource.tests("system"):
+        return EventFilters(MountFilter(counted))
+    return EventFilters(MountFilter(counted, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(
@@ -125,7 +138,8 @@ DETECTOR = DeviceDetector(
         "mount": Key(
             Text(mistakes=(NOT_ABSOLUTE, FINAL_SLASH)),
             _value("mount"),
-            "mount point of the whole file system; if there are several, any of them matches",
+            "mount point of the whole file system or of a btrfs subvolume, or /; if there are several, any of them "
+            "matches",
         ),
         "type": Key(Text(), _value("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
@@ -139,7 +153,7 @@ DETECTOR = DeviceDetector(
         ),
         "system": Key(
             Flag(),
-            _value("system"),
+            _system,
             "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc or /usr), or stores data "
             "of the kubelet or of containers",
         ),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
-from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.filesystems import Backing, backing, has_device, is_snapshot, may_hang
 from capacityd.linux.mountinfo import Mount, MountTree, whole
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -40,23 +40,26 @@ class Filesystem:
 
 
 def filesystems(host: Host) -> list[Filesystem]:
-    """All mounted file systems that a path leads to, in mount order. Raises HostError."""
+    """All mounted file systems that a path leads to, in mount order, without snapshots. Raises HostError."""
     by_number: dict[str, list[Mount]] = {}
     table = mounts(host)
     tree = MountTree(table)
     for mount in filter(tree.is_visible, table):
-        by_number.setdefault(mount.number, []).append(mount)
+        if not is_snapshot(mount.type, mount.source):
+            by_number.setdefault(mount.number, []).append(mount)
     return [_filesystem(mounts_of_one) for mounts_of_one in by_number.values()]
 
 
 def local_filesystems(host: Host) -> list[Filesystem]:
     """The file systems on a disk or in memory, because a server may not respond. Raises HostError."""
+    return [filesystem for filesystem in filesystems(host) if _is_local(filesystem)]
+
+
+def _is_local(filesystem: Filesystem) -> bool:
+    if filesystem.type == "devtmpfs" or has_device(filesystem.number):
+        return True
     on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
-    return [
-        filesystem
-        for filesystem in filesystems(host)
-        if filesystem.type == "devtmpfs" or backing(filesystem.type) in on_this_machine or has_device(filesystem.number)
-    ]
+    return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
 
 
 def filesystem_size(point: str, ids: Collection[str]) -> int:

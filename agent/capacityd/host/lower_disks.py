@@ -6,7 +6,7 @@
 | btrfs, bcachefs | the source in mountinfo; all devices in /sys/fs/btrfs/*/devices |
 | the log or real-time device of XFS, the journal of reiserfs | logdev=, rtdev=, jdev= in mountinfo |
 | an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
-| overlay | lowerdir=, upperdir=, workdir= and others in mountinfo |
+| overlay | lowerdir=, upperdir=, workdir= and others in mountinfo; a layer may be below the overlay itself |
 | a file system in a file (erofs) | the source in mountinfo |
 | an automount that waits for an access | the source in the unit |
 | a swap file | the mount of its folder |
@@ -36,6 +36,8 @@ DEVICE_OPTIONS = ("logdev", "rtdev", "jdev", "journal_path")
 """Options of a file system that name a further device: xfs(5), and super.c in the kernel's fs/reiserfs and fs/ext4."""
 LAYER_OPTIONS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 """Options of an overlay that name folders: Documentation/filesystems/overlayfs.rst."""
+INITRAMFS_ROOT = "/sysroot"
+"""The folder that dracut's initramfs uses for what is / later. Layers that it has mounted keep their names."""
 JOURNALS = "/proc/fs/jbd2"
 """A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
@@ -50,9 +52,22 @@ _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
 _MAX_BYTES = 65536
 
 
-def folders_of(layers: str) -> list[str]:
-    """The folders in an option of an overlay. A colon separates them, two separate layers with data only."""
-    return [re.sub(r"\\(.)", r"\1", folder) for folder in re.split(r"(?<!\\):+", layers) if folder]
+def layers_of(mount: Mount) -> list[str]:
+    """The folders that an overlay consists of, as absolute paths if possible.
+
+    If it has layers with data only, without the layers with metadata: composefs stores both in one repository, and no
+    path leads to the mounted metadata. A colon separates layers; two colons separate layers with data only.
+    """
+    metadata, _, data = ":".join(mount.values(("lowerdir", "lowerdir+"))).partition("::")
+    data = ":".join([data, *mount.values(("datadir+",))])
+    upper = ":".join(mount.values(("upperdir", "workdir")))
+    folders = re.split(r"(?<!\\):+", f"{data if data.strip(':') else metadata}:{upper}")
+    return [_absolute(re.sub(r"\\(.)", r"\1", folder), mount.point) for folder in folders if folder]
+
+
+def _absolute(layer: str, point: str) -> str:
+    """A relative layer is the folder that the overlay covers, if its name says so: usr at /usr."""
+    return point if point.endswith(f"/{layer}") else layer
 
 
 class LowerDisks:
@@ -66,7 +81,7 @@ class LowerDisks:
         self._tree = tree
 
     def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
-        """The disks below a mounted file system. above: the devices above it, to detect a cycle."""
+        """The disks below a mounted file system. above: the devices and overlays above it, to detect a cycle."""
         if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
             return
         if mount.type == "autofs":
@@ -121,18 +136,28 @@ class LowerDisks:
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of an overlay."""
-        folders = [folder for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
-        if not folders:
+        folders = layers_of(mount)
+        if not folders or mount.id in above:
             raise HostError("its layers are unknown")
         for folder in folders:
-            yield from self._of_existing(folder, above)
+            if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
+                folder = folder.removeprefix(INITRAMFS_ROOT)
+            lower = self._tree.at_before(mount, self._existing(folder))
+            if lower is None:
+                raise HostError(f"no file system contains {folder}")
+            yield from self.of_mount(lower, (*above, mount.id))
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
-        """The disks below a file or folder that another process named: its path may not be valid here."""
+        """The disks below a file that another process named."""
+        real = self._existing(path)
+        yield from self.of_node(real, above) if real.startswith("/dev/") else self.of_file(real, above)
+
+    def _existing(self, path: str) -> str:
+        """The path, without links, of a file or folder that another process named: it may not be valid here."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")
-        yield from self.of_node(real, above) if real.startswith("/dev/") else self.of_file(real, above)
+        return real
 
     def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Iterator, Sequence
 
 from capacityd.host.automounts import gpt_automount_unit
-from capacityd.host.lower_disks import LowerDisks
+from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree, is_inside
@@ -64,6 +64,18 @@ def system_disks(host: Host) -> SystemDevices:
     except HostError as e:
         reasons.append(f"cannot determine the system's disks: {e}")
     return SystemDevices(frozenset(names), reasons[0] if reasons else "")
+
+
+def system_filesystems(host: Host) -> SystemDevices:
+    """The file systems that the machine needs, and those with the layers of its overlays, by their major:minor."""
+    try:
+        table = mounts(host)
+        tree = MountTree(table)
+        needed = list(_needed(host, table, tree))
+        layers = [tree.at(folder) for mount in needed if mount.type == "overlay" for folder in layers_of(mount)]
+        return SystemDevices(frozenset(mount.number for mount in (*needed, *layers) if mount is not None))
+    except HostError as e:
+        return SystemDevices(frozenset(), f"cannot determine the system's file systems: {e}")
 
 
 def _needed(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mount]:

@@ -21,6 +21,7 @@ class Backing(Enum):
     LAYERS = auto()  # other file systems
     TRIGGER = auto()  # nothing yet: automount
     NAMESPACE = auto()  # not a file system
+    INTERFACE = auto()  # FUSE: a program's view of files that are elsewhere
 
 
 _TYPES: dict[str, Backing] = {
@@ -34,6 +35,10 @@ _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
     **dict.fromkeys(("aufs", "ecryptfs", "overlay", "unionfs"), Backing.LAYERS),
+    # Programs that do what some of the above do, or show files of elsewhere to users or containers.
+    **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
+    **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
+    **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
     "autofs": Backing.TRIGGER,
     "nsfs": Backing.NAMESPACE,
 }
@@ -50,7 +55,12 @@ def backing(type_: str) -> Backing | None:
 
 def may_hang(type_: str) -> bool:
     """Whether access may hang because another machine, a network or a program does not respond. type_: as mounted."""
-    return backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.PROGRAM, Backing.TRIGGER)
+    return type_.startswith("fuse") or backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.TRIGGER)
+
+
+def is_snapshot(type_: str, source: str) -> bool:
+    """Whether this is a snapshot of ZFS. An access to the folder .zfs/snapshot mounts one for a few minutes."""
+    return type_ == "zfs" and "@" in source
 
 
 def has_device(number: str) -> bool:

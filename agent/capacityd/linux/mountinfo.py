@@ -14,6 +14,13 @@ MOUNT_TABLE = "/proc/self/mountinfo"
 AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
 """Options of autofs that say what it mounts: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
+READ_ONLY_OPTIONS = ("ro", "emergency_ro", "shutdown")
+"""Options of a file system that accepts no write. After an error, ext4 may do so without the option ro
+(ext4_show_options in the kernel's fs/ext4/super.c)."""
+
+SUBVOLUME_OPTION = "subvol"
+"""The option of btrfs with the path of the subvolume that contains the mounted folder."""
+
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -33,7 +40,12 @@ class Mount:
     @property
     def read_only(self) -> bool:
         """Whether the file system is read-only through all its mounts."""
-        return "ro" in self.options.split(",")
+        return not set(READ_ONLY_OPTIONS).isdisjoint(self.options.split(","))
+
+    @property
+    def is_subvolume(self) -> bool:
+        """Whether this is a mount of a subvolume of btrfs, not of a folder in it."""
+        return self.type == "btrfs" and [self.root] == self.values((SUBVOLUME_OPTION,))
 
     @property
     def is_trigger(self) -> bool:
@@ -67,6 +79,7 @@ class MountTree:
         """mounts: in the order of the table, which decides if a parent is not in the table."""
         self._roots: list[Mount] = []
         self._upper: dict[tuple[int, str], Mount] = {}  # identity of the mount below, and mount point -> topmost mount
+        self._lower: dict[int, Mount] = {}  # identity of a mount -> mount below
         by_id = {mount.id: mount for mount in mounts}
         for mount in mounts:
             lower = by_id.get(mount.parent)
@@ -76,11 +89,21 @@ class MountTree:
                 self._roots.append(mount)
             else:
                 self._upper[id(lower), mount.point] = mount
+                self._lower[id(mount)] = lower
 
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
         reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
         return max(reached, key=lambda mount: len(mount.point), default=None)
+
+    def at_before(self, mount: Mount, path: str) -> Mount | None:
+        """The mount that an absolute path led to before this mount covered it; None if the table has none."""
+        found = lower = self.at(path)
+        while lower is not None and lower.point == mount.point:
+            if lower is mount:
+                return self._lower.get(id(mount))
+            lower = self._lower.get(id(lower))
+        return found
 
     def is_visible(self, mount: Mount) -> bool:
         """Whether its mount point leads to this mount. Otherwise, another mount hides it."""
@@ -95,13 +118,13 @@ class MountTree:
 
 
 def whole(mounts: Collection[Mount]) -> Iterator[Mount]:
-    """Of the mounts of one file system, those whose root is not inside another one's root.
+    """Of the mounts of one file system, those whose root is not inside another one's root; also subvolumes, and /.
 
-    btrfs subvolumes may lie beside each other.
+    btrfs subvolumes may lie beside or inside each other. On a system with images (OSTree), / is a folder of /sysroot.
     """
     roots = {mount.root for mount in mounts}
     for mount in mounts:
-        if roots.isdisjoint(parents(mount.root)):
+        if mount.is_subvolume or mount.point == "/" or roots.isdisjoint(parents(mount.root)):
             yield mount
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from functools import partial
 
-from capacityd.linux.filesystems import KINDS, Backing, backing, has_device, is_of_pods, kind_of
+from capacityd.linux.filesystems import KINDS, Backing, backing, has_device, is_of_pods, is_snapshot, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, is_inside, mount_of, parents, whole
 from capacityd.model.event_filters import MountFilter, Pattern
 from capacityd.model.reasons import PassReason
@@ -95,7 +95,8 @@ def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[M
     """The mounts of file systems that match one of the patterns, without bind mounts of their folders."""
     by_number: defaultdict[str, list[Mount]] = defaultdict(list)
     for mount in mounts:
-        by_number[mount.number].append(mount)
+        if not is_snapshot(mount.type, mount.source):
+            by_number[mount.number].append(mount)
     for number, same in by_number.items():
         type_ = same[0].type
         # Any file system may be behind an automount.

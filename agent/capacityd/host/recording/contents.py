@@ -8,7 +8,7 @@ from fnmatch import translate
 
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
 from capacityd.host.system_disks import is_of_system
-from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, mount_of
+from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -142,8 +142,8 @@ def is_identifying_property(name: str) -> bool:
 def mounts_without_options(table: str) -> str:
     """The mount table to record: without users and passwords, and without file systems' options.
 
-    The options that stay are ro, rw, the kind of an automount, and those that name other devices or, for the machine's
-    own file systems, layers.
+    The options that stay are those about writes, the subvolume, the kind of an automount, and those that name other
+    devices or, for the machine's own file systems, layers.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
@@ -157,7 +157,9 @@ def _mount_without_options(line: str) -> str:
     mount = mount_of(line)
     if mount is None:
         return line
-    kept = [*DEVICE_OPTIONS, *(LAYER_OPTIONS if is_of_system(mount.point) else ()), *AUTOMOUNT_OPTIONS]
+    layers = LAYER_OPTIONS if is_of_system(mount.point) else ()
+    subvolume = (SUBVOLUME_OPTION,) if mount.is_subvolume else ()  # then the line has its path anyway
+    kept = (*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *subvolume, *layers, *AUTOMOUNT_OPTIONS)
     first, *others = mount.options.split(",")
     options = [first, *(option for option in others if option.partition("=")[0] in kept)]
     before, hyphen, filesystem = line.partition(" - ")

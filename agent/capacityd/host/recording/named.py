@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from capacityd.host.automounts import GPT_AUTOMOUNTS, UNIT_FOLDERS, gpt_automount_unit, unit_name
-from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS, folders_of
+from capacityd.host.lower_disks import DEVICE_OPTIONS, INITRAMFS_ROOT, layers_of
 from capacityd.host.mounts import SWAPS
 from capacityd.host.system_disks import NODE_FOLDERS
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
@@ -16,12 +16,13 @@ def targets(files: Mapping[str, str]) -> set[str]:
     swaps = [unescaped(line.split()[0]) for line in files.get(SWAPS, "").split("\n")[1:] if line.strip()]
     mounts = _mounts(files)
     sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
-    layers = [folder for mount in mounts for option in mount.values(LAYER_OPTIONS) for folder in folders_of(option)]
+    layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
+    layers += [part for folder in layers if (part := folder.removeprefix(INITRAMFS_ROOT)) != folder]
     backing = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
     units = [text for path, text in files.items() if path.endswith(".mount")]
     sources += [line.removeprefix("What=") for text in units for line in text.split("\n") if line.startswith("What=")]
     nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
-    return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS} if path.startswith("/")}
+    return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS, INITRAMFS_ROOT} if path.startswith("/")}
 
 
 def units(files: Mapping[str, str]) -> Iterator[str]:

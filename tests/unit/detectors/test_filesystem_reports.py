@@ -1,0 +1,107 @@
+"""File systems that people reported to other tools (tests/reports.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from capacityd.detectors.filesystem import DETECTOR
+from capacityd.service.table_events import relevant_mounts
+from tests.support.machines import Recording, errors, machine, merge, mount_table
+from tests.support.readings import counted, resource, values
+
+ROOT = "8:2 / / ext4 /dev/sda2 rw"
+OSTREE = ("8:4 /ostree/deploy/x/deploy/1.0 / xfs /dev/sda4 rw", "8:4 / /sysroot xfs /dev/sda4 ro")
+SNAPPER = (
+    "0:25 /@/.snapshots/1/snapshot / btrfs /dev/sda2 rw,subvol=/@/.snapshots/1/snapshot",
+    "0:25 /@/.snapshots /.snapshots btrfs /dev/sda2 rw,subvol=/@/.snapshots",
+)
+AT = "0:25 /@ / btrfs /dev/sda2 rw,subvol=/@"
+BACKUP = "0:25 / /run/timeshift/backup btrfs /dev/sda2 rw,subvol=/"
+STORE = "8:17 / /nix/store xfs /dev/sdb1 rw"
+DOCKER = ("0:26 / /var/lib/docker btrfs /dev/sdb1 rw", "0:26 /btrfs /var/lib/docker/btrfs btrfs /dev/sdb1 rw")
+
+
+@pytest.mark.parametrize(
+    ("lines", "points"),
+    [
+        (OSTREE, {"/": ("/", "/sysroot")}),
+        (SNAPPER, {"/": ("/", "/.snapshots")}),
+        ((AT, BACKUP), {"/": ("/", "/run/timeshift/backup")}),
+        ((ROOT, STORE, STORE), {"/": "/", "/nix/store": "/nix/store"}),
+        ((ROOT, *DOCKER), {"/": "/", "/var/lib/docker": "/var/lib/docker"}),
+        # A snapshot of ZFS is mounted for a few minutes after an access.
+        (
+            ("0:30 / / zfs rpool/root rw", "0:31 / /.zfs/snapshot/daily zfs rpool/root@daily ro"),
+            {"/": "/"},
+        ),
+    ],
+    ids=["ostree", "snapper", "timeshift", "mounted-over-itself", "docker-on-btrfs", "zfs-snapshot"],
+)
+def test_mount_points(lines: tuple[str, ...], points: dict[str, object]) -> None:
+    host = machine(mount_table(*lines))
+    assert values(host, "filesystem", "mount") == points
+    assert counted(host, "filesystem", {"mount": "/"}) == ["/"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [
+        *((name, "image") for name in ("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll")),
+        *((name, "pseudo") for name in ("fuse.lxcfs", "fuse.portal", "fuse.gvfsd-fuse", "fuse.sysboxfs")),
+        *((name, "overlay") for name in ("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs")),
+        *((name, "network") for name in ("fuse.sshfs", "fuse.s3fs", "fuse")),
+    ],
+)
+def test_a_program_for_a_user_or_a_container_is_no_network_file_system(type_: str, kind: str) -> None:
+    assert values(machine(mount_table(f"0:40 / /a {type_} x rw")), "filesystem", "kind") == {"/a": kind}
+
+
+@pytest.mark.parametrize("option", ["ro", "emergency_ro", "shutdown"])
+def test_a_file_system_that_accepts_no_write_is_read_only(option: str) -> None:
+    made = machine(
+        mount_table(f"8:17 / /a ext4 /dev/sdb1 rw,{option}", "8:18 / /b ext4 /dev/sdb2 rw,errors=remount-ro")
+    )
+    assert values(made, "filesystem", "read_only") == {"/a": True, "/b": False}
+
+
+LINKED = {"links": {"/var/lib/docker": "/srv/docker"}, "folders": ["/srv/docker"]}
+DISK = "8:32 / /mnt/k8s-disks/0 xfs /dev/sdc rw"
+BIND = "8:32 /containerd /var/lib/containerd xfs /dev/sdc rw"
+BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerdir=/media/root-ro")
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "system"),
+    [
+        ((ROOT, DISK, BIND), {}, "/ /mnt/k8s-disks/0"),
+        ((ROOT, DISK), {}, "/"),
+        ((ROOT, "8:32 / /srv xfs /dev/sdc rw"), LINKED, "/ /srv"),
+        (BELOW, {}, "/media/root-ro /"),
+        (OSTREE, {}, "/"),
+    ],
+    ids=["bind-mount", "no-bind-mount", "link", "below-the-root", "ostree"],
+)
+def test_a_file_system_that_the_machine_needs(lines: tuple[str, ...], more: Recording, system: str) -> None:
+    by_name = values(machine(merge(mount_table(*lines), more)), "filesystem", "system")
+    assert [name for name, needed in by_name.items() if needed] == system.split()
+
+
+def test_whether_the_machine_needs_a_file_system_is_unknown_if_a_folder_of_the_node_is() -> None:
+    host = machine(mount_table(ROOT, DISK), errors({"/var/lib/docker": "EIO"}))
+    assert values(host, "filesystem", "system")["/"] is True
+    assert "/var/lib/docker" in str(values(host, "filesystem", "system")["/mnt/k8s-disks/0"])
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "is_event"),
+    [
+        ({"system": False}, BIND, True),
+        ({}, BIND, False),
+        ({}, "0:31 / /tank/.zfs/snapshot/daily zfs tank@daily ro", False),
+        ({}, "0:31 / /tank/data zfs tank/data ro", True),
+    ],
+)
+def test_mounts_that_start_a_pass(written: dict[str, object], line: str, is_event: bool) -> None:
+    concerned = DETECTOR.filters(resource("filesystem", written)).mounts
+    before, after = (mount_table(ROOT, DISK, *more)["files"]["/proc/self/mountinfo"] for more in ((), (line,)))
+    assert (relevant_mounts(concerned, before) != relevant_mounts(concerned, after)) == is_event

@@ -16,6 +16,9 @@ UNIT_FOLDERS = (
 GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
+TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
+"""How a unit that is not generated may name a block device: fstab(5)."""
+
 _SYSTEMD = "systemd-1"  # the source of an automount of systemd; of autofs(8), the source is the map
 
 
@@ -37,7 +40,14 @@ def automount(host: Host, point: str, source: str) -> Automount:
         return Automount(source, "", "")
     settings = _settings(host, f"{unit_name(point)}.mount")
     type_ = settings.get("Type", "")
-    return Automount(f"{unit_name(point)}.automount", "" if type_ == "auto" else type_, settings.get("What", ""))
+    source = linked_source(settings.get("What", ""))
+    return Automount(f"{unit_name(point)}.automount", "" if type_ == "auto" else type_, source)
+
+
+def linked_source(source: str) -> str:
+    """The source of a unit; for UUID=x and similar ones, udev's link to the block device."""
+    tag, _, value = source.partition("=")
+    return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else source
 
 
 def _settings(host: Host, unit: str) -> dict[str, str]:

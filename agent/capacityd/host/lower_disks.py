@@ -3,7 +3,7 @@
 | what rests on a disk | where the kernel names the disk |
 |---|---|
 | a file system on a block device; fuseblk; ext4, XFS and others | major:minor in mountinfo |
-| btrfs, bcachefs | the source in mountinfo; all devices in /sys/fs/btrfs/*/devices |
+| btrfs, bcachefs | the source in mountinfo; all devices in /sys/fs/btrfs/*/devices and /sys/fs/bcachefs/*/dev-* |
 | the log or real-time device of XFS, the journal of reiserfs | logdev=, rtdev=, jdev= in mountinfo |
 | an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
 | overlay | lowerdir=, upperdir=, workdir= and others in mountinfo; a layer may be below the overlay itself |
@@ -23,7 +23,7 @@ of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
 from capacityd.host.disks import is_virtual
@@ -42,18 +42,19 @@ JOURNALS = "/proc/fs/jbd2"
 """A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
 
+BCACHEFS = "/sys/fs/bcachefs"
+"""A folder for each file system of type bcachefs, with a folder dev-N for each device."""
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH = ("jffs2", "ubifs")  # on MTD and UBI, which are no block devices
 _EXTENSIONS = ("confext", "sysext")  # mounted over /etc and /usr by systemd-sysext(8), from files on / and /var
-_ELSEWHERE = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
-"""Names of block devices in memory, on flash chips or across the network."""
+_ELSEWHERE = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")  # in memory, on flash, on a network
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
 """Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
 _MAX_BYTES = 65536
 
 
 def layers_of(mount: Mount) -> list[str]:
-    """The folders that an overlay consists of, as absolute paths if possible.
+    """The folders that an overlay consists of. A relative one is the folder that it covers, if so named: usr at /usr.
 
     If it has layers with data only, without the layers with metadata: composefs stores both in one repository, and no
     path leads to the mounted metadata. A colon separates layers; two colons separate layers with data only.
@@ -62,12 +63,8 @@ def layers_of(mount: Mount) -> list[str]:
     data = ":".join([data, *mount.values(("datadir+",))])
     upper = ":".join(mount.values(("upperdir", "workdir")))
     folders = re.split(r"(?<!\\):+", f"{data if data.strip(':') else metadata}:{upper}")
-    return [_absolute(re.sub(r"\\(.)", r"\1", folder), mount.point) for folder in folders if folder]
-
-
-def _absolute(layer: str, point: str) -> str:
-    """A relative layer is the folder that the overlay covers, if its name says so: usr at /usr."""
-    return point if point.endswith(f"/{layer}") else layer
+    folders = [re.sub(r"\\(.)", r"\1", folder) for folder in folders if folder]
+    return [mount.point if mount.point.endswith(f"/{folder}") else folder for folder in folders]
 
 
 class LowerDisks:
@@ -124,15 +121,23 @@ class LowerDisks:
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
-        named = [self._block(part) for part in mount.source.split(":")]  # bcachefs names all, btrfs only the first
-        for pool in self._host.listdir("/sys/fs/btrfs"):
-            devices = f"/sys/fs/btrfs/{pool}/devices"
-            members = {self._target(f"{devices}/{name}") for name in self._host.listdir(devices)}
+        named = {self._block(part) for part in mount.source.split(":")}  # bcachefs may name all, btrfs names the first
+        for pool in self._pools():
+            members = {self._target(link) for link in pool}
             if not members.isdisjoint(named):
-                named = sorted(members)
+                named |= members
                 break
-        for block in named:
+        for block in sorted(named):
             yield from self._of_block(block, above)
+
+    def _pools(self) -> Iterator[Sequence[str]]:
+        """Yields the links to the devices of each file system of type btrfs or bcachefs."""
+        for pool in self._host.listdir("/sys/fs/btrfs"):
+            folder = f"/sys/fs/btrfs/{pool}/devices"
+            yield [f"{folder}/{name}" for name in self._host.listdir(folder)]
+        for pool in self._host.listdir(BCACHEFS):
+            folder = f"{BCACHEFS}/{pool}"
+            yield [f"{folder}/{name}/block" for name in self._host.listdir(folder) if name.startswith("dev-")]
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of an overlay."""
@@ -212,7 +217,8 @@ class LowerDisks:
 
     def _block(self, node: str) -> str:
         """The path in /sys of a block device with a name in /dev."""
-        host, kernel = self._host, node.removeprefix("/dev/").replace("/", "!")
+        # A swap area keeps the path /zram0 if the mount of /dev that it was opened on has gone.
+        host, kernel = self._host, node.removeprefix("/dev").removeprefix("/").replace("/", "!")
         block = host.resolve(f"/sys/class/block/{kernel}")
         if node.startswith("/dev/mapper/"):
             wanted = node.removeprefix("/dev/mapper/")

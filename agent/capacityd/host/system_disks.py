@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
-from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree, is_inside
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
@@ -20,13 +20,20 @@ from capacityd.model.host import Host, SystemDevices
 OS_FOLDERS = ("/", "/var")
 OS_TREES = ("/boot", "/efi", "/etc", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …"""
-NODE_FOLDERS = (
+NODE_TREES = (
     *("/var/lib/kubelet", "/var/log/pods"),  # rootDir and podLogsDir of the kubelet
     *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"),  # container runtimes; the last one is CRI-O's
     *("/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s"),  # distributions of Kubernetes
     "/var/lib/etcd",
 )
 """Where the kubelet, container runtimes and etcd store data by default. Formatting such a disk stops the node."""
+NODE_FOLDERS = (
+    *NODE_TREES,
+    *("/var/lib/kubelet/pods", "/var/lib/docker/overlay2", "/var/lib/containers/storage"),
+    "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
+    *("/var/lib/rancher/k3s", "/var/lib/rancher/rke2"),
+)
+"""NODE_TREES, and folders in them that people replace by a link to a larger disk."""
 
 RESUME = "/sys/power/resume"
 """The file with the major:minor of the swap area for hibernation; 0:0: none."""
@@ -34,7 +41,9 @@ RESUME = "/sys/power/resume"
 
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
-    return point in (*OS_FOLDERS, *NODE_FOLDERS) or any(is_inside(point, tree) for tree in OS_TREES)
+    if any(is_inside(point, tree) for tree in NODE_TREES):
+        return not is_of_pods(point)
+    return point in OS_FOLDERS or any(is_inside(point, tree) for tree in OS_TREES)
 
 
 def system_disks(host: Host) -> SystemDevices:

@@ -25,7 +25,7 @@ class Backing(Enum):
 
 
 _TYPES: dict[str, Backing] = {
-    **dict.fromkeys(("bcachefs", "btrfs", "jffs2", "ubifs", "zfs"), Backing.LOCAL),
+    **dict.fromkeys(("apfs", "bcachefs", "btrfs", "jffs2", "ubifs", "zfs"), Backing.LOCAL),
     **dict.fromkeys(("cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"), Backing.IMAGE),
     **dict.fromkeys(("ramfs", "rootfs", "tmpfs"), Backing.MEMORY),
     **dict.fromkeys(("9p", "afs", "beegfs", "ceph", "cifs", "coda", "glusterfs", "gpfs", "lustre"), Backing.SERVER),
@@ -59,8 +59,14 @@ def may_hang(type_: str) -> bool:
 
 
 def is_snapshot(type_: str, source: str) -> bool:
-    """Whether this is a snapshot of ZFS. An access to the folder .zfs/snapshot mounts one for a few minutes."""
+    """Whether this is a snapshot that an access mounts for a few minutes: of ZFS, or of a server with such a folder."""
+    if backing(type_) is Backing.SERVER:
+        return _SERVERS_SNAPSHOT.search(source) is not None
     return type_ == "zfs" and "@" in source
+
+
+_SERVERS_SNAPSHOT = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
+"""Folders of ONTAP, Isilon and ZFS."""
 
 
 def has_device(number: str) -> bool:
@@ -100,7 +106,7 @@ _OF_PODS = re.compile(
             *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and the staging folders of CSI drivers
             *("/pods/[^/]+/volumes?(-subpaths)?/", "/plugins/kubernetes[.]io/"),  # the same in another root directory
             "/containerd/tmpmounts/",  # images during unpacking
-            *("/io[.]containerd[.]", "/snapshots/[0-9]+/(fs|mnt)$"),  # containerd's root file systems and layers
+            *("/io[.]containerd[.][^/]+/", "/snapshots/[0-9]+/(fs|mnt)$"),  # containerd's root file systems and layers
             *("/containers/storage/", "/overlay2?/[^/]+/merged$"),  # CRI-O, Podman; also of Docker
             "/docker/(containers|fuse-overlayfs|overlay2|volumes|zfs/graph)/",
             "/rootfs/overlayfs/",  # Docker since version 29

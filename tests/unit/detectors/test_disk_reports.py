@@ -41,6 +41,11 @@ def lun(name: str, host: int, number: str) -> Recording:
     return disk(name, FC.format(host), 6 * 10**9, number=number, holders=["dm-8"])
 
 
+def vmware(name: str, target: int) -> Recording:
+    at = f"/sys/devices/pci0000:00/0000:00:10.0/host2/target2:0:{target}/2:0:{target}:0"
+    return disk(name, at, 10**9, number=f"8:{16 * target}", of_device={"vendor": "VMware", "model": "Virtual disk"})
+
+
 @pytest.mark.parametrize(
     ("parts", "disks"),
     [
@@ -60,8 +65,20 @@ def lun(name: str, host: int, number: str) -> Recording:
         # The kernel makes up an id if the NVMe identifiers are zero.
         ([namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")], "nvme0n1 nvme0n2"),
         ([disk("sdb", IDRAC, 0, removable=True)], ""),
+        ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
     ],
-    ids=["ufs", "debug", "loopback", "mpath", "rbd", "namespaces", "two-controllers", "zero-ids", "no-medium"],
+    ids=[
+        "ufs",
+        "debug",
+        "loopback",
+        "mpath",
+        "rbd",
+        "namespaces",
+        "two-controllers",
+        "zero-ids",
+        "no-medium",
+        "no-ids",
+    ],
 )
 def test_disks_count_once_and_only_if_they_are_hardware(parts: list[Recording], disks: str) -> None:
     assert counted(machine(*parts), "disk") == disks.split()
@@ -74,3 +91,42 @@ def test_a_longer_serial_number_than_virtio_reports_matches_nothing() -> None:
     assert outcome(reading) == "absent"
     assert 'serial is "7286dfe6-7c44-4057-a"' in str(reading)
     assert counted(host, "disk", {"serial": "7286dfe6-7c44-4057-a*"}) == ["vda"]
+
+
+EXPANDER = (
+    "/sys/devices/pci0000:5e/0000:5e:00.0/host0/port-0:0/expander-0:0/port-0:0:3/end_device-0:0:3/target0:0:3/0:0:3:0"
+)
+RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
+VIRTIO_SCSI = "/sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/virtio6/host0/target0:0:3/0:0:3:1"
+HYPERV = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/MSFT1000:00/f8b3781a/host0/target0:0:0/0:0:0:1"
+LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "keys", "disks"),
+    [
+        ([disk("sda", EXPANDER, rotational=True)], {"transport": "sas", "type": "hdd"}, "sda"),
+        ([disk("sda", RAID)], {"transport": "scsi"}, "sda"),
+        ([disk("sdc", VIRTIO_SCSI)], {"transport": "scsi"}, "sdc"),
+        ([disk("sda", EXPANDER, removable=True)], {"removable": True}, "sda"),
+        ([namespace(0, 1, "eui.00a1")], {"serial": "ONE", "transport": "nvme"}, "nvme0n1"),
+        (
+            [disk("sdb", HYPERV, of_device={"vendor": "Msft", "model": "Virtual Disk"}), nvme(**LOCAL, wwid=None)],
+            {"model": "Microsoft NVMe Direct Disk*"},
+            "nvme0n1",
+        ),
+        (
+            [disk("sda", RAID, partitions=["sda1"]), stacked("dm-0", ["sda1"], dm=("vg-osd", "LVM-x"))],
+            {},
+            "sda",
+        ),
+        (
+            [disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0", partitions=["xvda1", "xvda2"])],
+            {},
+            "xvda",
+        ),
+    ],
+    ids=["expander", "raid", "virtio-scsi", "hot-plug", "nvme-serial", "azure-local", "lvm", "xen"],
+)
+def test_disks_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
+    assert counted(machine(*parts), "disk", keys) == disks.split()

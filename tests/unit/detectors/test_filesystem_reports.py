@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from capacityd.detectors.filesystem import DETECTOR
+from capacityd.model.units import Unit
 from capacityd.service.table_events import relevant_mounts
-from tests.support.machines import Recording, errors, machine, merge, mount_table
-from tests.support.readings import counted, resource, values
+from tests.support.machines import Recording, errors, files, machine, merge, mount_table
+from tests.support.readings import counted, outcome, quantity, read, resource, values
 
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
 OSTREE = ("8:4 /ostree/deploy/x/deploy/1.0 / xfs /dev/sda4 rw", "8:4 / /sysroot xfs /dev/sda4 ro")
@@ -105,3 +106,65 @@ def test_mounts_that_start_a_pass(written: dict[str, object], line: str, is_even
     concerned = DETECTOR.filters(resource("filesystem", written)).mounts
     before, after = (mount_table(ROOT, DISK, *more)["files"]["/proc/self/mountinfo"] for more in ((), (line,)))
     assert (relevant_mounts(concerned, before) != relevant_mounts(concerned, after)) == is_event
+
+
+@pytest.mark.parametrize(
+    "snapshot", ["/logs/.snapshot/hourly.1", "/ifs/logs/.snapshot/1", "/logs/~snapshot/1", "/logs/.zfs/snapshot/1"]
+)
+def test_a_snapshot_of_a_server_does_not_count(snapshot: str) -> None:
+    share, below = "0:40 / /logs nfs 192.0.2.5:/logs rw", f"0:41 / /logs/x nfs 192.0.2.5:{snapshot} rw"
+    assert counted(machine(mount_table(share, below)), "filesystem", {"kind": "network"}) == ["/logs"]
+
+
+@pytest.mark.parametrize(
+    ("line", "point"),
+    [
+        ("31 30 0:40 / /tmp/b rw shared:147 - tmpfs  rw", "/tmp/b"),
+        ("31 30 0:40 / /dev/shm rw,nosuid - tmpfs - rw", "/dev/shm"),
+        ("31 30 0:40 /snapd/ns /run/snapd/ns rw - tmpfs tmpfs rw", "/run/snapd/ns"),
+        (r"31 30 0:40 / /a\040b rw - cifs //s/A\040B rw,unc=\s\A B,user=x", "/a b"),
+    ],
+    ids=["no-source", "hyphen", "no-optional-fields", "spaces"],
+)
+def test_unusual_lines_of_the_mount_table(line: str, point: str) -> None:
+    table = {"/proc/self/mountinfo": f"30 1 8:2 / / rw - ext4 /dev/sda2 rw\n{line}\n"}
+    assert counted(machine(files(table)), "filesystem", {"kind": ["memory", "network", "local"]}) == ["/", point]
+
+
+@pytest.mark.parametrize("size", [2**63, 2**64 - 4096])
+def test_a_share_without_a_real_size_is_too_large_to_be_published_in_bytes(size: int) -> None:
+    host = machine(mount_table("0:40 / /efs nfs4 fs-1:/ rw"), {"filesystem_sizes": {"/efs": size}})
+    assert outcome(read(host, "filesystem", {"kind": "network"}, measure="size")) == "unknown"
+    assert quantity(host, "filesystem", {"kind": "network"}, measure="size", unit=Unit("GiB", 2**30)) == size >> 30
+    assert counted(host, "filesystem", {"kind": "network", "size": "<1000PiB"}) == []
+
+
+KUBE = "/data/kube"
+PODS = (
+    f"0:40 / {KUBE}/docker/overlay2/3258/merged overlay overlay rw,lowerdir=/x",
+    f"0:41 / {KUBE}/docker/containers/9f/mounts/shm tmpfs shm rw",
+    "0:42 net:[4026532136] /run/docker/netns/default nsfs nsfs rw",
+    f"0:43 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~secret/t tmpfs tmpfs rw",
+    f"251:0 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/p/mount ext4 /dev/rbd0 rw",
+    f"251:0 / {KUBE}/kubelet/plugins/kubernetes.io/csi/pv/p/globalmount ext4 /dev/rbd0 rw",
+)
+POOL = ("0:44 / /home zfs pool/home rw,xattr", "230:0 / /mnt/z ext4 /dev/zd0 rw", "0:45 /@srv /srv btrfs /dev/sdb1 rw")
+SHARED = ("8:17 / /ftp xfs /dev/sdb1 rw", "8:17 /test /ftp/share/test xfs /dev/sdb1 rw")
+
+
+@pytest.mark.parametrize(
+    ("lines", "points"),
+    [
+        (("8:32 / /data xfs /dev/sdc rw", *PODS), "/ /data"),
+        (POOL, "/ /home /mnt/z /srv"),
+        (SHARED, "/ /ftp"),
+        (("0:50 / /mnt/mac apfs /dev/sdb1 ro",), "/ /mnt/mac"),
+    ],
+    ids=["pods-elsewhere", "zfs-and-btrfs", "bind-mount", "apfs"],
+)
+def test_the_local_file_systems(lines: tuple[str, ...], points: str) -> None:
+    assert counted(machine(mount_table(ROOT, *lines)), "filesystem") == points.split()
+    every = counted(
+        machine(mount_table(ROOT, *lines)), "filesystem", {"kind": ["overlay", "memory", "network", "local"]}
+    )
+    assert every == points.split()

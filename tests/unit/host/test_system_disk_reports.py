@@ -7,7 +7,7 @@ import pytest
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import system_disks
-from tests.support.machines import Recording, disk, files, machine, mount_table, stacked
+from tests.support.machines import Recording, disk, files, machine, merge, mount_table, stacked
 
 AT = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
 A = disk("sda", AT.format(1), number="8:0", partitions=["sda1", "sda2", "sda3"])
@@ -18,12 +18,53 @@ COVERED = "0:52 / /etc overlay x rw,lowerdir=/etc,upperdir=/var/u,workdir=/var/w
 TWICE = "0:53 / /etc overlay x rw,lowerdir=/etc,upperdir=/run/u"
 INITRAMFS = "0:52 / /etc overlay x rw,lowerdir=/sysroot/usr/etc,upperdir=/sysroot/var/u,workdir=/sysroot/var/w"
 RELATIVE = "0:52 / /usr overlay x rw,lowerdir=usr,upperdir=/var/u,workdir=/var/w"
+BCACHEFS = "0:25 / / bcachefs /dev/disk/by-uuid/{0} rw"
 COMPOSEFS = "0:30 / / overlay {0} ro,lowerdir{1}"
 FOLDERS: Recording = {"folders": ["/etc", "/usr/etc", "/var/u", "/var/w", "/run/u", "/sysroot/ostree/repo/objects"]}
 INSTALLED: Recording = {"folders": ["/etc", "/usr/etc", "/var/u", "/var/w"]}
+C = disk("sdc", AT.format(3), number="8:32")
 CRYPT = stacked("dm-0", ["sda3"], "253:0", dm=("root", "CRYPT-LUKS2-x"))
 SWAP = "0:25 /@swap /swap btrfs /dev/mapper/root rw,subvol=/@swap"
 RESUME = files({"/sys/power/resume": "253:0\n"})
+
+
+def folders(**links: str) -> Recording:
+    """Returns the folders of the node that are links. links: last part of the path, with "_" for "/" -> target."""
+    return {"links": {f"/var/lib/{n.replace('_', '/')}": to for n, to in links.items()}, "folders": [*links.values()]}
+
+
+def pool(type_: str, link: str, *members: str) -> Recording:
+    """Returns the devices of a file system. link: with the place for the number of a device."""
+    return {"links": {f"/sys/fs/{type_}/u/{link.format(n)}": f"/sys/class/block/{m}" for n, m in enumerate(members)}}
+
+
+def swap(path: str) -> Recording:
+    return files({"/proc/swaps": f"Filename\n{path} partition 8 0 100\n"})
+
+
+def unit(what: str, link: str) -> list[Recording]:
+    """Returns the unit of the mount at /efi, and udev's link to sdb1."""
+    path = f"{AT.format(2)}/block/sdb/sdb1"
+    links: Recording = {"properties": {path: {"DEVLINKS": f"/dev/disk/{link.lower().replace('/x', '/X')}"}}}
+    return [files({"/etc/systemd/system/efi.mount": f"[Mount]\nWhat={what}\nWhere=/efi\nType=vfat\n"}), links]
+
+
+BY_UUID = merge({"links": {"/dev/disk/by-uuid/u": "../../sda2"}}, files({"/dev/sda2": ""}))
+SNAPSHOTS = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"
+ON_C = "8:32 / /data xfs /dev/sdc rw"
+POOL = [
+    stacked("dm-0", ["sdb"], "253:0", dm=("stratis-1-private-x-physical-originsub", "stratis-1-a")),
+    stacked("dm-1", ["dm-0"], "253:1", dm=("stratis-1-private-x-flex-thinmeta", "stratis-1-b")),
+    stacked("dm-2", ["dm-1", "dm-0"], "253:2", dm=("stratis-1-private-x-thinpool-pool", "stratis-1-c")),
+    stacked("dm-3", ["dm-2"], "253:3", dm=("stratis-1-x-thin-fs-y", "stratis-1-d")),
+]
+CAS = stacked("cas1-1", number="250:1")
+IMSM = [stacked("md127", ["sda", "sdb"], "9:127", 0), stacked("md126", ["sda", "sdb"], "9:126")]
+LOOP = merge(
+    stacked("loop0", number="7:0"),
+    files({"/sys/devices/virtual/block/loop0/loop/backing_file": "/data/foo.img\n", "/data/foo.img": ""}),
+)
+BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +83,60 @@ RESUME = files({"/sys/power/resume": "253:0\n"})
             )
         ),
         ("sda", [CRYPT, RESUME, mount_table("0:25 /@ / btrfs /dev/mapper/root rw", SWAP, swap_file="/swap/swapfile")]),
+        # file systems on several devices
+        ("sda sdb", [pool("bcachefs", "dev-{}/block", "sda2", "sdb1"), BY_UUID, mount_table(BCACHEFS.format("u"))]),
+        ("sda sdb", [mount_table("0:25 / / bcachefs /dev/sda2:/dev/sdb1 rw")]),
+        ("sda sdb", [pool("btrfs", "devices/{}", "sdb1", "sda2"), mount_table("0:25 / / btrfs /dev/sdb1 rw")]),
+        (
+            "sda sdb sdc",
+            [pool("btrfs", "devices/{}", "sdb1", "sdc"), mount_table(ROOT, BACKUP, swap_file="/mnt/backup/swap.10G")],
+        ),
+        # parts of the node's data on a disk of their own
+        ("sda sdc", [folders(kubelet_pods="/data/pods"), mount_table(ROOT, ON_C)]),
+        ("sda sdc", [folders(rancher_k3s="/data/k3s"), mount_table(ROOT, ON_C)]),
+        ("sda sdc", [folders(containerd="/data/containerd"), mount_table(ROOT, ON_C)]),
+        ("sda sdc", [mount_table(ROOT, ON_C, "8:32 /c /var/lib/containerd xfs /dev/sdc rw")]),
+        *(
+            ("sda sdc", [mount_table(ROOT, ON_C.replace("/data", point))])
+            for point in ("/var/lib", "/var/lib/kubelet/pods", SNAPSHOTS, "/var/lib/docker/volumes")
+        ),
+        *(
+            ("sda", [mount_table(ROOT, ON_C.replace("/data", point))])
+            for point in ("/var/lib/kubelet/pods/1/volumes/x/y", "/var/lib/kubelet/plugins/kubernetes.io/csi/d/1")
+        ),
+        # swap areas whose path in /dev has gone, and an automount of a unit that systemd did not generate
+        ("sda", [stacked("zram0", number="252:0"), mount_table(ROOT), swap("/zram0")]),
+        ("sda sdb", [mount_table(ROOT), swap("/sdb1")]),
+        *(
+            ("sda sdb", [mount_table(ROOT, "0:37 / /efi autofs systemd-1 rw,direct"), *unit(f"{tag}=X", f"by-{tag}/X")])
+            for tag in ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
+        ),
+        # devices on others
+        ("sda", [stacked("zd0", number="230:0"), mount_table(ROOT, "230:0 / /mnt/z ext4 /dev/zd0 rw")]),
+        (
+            "sda",
+            [
+                stacked("dm-3", number="253:3", dm=("mpathz", "mpath-3600")),
+                mount_table(ROOT, "253:3 / /var/lib/kubelet/plugins/kubernetes.io/csi/1 xfs /dev/dm-3 rw"),
+            ],
+        ),
+        ("sdb", [*POOL, mount_table("253:3 / / xfs /dev/dm-3 rw")]),
+        ("sda sdb", [*IMSM, mount_table("9:126 / / xfs /dev/md126 rw")]),
+        ("sda sdc", [LOOP, mount_table(ROOT, ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
+        (
+            "sda sdb",
+            [
+                {"folders": ["/run/sysroot", "/run/root-rw/root"]},
+                mount_table(
+                    *("8:2 / /run/sysroot xfs /dev/sda2 ro", "8:17 / /run/root-rw xfs /dev/sdb1 rw"),
+                    "0:40 / / overlay overlay rw,lowerdir=/run/sysroot,upperdir=/run/root-rw/root",
+                ),
+            ],
+        ),
     ],
-    ids=["covered", "twice", "initramfs", "relative", "datadir", "data-only", "detached", "swap-on-btrfs-on-luks"],
 )
 def test_disks_that_the_machine_needs(names: str, parts: list[Recording]) -> None:
-    host = machine(A, B, *parts)
+    host = machine(A, B, C, *parts)
     for each in (host, RecordedHost(Recorder(host).run())):
         disks = system_disks(each)
         assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
@@ -56,10 +146,11 @@ def test_disks_that_the_machine_needs(names: str, parts: list[Recording]) -> Non
     ("line", "folders"),
     [
         (INITRAMFS, ["/sysroot", "/var/u", "/var/w"]),  # an installed /sysroot is another folder
+        ("250:1 / /var xfs /dev/cas1-1 rw", []),  # Open CAS names no disk in /sys
         (RELATIVE.replace("=usr,", "=lower,"), ["/usr", "/var/u", "/var/w"]),
         ("0:52 / / overlay x rw,lowerdir=/", ["/etc"]),
     ],
 )
 def test_layers_that_are_not_known(line: str, folders: list[str]) -> None:
-    host = machine(A, B, mount_table(ROOT if " / / " not in line else OSTREE, VAR, line), {"folders": folders})
+    host = machine(A, B, CAS, mount_table(ROOT if " / / " not in line else OSTREE, VAR, line), {"folders": folders})
     assert system_disks(host).incomplete_because

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
+from capacityd.host.automounts import TAGS
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
 from capacityd.host.system_disks import is_of_system
 from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
@@ -17,7 +18,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 TREES = _names(
     """
-    /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base /sys/fs/btrfs
+    /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base
+    /sys/fs/bcachefs /sys/fs/btrfs
     """
 )
 """Folders whose contents a recording contains or lists completely. Of other folders, it contains single files."""
@@ -149,8 +151,9 @@ def mounts_without_options(table: str) -> str:
 
 
 def unit_without_options(text: str) -> str:
-    """The unit of a mount to record: its section, type and mount point, and its source if that is a device in /dev."""
-    return "".join(f"{line}\n" for line in text.split("\n") if line.startswith(("[", "Type=", "What=/dev/", "Where=")))
+    """The unit of a mount to record: its section, type and mount point, and its source if that is a block device."""
+    kept = ("[", "Type=", "What=/dev/", *(f"What={tag}=" for tag in TAGS), "Where=")
+    return "".join(f"{line}\n" for line in text.split("\n") if line.startswith(kept))
 
 
 def _mount_without_options(line: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from capacityd.host.cpu_memory import PROCESSOR_MEASURES
 from capacityd.host.filesystems import local_filesystems
 from capacityd.host.live import LiveHost
-from capacityd.host.lower_disks import JOURNALS
+from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
@@ -74,6 +74,9 @@ class Recorder:
             self._devices(folder)
         for pool, _ in self._folder("/sys/fs/btrfs"):
             self._devices(f"/sys/fs/btrfs/{pool}/devices")
+        for pool, _ in self._folder(BCACHEFS):
+            for device, _ in self._folder(f"{BCACHEFS}/{pool}"):
+                self._link(f"{BCACHEFS}/{pool}/{device}/block")
         if self._resolved("/proc/device-tree"):
             self._link("/proc/device-tree")
             self._folder("/sys/firmware/devicetree/base")

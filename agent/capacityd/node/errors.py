@@ -20,12 +20,11 @@ from capacityd.model.errors import (
 from capacityd.model.modules import missing_module
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import status_details
+from capacityd.node.kubelet_kubeconfig import credentials_advice
 from capacityd.node.redaction import NO_SECRETS, Secrets
 from capacityd.node.refusal import Call, HttpError, Refusal
 
 _ANONYMOUS = "system:anonymous"
-CREDENTIALS_ADVICE = "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
-"""Advice if the API server rejects the credentials."""
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return _wrong_credentials(call)
     if status == 403 and refusal.user == _ANONYMOUS:
         return _not_recognised(call.access)
-    if status == 403 and (refusal.is_of_authorizer or not refusal.is_of_write):
+    if status == 403 and not refusal.is_page and (refusal.is_of_authorizer or not refusal.is_of_write):
         return _forbidden(refusal)
     if status == 404 and details.resource == "nodes":
         return NodeMissing(call.access.api_server, call.node, detail=call.access.address)
@@ -134,7 +133,7 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:
     return NodeUnauthorized(
-        f"{call.access.api_server} rejected the credentials in the same file (HTTP 401): {CREDENTIALS_ADVICE}",
+        f"{call.access.api_server} rejected the credentials in the same file (HTTP 401): {credentials_advice(call.access)}",
         detail=call.access.address,
     )
 
@@ -174,7 +173,7 @@ def _no_api_server(refusal: Refusal) -> NodeUnreachable:
     call = refusal.call
     return NodeUnreachable(
         f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
-        f"{call.resource}). Is its address right?",
+        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?",
         detail=call.access.address,
     )
 

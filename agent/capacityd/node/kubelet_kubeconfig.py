@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
+from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import permission_advice
 
 KUBECONFIG_PATHS = (
@@ -18,6 +19,23 @@ KUBECONFIG_PATHS = (
     "/var/lib/kubelet/kubeconfig-real",  # Gardener
 )
 """Distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are not used."""
+
+_RENEWED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""Where a kubelet keeps its certificate and key after it has renewed them."""
+
+
+def credentials_advice(access: ClusterAccess) -> str:
+    """Advice if the API server rejects the credentials.
+
+    A kubelet that finds its renewed certificate does not use the one in its kubeconfig, which kubeadm may have written
+    into the file itself: it expires after a year (github.com/kubernetes/kubeadm/issues/1317).
+    """
+    uses_other = access.certificate and access.kubeconfig in KUBECONFIG_PATHS and _RENEWED not in access.files
+    if uses_other and os.path.exists(_RENEWED):
+        return (
+            f"the kubelet uses the certificate in {_RENEWED}: name this file there as client-certificate and client-key"
+        )
+    return "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
 
 
 def first_path() -> str:

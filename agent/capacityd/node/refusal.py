@@ -85,6 +85,11 @@ class Refusal:
         return self.status == 403 and self.details.message.endswith(_NOT_READY)
 
     @property
+    def is_page(self) -> bool:
+        """Whether the body is not an API server's: something on the way has answered."""
+        return not self.details.is_status and bool(self.error.body.strip())
+
+    @property
     def user(self) -> str:
         """The user name of the request; "" if it is unknown."""
         return self.call.identity or _user_in(self.details.message)

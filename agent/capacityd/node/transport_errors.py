@@ -14,7 +14,8 @@ from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import CREDENTIALS_ADVICE, reason_of
+from capacityd.node.errors import reason_of
+from capacityd.node.kubelet_kubeconfig import credentials_advice
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
@@ -24,7 +25,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
         return NodeUnreachable(message, detail=access.address)
     chain = list(causes(error))
     for e in chain:
-        if why := _why_not_trusted(e):
+        if why := _why_not_trusted(e, access):
             return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
             return NodeUnreachable(why, detail=_detail(e, access))
@@ -40,13 +41,13 @@ def _detail(e: BaseException, access: ClusterAccess) -> str:
     return f"{access.address}; {reason_of(e, access.secrets())}"
 
 
-def _why_not_trusted(e: BaseException) -> str:
+def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
         return _not_trusted(e)
     # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        return f"rejected the client certificate ({_code(e)}): {CREDENTIALS_ADVICE}"
+        return f"rejected the client certificate ({_code(e)}): {credentials_advice(access)}"
     return ""
 
 
@@ -58,7 +59,7 @@ def _code(e: BaseException) -> str:
 
 def _not_trusted(e: ssl.SSLCertVerificationError) -> str:
     if is_about_the_name(e):  # ssl's message quotes the name
-        return "presented a certificate for other names. Is its address right?"
+        return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     reason = e.verify_message  # OpenSSL's text for the code
     if is_about_the_purpose(e):
         return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"

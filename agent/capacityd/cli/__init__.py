@@ -12,7 +12,7 @@ from capacityd.cli.options import options_of
 from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
 from capacityd.linux.stderr import stderr_is_journal
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.modules import NOT_INSTALLED, ModuleMissing, missing_module, require_service_modules
+from capacityd.model.modules import NOT_INSTALLED, import_failure, require_service_modules
 from capacityd.model.text import printable
 
 
@@ -39,13 +39,16 @@ def run(arguments: Sequence[str]) -> int:
         if e.detail and not stderr_is_journal():
             print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
+<<<<<<< HEAD
     except ImportError as e:
         print("capacityd:", printable(str(missing_module(e))), file=sys.stderr)
         return NOT_INSTALLED if parsed.command == "run" else ModuleMissing.exit_status
+=======
+>>>>>>> 739dc05 (Explain each failed import of a library)
     except KeyboardInterrupt:
         return 130
-    except OSError as e:
-        return _output_error_status(e)
+    except Exception as e:  # noqa: BLE001  # raised again unless it has a known cause
+        return _unexpected_error_status(e, options.command)
 
 
 def _open_standard_streams() -> None:
@@ -54,6 +57,17 @@ def _open_standard_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
+
+
+def _unexpected_error_status(error: Exception, command: str) -> int:
+    """Returns the exit status if a library can't be imported or standard output can't be written. Else raises the
+    error."""
+    if failure := import_failure(error):
+        print("capacityd:", printable(str(failure)), file=sys.stderr)
+        return NOT_INSTALLED if command == "run" else failure.exit_status
+    if isinstance(error, OSError):
+        return _output_error_status(error)
+    raise error
 
 
 def _output_error_status(error: OSError) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from traceback import walk_tb
+from types import FrameType
 
 from capacityd.model.errors import CapacitydError
 
@@ -57,16 +59,37 @@ def require_service_modules() -> None:
         raise error
 
 
-def missing_module(error: ImportError) -> ModuleMissing:
-    """Explains why an import failed."""
-    module = (error.name or "").partition(".")[0]
+def import_failure(error: Exception) -> ModuleMissing | None:
+    """Explains why an import failed; None if the error is not that of an import.
+
+    A library that does not fit another one, or this Python, may raise any exception while it is imported.
+    """
+    if isinstance(error, ImportError | SyntaxError) or any(map(_is_import, walk_tb(error.__traceback__))):
+        return _failure(error)
+    return None
+
+
+def _is_import(step: tuple[FrameType, int]) -> bool:
+    """Whether a step of a traceback runs the code of a library's module itself, not of one of its functions."""
+    frame, _ = step
+    of_library = str(frame.f_globals.get("__name__", "")).partition(".")[0] not in ("capacityd", "__main__")
+    return of_library and frame.f_code.co_name == "<module>"
+
+
+def _failure(error: Exception) -> ModuleMissing:
+    module = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if module == "capacityd":
         return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
     # The missing part is a dependency of our library, or a shared library such as libudev.
-    text = f"a library that capacityd needs is missing or damaged, in {sys.executable}: {error}"
-    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__))
+    python = f"{sys.executable} (Python {platform.python_version()})"
+    text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    paths = (frame.f_code.co_filename for frame in frames)
+    if other := next((path for path in paths if path.startswith("/usr/local/")), ""):
+        return ModuleMissing(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
+    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames)
     package = next((PACKAGES[module] for module in modules if module in PACKAGES), None)
     return ModuleMissing(f"{text}. Install it again: apt install --reinstall {package.debian}" if package else text)
 

@@ -17,7 +17,7 @@ from capacityd.model.errors import (
     NodeUnreachable,
     NodeWriteFailed,
 )
-from capacityd.model.modules import missing_module
+from capacityd.model.modules import import_failure
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import status_details
 from capacityd.node.kubelet_kubeconfig import credentials_advice
@@ -38,9 +38,9 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
         yield
     except CapacitydError:
         raise
-    except ImportError as e:
-        raise missing_module(e) from None
     except Exception as e:  # noqa: BLE001  # explain() handles it
+        if failure := import_failure(e):
+            raise failure from None
         # Not "from e": a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None
 
@@ -132,10 +132,8 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
 
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:
-    return NodeUnauthorized(
-        f"{call.access.api_server} rejected the credentials in the same file (HTTP 401): {credentials_advice(call.access)}",
-        detail=call.access.address,
-    )
+    message = f"{call.access.api_server} rejected the credentials in the same file (HTTP 401)"
+    return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}", detail=call.access.address)
 
 
 def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.thread import start_thread
 from capacityd.model.messages import NotWatched
-from capacityd.model.modules import missing_module
+from capacityd.model.modules import import_failure
 from capacityd.watcher import STDOUT, send_message
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ def main(arguments: list[str], limits: Limits | None = None) -> int:
         _watch(folder, command, limits)
     except BrokenPipeError:  # the resident process has ended
         pass
-    except ImportError as e:  # during a system upgrade, a module may be missing
-        send_message(NotWatched(str(missing_module(e))))
+    except Exception as e:
+        if not (failure := import_failure(e)):  # during a system upgrade, a module may be missing
+            raise
+        send_message(NotWatched(str(failure)))
         return 1
     return 0
 

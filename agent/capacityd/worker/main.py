@@ -7,7 +7,7 @@ import traceback
 
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, Failure, Message, PassResult
-from capacityd.model.modules import missing_module
+from capacityd.model.modules import import_failure
 from capacityd.model.options import WorkerOptions
 from capacityd.model.reasons import Job
 from capacityd.node.watch_target import TargetError
@@ -18,11 +18,12 @@ def worker(options: WorkerOptions) -> int:
     """Runs the worker's job and returns the exit status. The service reports errors."""
     try:
         return _run_job(options)
-    except ImportError as e:
-        error: CapacitydError = missing_module(e)
     except CapacitydError as e:
         error = e
-    except Exception as e:  # noqa: BLE001  # a defect
+    except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
+        if failure := import_failure(e):
+            send_message(_failed(options.job, str(failure)))
+            return failure.exit_status
         # Not the exception's message, because it may quote a file or a server, and others may read the journal.
         print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
         return 1

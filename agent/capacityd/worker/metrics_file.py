@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from capacityd.linux.atomic_file import read_regular_file, replace_file
 from capacityd.model.messages import MetricsResult
+from capacityd.model.modules import import_failure
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
 
@@ -64,11 +65,13 @@ def _write(path: str, figures: PassMetrics, duration: float) -> MetricsResult:
     try:
         # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
         replace_file(path, metrics.text(figures, duration), 0o644)
-    except ImportError as e:
-        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
     except OSError as e:
         error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
         return MetricsResult(path, error, _HINTS.get(e.errno or 0, ""))
+    except Exception as e:
+        if not import_failure(e):
+            raise
+        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
     return MetricsResult(path)
 
 

@@ -39,16 +39,10 @@ def run(arguments: Sequence[str]) -> int:
         if e.detail and not stderr_is_journal():
             print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
-<<<<<<< HEAD
-    except ImportError as e:
-        print("capacityd:", printable(str(missing_module(e))), file=sys.stderr)
-        return NOT_INSTALLED if parsed.command == "run" else ModuleMissing.exit_status
-=======
->>>>>>> 739dc05 (Explain each failed import of a library)
     except KeyboardInterrupt:
         return 130
     except Exception as e:  # noqa: BLE001  # raised again unless it has a known cause
-        return _unexpected_error_status(e, options.command)
+        return _unexpected_error_status(e, parsed.command)
 
 
 def _open_standard_streams() -> None:

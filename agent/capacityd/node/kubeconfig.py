@@ -11,7 +11,6 @@ import base64
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from urllib.parse import urlsplit
 
 from capacityd.linux.trust import Trust
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
@@ -22,6 +21,7 @@ from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.node.proxy import is_http_url, proxy_problem
 from capacityd.node.yaml_text import InvalidYaml, parse_yaml
 
 _PLUGIN_TIMEOUT = 30.0
@@ -149,14 +149,14 @@ class _Kubeconfig:
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
         # A message quotes the server, so it must not contain a password or parameters.
-        if not _is_http_url(server) or any(character in server for character in "@?#"):
+        if not is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443")
         return server
 
     def _proxy(self, cluster: Mapping[str, object]) -> str | None:
         proxy = self._text(cluster, "proxy-url")
-        if proxy and not _is_http_url(proxy):
-            raise self._error("has an invalid proxy-url; a valid one is http://192.0.2.1:3128")
+        if proxy and (problem := proxy_problem(proxy)):
+            raise self._error(f"has an invalid proxy-url; {problem}")
         return proxy or None
 
     def _token(self, user: Mapping[str, object]) -> str | None:
@@ -238,11 +238,3 @@ class _Kubeconfig:
 
     def _error(self, problem: str, detail: str = "") -> NodeUnauthorized:
         return NodeUnauthorized(f"the kubeconfig {printable(self._path)} {problem}", detail=detail)
-
-
-def _is_http_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
-    except ValueError:
-        return False

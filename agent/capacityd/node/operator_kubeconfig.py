@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.environment_proxy import proxy_from_environment
 from capacityd.node.kubeconfig import contexts, load
 
 _PLUGIN_TIMEOUT = 120.0
@@ -19,10 +21,15 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
 
     context: replaces the current context, unless it is empty. Raises UsageError if no file contains it, and NodeError.
 
+    Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
     Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
     and the first file that contains this context must also contain its cluster and user.
     """
-    paths = _paths(kubeconfig)
+    access = _load(_paths(kubeconfig), context)
+    return replace(access, proxy=access.proxy or proxy_from_environment(access.server))
+
+
+def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     if len(paths) == 1 and not context:
         return load(paths[0], _PLUGIN_TIMEOUT, of_kubelet=False)
     contexts_of = {path: contexts(path) for path in paths}

@@ -1,10 +1,26 @@
-"""The user of a proxy: as the kubeconfig's proxy-url contains it, and as a request sends it."""
+"""The URL of a proxy, and its user: as the URL contains the user, and as a request sends it."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes, urlsplit
+
+
+def is_http_url(text: str) -> bool:
+    """Whether a text is the URL of a server or a proxy."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
+    except ValueError:
+        return False
+
+
+def proxy_problem(proxy: str) -> str:
+    """Why a proxy cannot be used, with the way out; "" if it can. proxy: its URL."""
+    if proxy.startswith("socks"):
+        return "SOCKS is not supported: name an HTTP proxy"
+    return "" if is_http_url(proxy) else "a valid one is http://192.0.2.1:3128"
 
 
 def user_information(proxy: str | None) -> str:

@@ -1,0 +1,75 @@
+"""The proxy that environment variables name, for the commands that use an operator's kubeconfig, as in kubectl.
+
+The rules are those of Go's golang.org/x/net/http/httpproxy (FromEnvironment, useProxy). The service ignores these
+variables: a kubelet's API server is usually on the node's own network.
+"""
+
+from __future__ import annotations
+
+import os
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import SplitResult, urlsplit
+
+from capacityd.model.errors import NodeUnauthorized
+from capacityd.node.proxy import proxy_problem
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def proxy_from_environment(server: str) -> str | None:
+    """Returns the URL of the proxy for a server; None if the server is reached without one. server: its URL.
+
+    Raises NodeUnauthorized if the proxy cannot be used.
+    """
+    url = urlsplit(server)
+    name = f"{url.scheme}_PROXY".upper()
+    proxy = _variable(name)
+    if not proxy or _is_excepted(url):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if problem := proxy_problem(proxy):
+        raise NodeUnauthorized(f"{name} in the environment is invalid; {problem}")
+    return proxy
+
+
+def _variable(name: str) -> str:
+    """The value of a variable, whose name may be in lower case."""
+    return os.environ.get(name) or os.environ.get(name.lower()) or ""
+
+
+def _is_excepted(url: SplitResult) -> bool:
+    host, port = (url.hostname or "").rstrip("."), url.port or _PORTS[url.scheme]
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    entries = (entry.strip().lower() for entry in _variable("NO_PROXY").split(","))
+    return any(_matches(entry, host, address, port) for entry in entries if entry)
+
+
+def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, port: int) -> bool:
+    """Whether an entry of NO_PROXY is for a host: an address, a network, or a domain, perhaps with a port."""
+    if entry == "*":
+        return True
+    if "/" in entry:
+        try:
+            return address is not None and address in ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdigit() and (":" not in name or name.endswith("]")):
+        if int(number) != port:
+            return False
+        entry = name
+    if address is not None:
+        return _address(entry.strip("[]")) == address
+    domain = entry.removeprefix("*")
+    if domain.startswith("."):
+        return host.endswith(domain)
+    return host == domain or host.endswith(f".{domain}")
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None

@@ -43,7 +43,7 @@ def fleet(options: Options) -> int:
     now = time.time() if fleet.read_at is None else fleet.read_at
     report = assess(fleet, now, max_age, options.node, by_node=options.nodes or bool(options.node))
     if options.textfile is not None:
-        _write_metrics(options.textfile, report)
+        _write_metrics(options.textfile, report, options.context)
     if options.json:
         print_json(asdict(report))
     else:
@@ -100,10 +100,10 @@ def _require_nodes(fleet: Fleet, options: Options) -> None:
         raise CapacitydError(f'no Node "{missing[0]}"{among}')
 
 
-def _write_metrics(path: str, report: FleetReport) -> None:
+def _write_metrics(path: str, report: FleetReport, context: str | None) -> None:
     """Replaces the file. Raises CapacitydError if this fails."""
     try:
-        replace_file(path, metrics_text(report), 0o644)
+        replace_file(path, metrics_text(report, context), 0o644)
     except ImportError as e:
         raise CapacitydError("--textfile needs the package python3-prometheus-client") from e
     except OSError as e:

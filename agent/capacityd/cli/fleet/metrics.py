@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 from capacityd.cli.fleet.assess import FleetReport
 from capacityd.cli.fleet.findings import Reason
@@ -17,32 +17,41 @@ _QUANTITIES = {
     "waiting": "pods that request the resource and are not bound to a Node",
 }
 
+_Family: TypeAlias = tuple[str, str, tuple[str, ...], Mapping[tuple[str, ...], float]]
+"""Name, help, the label's name, and the value for each value of the label; () if there is no label."""
 
-def metrics_text(report: FleetReport) -> bytes:
-    """Returns the report in Prometheus' text format. Raises ImportError without python3-prometheus-client."""
+
+def metrics_text(report: FleetReport, context: str | None = None) -> bytes:
+    """Returns the report in Prometheus' text format. Raises ImportError without python3-prometheus-client.
+
+    context: for the label `context` of each series, so that one node_exporter can read the files of several clusters.
+    """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
-            yield GaugeMetricFamily("capacityd_fleet_timestamp_seconds", "when the Nodes were read", report.as_of)
-            yield GaugeMetricFamily("capacityd_fleet_nodes", "Nodes that were read", report.nodes)
-            findings = GaugeMetricFamily(
-                "capacityd_fleet_findings", "Nodes that need attention, by reason", labels=["reason"]
-            )
-            for reason, count in _findings(report).items():
-                findings.add_metric([reason], count)
-            yield findings
-            for name, about in _QUANTITIES.items():
-                family = GaugeMetricFamily(f"capacityd_fleet_resource_{name}", about, labels=["resource"])
-                for resource in report.resources:
-                    if (value := getattr(resource, name)) is not None:
-                        family.add_metric([resource.name], value)
+            for name, about, label, values in _families(report):
+                family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*cluster, *label])
+                for value_of_label, value in values.items():
+                    family.add_metric([*cluster.values(), *value_of_label], value)
                 yield family
 
+    cluster = {} if context is None else {"context": context}
     registry = CollectorRegistry()
     registry.register(FleetCollector())  # type: ignore[arg-type]
     return bytes(generate_latest(registry))
+
+
+def _families(report: FleetReport) -> Iterator[_Family]:
+    yield "timestamp_seconds", "when the Nodes were read", (), {(): report.as_of}
+    yield "nodes", "Nodes that were read", (), {(): report.nodes}
+    findings: dict[tuple[str, ...], float] = {(reason,): float(count) for reason, count in _findings(report).items()}
+    yield "findings", "Nodes that need attention, by reason", ("reason",), findings
+    for name, about in _QUANTITIES.items():
+        values: dict[tuple[str, ...], float | None] = {(r.name,): getattr(r, name) for r in report.resources}
+        known = {label: value for label, value in values.items() if value is not None}
+        yield f"resource_{name}", about, ("resource",), known
 
 
 def _findings(report: FleetReport) -> dict[str, int]:

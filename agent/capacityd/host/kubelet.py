@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from capacityd.model.codec import Malformed, decode, parse
+from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-
-CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""This path does not depend on the kubelet's root folder. Mode 0600, in a folder that only root may enter."""
 
 
 class _PodDevices(NamedTuple):

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+"""The kubelet's list of device plugins. This path does not depend on the kubelet's root folder. Mode 0600, in a folder
+that only root may enter."""
+CHECKPOINT_UNREADABLE = (
+    f"the kubelet's list of device plugins can't be read ({CHECKPOINT}). If this file is damaged, the kubelet cannot "
+    "read it either: remove it"
+)
+
 PLUGIN_DOMAINS: Mapping[str, str] = {
     "akri.sh": "https://docs.akri.sh/user-guide/requesting-akri-resources",
     "alibabacloud.com": "https://github.com/AliyunContainerService/sgx-device-plugin",

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from capacityd.model.device_plugins import CHECKPOINT_UNREADABLE
 from capacityd.model.node import NodeState, annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.plan import Action, MachineRecord
 from capacityd.model.quantity import plain, whole_quantity
@@ -118,7 +119,7 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step |
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
     current = plain(entry.current)
-    reason = f"another writer (a device plugin?) set it to {current}: the kubelet's list of plugins can't be read"
+    reason = f"another writer (a device plugin?) set it to {current}: {CHECKPOINT_UNREADABLE}"
     return _refuse(entry, reason)
 
 
@@ -143,7 +144,7 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
         same = "the same value, but " if entry.equals(desired) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
     if facts.device_plugins is None:
-        reason = "not adopted: the kubelet's list of device plugins can't be read, and the key may belong to one"
+        reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason)
     return _keep_as(entry, desired, "adopted") if entry.equals(desired) else _set(entry, desired, "adopted")
 

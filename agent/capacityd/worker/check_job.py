@@ -8,10 +8,10 @@ from dataclasses import replace
 from capacityd.config import load
 from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
-from capacityd.host.kubelet import CHECKPOINT
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Config, Resource
 from capacityd.model.device import DeviceDetector
+from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
 from capacityd.model.messages import CheckResult, Watch

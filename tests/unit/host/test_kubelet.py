@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from capacityd.host.kubelet import CHECKPOINT, device_plugin_names
+from capacityd.host.kubelet import device_plugin_names
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.model.device_plugins import CHECKPOINT
 
 # The checkpoint as the kubelet writes it.
 ENTRY = {"PodUID": "1", "ContainerName": "main", "ResourceName": "example.com/held", "DeviceIDs": {"-1": ["a"]}}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
 from capacityd.model.plan import UNWRITABLE, Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
@@ -219,6 +220,15 @@ def test_every_case(
     if inputs.unwritable:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
         assert condition["message"].startswith(f"{UNWRITABLE}: {FULL}")
+
+
+@pytest.mark.parametrize(("current", "annotated", "adopt"), [("8", 4, ()), ("0", 4, ()), ("4", None, {NAME})])
+def test_an_unreadable_list_of_device_plugins_is_named(
+    current: str, annotated: int | None, adopt: Collection[str]
+) -> None:
+    inputs = inputs_of(FOUR, witness(annotated), adopt, device_plugins=None)
+    change = change_of(make_plan(node_state(node_with(current, annotated)), inputs))
+    assert f"({CHECKPOINT}). If this file is damaged," in change.reason
 
 
 MISSING = None

@@ -11,9 +11,9 @@ import pytest
 
 from capacityd.config import load
 from capacityd.discovery.child import DEADLINE, MAX_RUNNING
-from capacityd.host.kubelet import CHECKPOINT
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES
 from capacityd.model.config import Config
+from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.event_filters import (
     ALL_EVENTS,
     NO_EVENTS,

@@ -51,6 +51,7 @@ def _lines(text: str) -> dict[_Path, int]:
             numbers = [counts.get(path, 0) if lists.count(path) > 1 else 0 for path in prefixes]
             table = tuple(zip(names, numbers, strict=True))
             lines.setdefault(table, line)
+            lines.setdefault((*table[:-1], (names[-1], 0)), line)  # the list as a whole begins with its first table
         elif match := _PAIR.match(row):
             steps = tuple((name, 0) for name in _names(match[1]))
             for end in range(1, len(steps) + 1):

@@ -24,6 +24,7 @@ _MISTAKES = (  # what is before and after the position -> the remedy, with the g
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
     (r",\s*", r"\s*\}", "remove the comma before }}"),
+    (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
 _BEFORE_VALUE = re.compile(rf"""(?:({_KEY})\s*=|[\[,])\s*([^\[\]{{}},#"'=\n]*)$""")
 _VALUE = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
@@ -55,6 +56,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
         or _not_in_quotes(before[-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _closing_sign(before, after, line)
         or _set_twice(rows, line)
+        or _placeholder(rows[line - 1])
     )
     return ConfigError(f"is not valid TOML: {message[: at.start()]} ({place}){remedy and '; '}{remedy}", line)
 
@@ -67,7 +69,8 @@ def _odd_character(after: str) -> str:
     if not character or character == "\t" or (character.isascii() and character.isprintable()):
         return ""
     name = unicodedata.name(character, "a control character")
-    return f"the character there is U+{ord(character):04X} {name}; write a plain character"
+    remedy = "remove it, it is invisible" if unicodedata.category(character) == "Cf" else "write a plain character"
+    return f"the character there is U+{ord(character):04X} {name}; {remedy}"
 
 
 def _mistake(before: str, after: str) -> str:
@@ -125,3 +128,8 @@ def _set_twice(rows: list[str], line: int) -> str:
         if earlier.startswith("[") and not written.startswith("["):
             return ""  # the lines above belong to another table
     return ""
+
+
+def _placeholder(row: str) -> str:
+    """A remedy for a line of a template, of Jinja, Go, Helm, a shell or ERB."""
+    return "a placeholder of a template was not replaced" if re.search(r"\{\{|\$\{|\$\(|<%", row) else ""

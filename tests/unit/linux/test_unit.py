@@ -17,6 +17,16 @@ PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMain
     [
         ("loaded enabled failed failed 5", UnitState(True, True, 5), "it fails to start (exit status 5): "),
         ("loaded enabled activating auto-restart 217", UnitState(True, True, 217), "cannot start it in its sandbox"),
+        (
+            "loaded enabled activating auto-restart 226",
+            UnitState(True, True, 226),
+            "(exit status 226, see systemd.exec(5))",
+        ),
+        (
+            "loaded enabled activating auto-restart 238",
+            UnitState(True, True, 238),
+            "`journalctl -u capacityd` says what",
+        ),
         ("loaded enabled activating auto-restart 1", UnitState(True, True, 1), "fails to start"),
         ("loaded enabled inactive dead 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
         ("loaded disabled inactive dead 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),

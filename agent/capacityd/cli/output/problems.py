@@ -76,7 +76,7 @@ def _start_advice(unit: UnitState | None) -> str:
     """What to do if the service is not running."""
     if unit is not None and unit.failing and unit.exit_status >= _NOT_EXECUTED:
         why = f"systemd cannot start it in its sandbox (exit status {unit.exit_status}, see systemd.exec(5))"
-        return f"{why}: this system lacks what the unit or a drop-in needs, see `systemctl cat capacityd`"
+        return f"{why}: `journalctl -u capacityd` says what this system lacks, `systemctl cat capacityd` what needs it"
     if unit is not None and unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"

@@ -1,0 +1,26 @@
+"""Pages that advise what people who met a problem with other tools had to find out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import ROOT
+
+ADVICE = {
+    "a lock of apt in a build": ("docs/how-to/images.md", "cloud-init status --wait", "DPkg::Lock::Timeout"),
+    "the rules of kube-prometheus-stack": (
+        "docs/how-to/monitoring.md",
+        "kubectl label prometheusrule capacityd release=",
+    ),
+    "node_exporter in a container": ("docs/how-to/monitoring.md", "--collector.textfile.directory=/host/root/"),
+    "several clusters": ("docs/how-to/monitoring.md", "`--context` becomes a label"),
+    "tags of managed node groups": ("docs/how-to/autoscaling.md", "eks:DescribeNodegroup"),
+    "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_a_page_advises(name: str) -> None:
+    page, *texts = ADVICE[name]
+    content = (ROOT / page).read_text()
+    assert [text for text in texts if text not in content] == []

@@ -37,7 +37,7 @@ from tests.support.pages import pages, place, play, same
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
 _SETTLE = 6.0  # seconds, if the page shows no output yet
 _AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
-_READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan)\b")
+_READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan|fleet|template)\b")
 
 
 class Shell:
@@ -52,10 +52,11 @@ class Shell:
         for path in (folder / "bin", folder / "home", self.config):
             path.mkdir(parents=True)
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
+        self.install(capacityd(), "kubectl-capacityd")
 
-    def install(self, command: Iterable[str | Path]) -> None:
-        """Makes `capacityd` in this shell run this command."""
-        script = self.folder / "bin/capacityd"
+    def install(self, command: Iterable[str | Path], name: str = "capacityd") -> None:
+        """Makes a program of this name in this shell run this command."""
+        script = self.folder / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
         script.chmod(0o755)
 

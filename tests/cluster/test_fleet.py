@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.commands.fleet import INSTANCE_TYPE
+from capacityd.cli.fleet.source import INSTANCE_TYPE
 from capacityd.model.errors import ListExpired
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import node_list

@@ -74,7 +74,7 @@ class Fault:
 
 def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
     """The metrics of `fleet` on some machine, written at this minute."""
-    findings = {"DeviceClass": 0, "Overcommitted": 0, **(counts or {})}
+    findings = {"DeviceClass": 0, "OverlayDiffers": 0, "Overcommitted": 0, **(counts or {})}
     samples = {series("capacityd_fleet_findings", reason=reason, **ADDRESS): float(n) for reason, n in findings.items()}
     return {**samples, series("capacityd_fleet_timestamp_seconds", **ADDRESS): 60.0 * minute}
 
@@ -163,6 +163,9 @@ FAULTS: Mapping[str, Fault] = {
     "removed long ago": Fault(publishing({DONGLE: 4})),
     "clash of names": Fault(
         alerts={"CapacityDeviceClassClash": ADDRESS | {"reason": "DeviceClass"}}, fleet={"DeviceClass": 1}
+    ),
+    "overlay": Fault(
+        alerts={"CapacityOverlayDiffers": ADDRESS | {"reason": "OverlayDiffers"}}, fleet={"OverlayDiffers": 1}
     ),
     "overcommitted": Fault(
         alerts={"CapacityOvercommitted": ADDRESS | {"reason": "Overcommitted"}}, value="2", fleet={"Overcommitted": 2}

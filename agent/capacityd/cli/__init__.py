@@ -23,9 +23,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
     try:
         parsed = command_parser().parse_args(arguments)
-        if parsed.context is not None and parsed.command != "fleet":
+        if parsed.context is not None and parsed.command not in ("fleet", "template"):
             raise UsageError(
-                f"--context selects a cluster for fleet; {parsed.command} uses the current context of its kubeconfig"
+                "--context selects a cluster for fleet and template --nodes; "
+                f"{parsed.command} uses the current context of its kubeconfig"
             )
         if parsed.command == "run":
             require_service_modules()

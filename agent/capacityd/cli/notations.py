@@ -1,4 +1,4 @@
-"""Each autoscaler's notation for the extended resources of a future node, for `template`."""
+"""Each autoscaler's notation for the extended resources of a future node, for `template`. Pure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,26 @@ class Notation:
     entry: str
     """Contains the placeholders {name}, {tag} (the name with "_" for "/") and {quantity}."""
     head: str = ""
-    """Contains the placeholders {overlay} (a name) and {instance_types}."""
+    """Contains the placeholders {overlay} (a name), {label} and {values}."""
     longest_name: int | None = None
     """Maximum length of a resource's name; None: no limit."""
     forbidden: str = ""
     """Characters in a resource's name that the autoscaler would change."""
     most: int | None = None
     """Maximum number of resources; None: no limit."""
+    if_more: Notation | None = None
+    """The notation for more resources than that; None: there is none."""
 
     @property
-    def has_instance_types(self) -> bool:
-        """Whether the notation applies to instance types."""
-        return "{instance_types}" in self.head
+    def has_requirement(self) -> bool:
+        """Whether the document says by a label which nodes it is about."""
+        return "{label}" in self.head
+
+    def of(self, number: int) -> Notation:
+        """Returns the notation for this number of resources."""
+        if self.if_more is not None and self.most is not None and number > self.most:
+            return self.if_more
+        return self
 
 
 NOTATIONS: Mapping[str, Notation] = {
@@ -56,12 +64,18 @@ NOTATIONS: Mapping[str, Notation] = {
         'clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
     ),
     # InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go. Besides CPU, memory,
-    # disk and pods, it supports one resource of any kind; gpu-type contains the resource's name.
+    # disk and pods, the annotations carry one resource of any kind; gpu-type contains the resource's name. The
+    # machine template's status.capacity carries any number; annotations override it.
     "cluster-api": Notation(
         "annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         'capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
         'capacity.cluster-autoscaler.kubernetes.io/gpu-count: "{quantity}"\n',
         most=1,
+        if_more=Notation(
+            "the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
+            '    {name}: "{quantity}"\n',
+            head="status:\n  capacity:\n",
+        ),
     ),
     # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers use the same format.
     "gardener": Notation(
@@ -80,9 +94,9 @@ metadata:
   name: {overlay}
 spec:
   requirements:
-    - key: node.kubernetes.io/instance-type
+    - key: {label}
       operator: In
-      values: [{instance_types}]
+      values: [{values}]
   capacity:
 """,
     ),
@@ -100,11 +114,17 @@ def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
         yield f"it supports at most {most}, not {len(names)}: choose with --resource"
 
 
-def document(notation: Notation, quantities: Mapping[str, int], overlay: str, instance_types: Sequence[str]) -> str:
-    """The YAML for these quantities. overlay: the name of the NodeOverlay."""
-    types = ", ".join(map(json.dumps, instance_types))
+def document(
+    notation: Notation, quantities: Mapping[str, int], overlay: str = "", label: str = "", values: Sequence[str] = ()
+) -> str:
+    """Returns the YAML for these quantities.
+
+    overlay: the name of the NodeOverlay. label, values: the NodeOverlay is about nodes with one of these values of the
+    label.
+    """
     entries = (
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
         for name, quantity in quantities.items()
     )
-    return notation.head.format(overlay=json.dumps(overlay), instance_types=types) + "".join(entries)
+    listed = ", ".join(map(json.dumps, values))
+    return notation.head.format(overlay=json.dumps(overlay), label=json.dumps(label), values=listed) + "".join(entries)

@@ -20,7 +20,10 @@ COMMANDS = {
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
-    "template": ("cli.commands.template", "print what an autoscaler must know about a node like this machine"),
+    "template": (
+        "cli.commands.template",
+        "print what an autoscaler must know about a new node",
+    ),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
 """Name -> the module with a function of this name, and the command's description."""
@@ -92,13 +95,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     fleet.add_argument("--nodes", action="store_true", help="also list the resources of each Node")
     fleet.add_argument("--all", action="store_true", help="print a line for each Node instead of each group")
-    fleet.add_argument(
-        "-l",
-        "--selector",
-        metavar="SELECTOR",
-        default="",
-        help="report only Nodes that match this label selector (as in kubectl get -l)",
-    )
+    _add_selector(fleet)
     fleet.add_argument(
         "--by",
         metavar="LABEL",
@@ -117,6 +114,14 @@ def command_parser() -> argparse.ArgumentParser:
         choices=[*NOTATIONS],
         help="the autoscaler to write for: it reads tags, labels, annotations or an object",
     )
+    _add_context(template, default=argparse.SUPPRESS)
+    template.add_argument(
+        "--nodes", action="store_true", help="read what a cluster's Nodes publish now, instead of a machine"
+    )
+    _add_selector(template)
+    template.add_argument(
+        "--by", metavar="LABEL", help="with --nodes: print a document for each value of this label of the Nodes"
+    )
     template.add_argument(
         "--resource", metavar="NAME", action="append", default=[], help="print only this resource; can be repeated"
     )
@@ -125,13 +130,13 @@ def command_parser() -> argparse.ArgumentParser:
         metavar="TYPE",
         action="append",
         default=[],
-        help="for karpenter: an instance type with the hardware of this machine; can be repeated",
+        help="for karpenter: an instance type with this hardware; can be repeated",
     )
     template.add_argument(
         "--name",
         metavar="NAME",
         default="capacityd",
-        help="for karpenter: name of the NodeOverlay (default: capacityd)",
+        help="for karpenter: name of the NodeOverlay, or with --by its beginning (default: capacityd)",
     )
     subparsers["config"].add_argument(
         "task",
@@ -165,7 +170,17 @@ def _add_context(parser: argparse.ArgumentParser, default: str | None) -> None:
         "--context",
         metavar="CONTEXT",
         default=default,
-        help="for fleet: use this context of your kubeconfig instead of the current one",
+        help="for fleet and template --nodes: use this context of your kubeconfig instead of the current one",
+    )
+
+
+def _add_selector(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        default="",
+        help="only Nodes that match this label selector (as in kubectl get -l)",
     )
 
 
@@ -180,12 +195,13 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--node-file",
         metavar="FILE",
-        help="read the Node (fleet: the Nodes) from a JSON file instead of the API server; - is standard input",
+        help="read the Node (fleet, template --nodes: the Nodes) from a JSON file instead of the API server; "
+        "- is standard input",
     )
     group.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="use this kubeconfig instead of the kubelet's (fleet: instead of yours)",
+        help="use this kubeconfig instead of the kubelet's (fleet, template --nodes: instead of yours)",
     )
     group.add_argument("--node-name", metavar="NAME", help="name of the Node, if capacityd cannot determine it")
     group.add_argument("--json", action="store_true", help="print JSON")

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from capacityd.model.node import Condition
+
+
+class Overlaid(NamedTuple):
+    """What Karpenter expects of a Node's resource."""
+
+    overlay: str
+    """Name of the NodeOverlay."""
+    quantity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,13 @@ class NodeSummary:
     ready_since: float | None = None
     """lastTransitionTime of the condition Ready."""
     cordoned: bool = False
+    overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
+    """Extended resource -> what the NodeOverlay that decides for this Node says; empty if they can't be listed."""
+
+    @property
+    def has_capacityd(self) -> bool:
+        """Whether capacityd writes this Node, or has written it."""
+        return bool(self.annotated or self.configuration or self.condition or self.annotation_error)
 
 
 @dataclass(frozen=True, slots=True)

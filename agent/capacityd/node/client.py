@@ -21,6 +21,7 @@ from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
+from capacityd.node.documents.overlays import NodeOverlay, node_overlays
 from capacityd.node.errors import from_http_status, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
@@ -87,6 +88,15 @@ class Client:
 
         send = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
         return self._send(self._call("list", "deviceclasses"), send, parse, absent=(403, 404, 405))
+
+    def list_node_overlays(self) -> Sequence[NodeOverlay]:
+        """Returns Karpenter's NodeOverlays, the one that decides first. Empty without the API or the right."""
+
+        def parse(document: object) -> Sequence[NodeOverlay]:
+            return node_overlays(list_page(document, "NodeOverlayList", dict).items if document else ())
+
+        send = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
+        return self._send(self._call("list", "nodeoverlays"), send, parse, absent=(403, 404, 405))
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""

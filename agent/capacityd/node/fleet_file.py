@@ -10,6 +10,7 @@ from capacityd.model.fleet import Fleet
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.documents.lists import device_classes_by_resource, saved_items
 from capacityd.node.documents.node_summary import ready_heartbeat, summarize
+from capacityd.node.documents.overlays import node_overlays
 from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
 from capacityd.node.file_node import read_json, shown
 
@@ -17,7 +18,7 @@ _REMEDY = 'save a list of Nodes with "kubectl get nodes -o json"'
 
 
 def read_fleet_file(path: str, label: str) -> Fleet:
-    """Returns the Nodes, DeviceClasses and pods in a saved list. Raises UsageError for any other file.
+    """Returns the Nodes, DeviceClasses, NodeOverlays and pods in a saved list. Raises UsageError for any other file.
 
     path: output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
     """
@@ -26,8 +27,9 @@ def read_fleet_file(path: str, label: str) -> Fleet:
         nodes, pods = items.get("Node", ()), items.get("Pod", ())
         if not nodes:
             raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
+        overlays = node_overlays(items.get("NodeOverlay", ()))
         return Fleet(
-            tuple(summarize(node, label) for node in nodes),
+            tuple(summarize(node, label, overlays) for node in nodes),
             device_classes_by_resource(items.get("DeviceClass", ())),
             sum_requests(map(node_and_requests, pods)) if pods else None,
             _read_at(nodes),

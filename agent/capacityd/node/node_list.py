@@ -8,9 +8,10 @@ from functools import partial
 from typing import TypeVar
 
 from capacityd.model.errors import ListExpired, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.fields import JsonObject
 from capacityd.node.documents.lists import Page
 from capacityd.node.documents.node_summary import summarize
 from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
@@ -36,18 +37,40 @@ _MAX_WAIT = 10.0
 def read_fleet(
     access: ClusterAccess, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
 ) -> Fleet:
-    """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
+    """Lists Nodes and, if the user may list them, NodeOverlays, DeviceClasses and pods. Raises NodeError.
 
     label: the label that groups Nodes. selector: a label selector; "" for all Nodes.
     names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=partial(summarize, label=label))
-    nodes = _anew_once(lambda: tuple(_items([list_nodes], partial(progress, "Nodes"))))
+    # Before the Nodes, whose labels are not kept.
+    overlays = _send_retrying(client.list_node_overlays, responded=False)
+    summary = partial(summarize, label=label, overlays=overlays)
     # The API server has responded, so a later error may be a short one.
+    nodes = _nodes(client, selector, summary, partial(progress, "Nodes"), responded=True)
     device_classes = _send_retrying(client.list_device_classes, responded=True)
     return Fleet(nodes, device_classes, _anew_once(lambda: _requests(client, names, partial(progress, "pods"))))
+
+
+def read_nodes(
+    access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
+) -> tuple[NodeSummary, ...]:
+    """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
+    client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
+    return _nodes(client, selector, partial(summarize, label=label), partial(progress, "Nodes"), responded=False)
+
+
+def _nodes(
+    client: Client,
+    selector: str,
+    summary: Callable[[JsonObject], NodeSummary],
+    progress: Callable[[int], None],
+    *,
+    responded: bool,
+) -> tuple[NodeSummary, ...]:
+    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=summary)
+    return _anew_once(lambda: tuple(_items([list_nodes], progress, responded=responded)))
 
 
 def _anew_once(read: Callable[[], T]) -> T:

@@ -17,7 +17,7 @@ from capacityd.cli.fleet.assess import (
     rank,
 )
 from capacityd.cli.fleet.findings import Reason
-from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, Requests
 from capacityd.model.node import Condition, ConditionReason
 
 NOW = 1_800_000_000.0
@@ -261,3 +261,27 @@ def test_the_summary_counts_only_nodes_that_publish() -> None:
     zeroed = node("zeroed", capacity={}, allocatable={})
     (dongles,) = assessed(node("a"), half, foreign, zeroed).resources
     assert dongles == ResourceSummary(DONGLE, nodes=3, capacity=8, allocatable=4, usual=4)
+
+
+def overlaid(quantity: int, *nodes: NodeSummary, name: str = DONGLE) -> list[NodeSummary]:
+    return [replace(node, overlaid={name: Overlaid("hw", quantity)}) for node in nodes]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "having"),
+    [
+        (group(7, 3), "7 of 7 Nodes have 3"),
+        ([*group(3, 4), node("n3", 3), node("n4", None)], "1 of 5 Nodes have 3, 1 of 5 Nodes have none"),
+        ([*group(4, 4), node("n4", 3)], ""),
+        ([*group(2, 3), bare(), node("n3", None, annotation_error="damaged")], "2 of 2 Nodes have 3"),
+    ],
+)
+def test_a_node_overlay_with_another_quantity(nodes: list[NodeSummary], having: str) -> None:
+    """One Node in five may be the one that is wrong. Where capacityd does not publish, nothing can be compared."""
+    found = reported(assessed(*overlaid(4, *nodes)))
+    message = f"{DONGLE} is 4 in the NodeOverlay hw, {having}"
+    assert found.get(None) == ((("OverlayDiffers",), message) if having else None)
+
+
+def test_a_node_overlay_for_a_resource_that_capacityd_does_not_publish() -> None:
+    assert reported(assessed(*overlaid(4, *group(7, 3), name="example.com/fuse"))) == {}

@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.cli import run
 from capacityd.cli.commands import fleet as command
-from capacityd.cli.commands.fleet import INSTANCE_TYPE
+from capacityd.cli.fleet import source
+from capacityd.cli.fleet.source import INSTANCE_TYPE
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
 from capacityd.model.fleet import Fleet, NodeSummary, Requests
 from capacityd.model.node import CONDITION, Condition
@@ -32,8 +33,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
     def reads(*results: Fleet | Exception) -> MagicMock:
         double = MagicMock(side_effect=results)
-        monkeypatch.setattr(command, "read_fleet", double)
-        monkeypatch.setattr(command, "load_operators", lambda *chosen: chosen)
+        monkeypatch.setattr(source, "read_fleet", double)
+        monkeypatch.setattr(source, "load_operators", lambda *chosen: chosen)
         return double
 
     return reads
@@ -215,7 +216,10 @@ def test_the_context_of_the_kubeconfig(reads: Reads, typed: list[str]) -> None:
 
 def test_no_other_command_has_a_context(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--context", "prod", "plan"]) == 2
-    assert "--context selects a cluster for fleet; plan uses the current context of its kube" in capsys.readouterr().err
+    assert (
+        "--context selects a cluster for fleet and template --nodes; plan uses the current context of its kube"
+        in capsys.readouterr().err
+    )
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

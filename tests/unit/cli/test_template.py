@@ -54,6 +54,7 @@ def template(folder: Path, *arguments: str) -> int:
                 "capacity.cluster-autoscaler.kubernetes.io/gpu-count": "2",
             },
         ),
+        (["cluster-api"], {"status": {"capacity": {DONGLE: "2", SEATS: "25000"}}}),
         (["gardener"], {"nodeTemplate": {"virtualCapacity": {DONGLE: "2", SEATS: "25000"}}}),
         (
             ["karpenter", "--name", "no", "--instance-type", "true", "--instance-type", "1.10"],
@@ -99,13 +100,13 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
         ("azure", [f"example.com/r{n}" for n in range(50)], ""),
         ("azure", [f"example.com/r{n}" for n in range(60)], "it supports at most 50 extended resources, not 60"),
         ("gke", [f"example.com/r{n}" for n in range(60)], ""),
-        ("cluster-api", [DONGLE, SEATS], "it supports at most 1 extended resource, not 2: choose with --resource"),
+        ("cluster-api", [DONGLE, SEATS], ""),
         ("gardener", [DONGLE, SEATS], ""),
     ],
 )
 def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: str) -> None:
     assert all(name_problem(name) == "" for name in names)
-    refused = [*problems(NOTATIONS[notation], names)]
+    refused = [*problems(NOTATIONS[notation].of(len(names)), names)]
     assert bool(refused) is bool(problem)
     assert problem in "".join(refused)
 
@@ -113,10 +114,12 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cluster-api"], "cluster-api: it supports at most 1 extended resource, not 2"),
         (["karpenter"], "karpenter requires the machine's instance type: --instance-type"),
         (["aws", "--instance-type", "a"], "aws does not use instance types: leave out --instance-type"),
-        (["aws", "--node-file", "n.json"], "template is about a new Node: leave out --node-file"),
+        (["aws", "--node-file", "n.json"], "template without --nodes is about a machine: leave out --node-file"),
+        (["aws", "--context", "prod"], "-l, --by and --context select Nodes: add --nodes"),
+        (["aws", "-l", "pool=a"], "-l, --by and --context select Nodes: add --nodes"),
+        (["aws", "--by", "pool"], "-l, --by and --context select Nodes: add --nodes"),
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )

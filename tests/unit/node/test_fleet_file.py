@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import UsageError
-from capacityd.model.fleet import Requests
+from capacityd.model.fleet import Overlaid, Requests
 from capacityd.node.fleet_file import read_fleet_file
-from tests.unit.node.test_node_list import DONGLE, LABEL, NODE, pod
+from tests.unit.node.test_node_list import DONGLE, LABEL, NODE, overlay, pod
 
 CLASS = {"kind": "DeviceClass", "metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}}
 
@@ -36,9 +36,11 @@ def test_a_list_of_nodes_or_a_single_one(tmp_path: Path, kind: str) -> None:
     assert fleet.requests is None
 
 
-def test_pods_and_device_classes(tmp_path: Path) -> None:
+def test_pods_device_classes_and_node_overlays(tmp_path: Path) -> None:
     pods = [{**entry, "kind": "Pod"} for entry in (pod("n1"), pod(), pod("n1", phase="Failed"))]
-    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *pods]}), LABEL)
+    overlays = [overlay("o", {DONGLE: "4"}, (LABEL, "In", "a"))]
+    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *overlays, *pods]}), LABEL)
+    assert fleet.nodes[0].overlaid == {DONGLE: Overlaid("o", 4)}
     assert fleet.requests == Requests({"n1": {DONGLE: 2}}, {DONGLE: 1})
     assert fleet.device_classes == {DONGLE: ("usb",)}
 

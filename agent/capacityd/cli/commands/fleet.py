@@ -6,12 +6,12 @@ Uses the kubeconfig of the user who runs the command, or a list that kubectl has
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import asdict
 
 from capacityd.cli.fleet.assess import FleetReport, assess
 from capacityd.cli.fleet.metrics import metrics_text
+from capacityd.cli.fleet.source import selected_fleet
 from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import print_json
@@ -19,12 +19,6 @@ from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
-from capacityd.node.fleet_file import read_fleet_file
-from capacityd.node.node_list import read_fleet
-from capacityd.node.operator_kubeconfig import load_operators
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-"""The label that groups Nodes by default."""
 
 _HINT_RIGHT = 'this needs the right to "list" "pods"'
 _HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
@@ -38,8 +32,8 @@ def fleet(options: Options) -> int:
     """
     refuse_other_sources(options, "fleet reads all Nodes of a cluster", ("machine", "node_name"))
     max_age = _max_age(options.max_age)
-    fleet = _read(options)
-    _require_nodes(fleet, options)
+    fleet = selected_fleet(options)
+    _require_named(fleet, options)
     now = time.time() if fleet.read_at is None else fleet.read_at
     report = assess(fleet, now, max_age, options.node, by_node=options.nodes or bool(options.node))
     if options.textfile is not None:
@@ -59,41 +53,8 @@ def _max_age(text: str) -> float:
         raise UsageError(f"--max-age {e}") from e
 
 
-def _read(options: Options) -> Fleet:
-    label = INSTANCE_TYPE if options.by is None else options.by
-    if options.selection.node_file is None:
-        return _read_cluster(options, label)
-    if options.selector:
-        raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
-    if options.selection.kubeconfig is not None or options.context is not None:
-        raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --context")
-    return read_fleet_file(options.selection.node_file, label)
-
-
-def _read_cluster(options: Options, label: str) -> Fleet:
-    access = load_operators(options.selection.kubeconfig, options.context)
-    on_terminal = sys.stderr.isatty()
-    progress = _progress if on_terminal else lambda *_: None
-    try:
-        return read_fleet(access, label, options.selector, tuple(options.node), progress)
-    finally:
-        if on_terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line
-
-
-def _progress(kind: str, count: int) -> None:
-    """Shows on the terminal how many Nodes or pods have been read so far."""
-    print(f"\r\x1b[Kreading {kind}: {count}", end="", file=sys.stderr, flush=True)
-
-
-def _require_nodes(fleet: Fleet, options: Options) -> None:
-    """Raises CapacitydError if the options select no Node: a wrong name or selector must not look like a healthy
-    fleet."""
-    if not fleet.nodes:
-        error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
-        raise CapacitydError(error)
-    if options.by is not None and all(node.label is None for node in fleet.nodes):
-        raise UsageError(f'no Node has the label "{options.by}" (--by)')
+def _require_named(fleet: Fleet, options: Options) -> None:
+    """Raises CapacitydError if there is no Node with one of the names."""
     names = {node.name for node in fleet.nodes}
     if missing := [name for name in options.node if name not in names]:
         among = f" among those that match -l {options.selector}" if options.selector else ""

@@ -1,13 +1,19 @@
-"""template: prints, in an autoscaler's notation, the resources that a node like this machine will have."""
+"""template: prints, in an autoscaler's notation, the resources that a new node will have.
+
+A node like this machine, or with --nodes a node like those of a group.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import yaml
 
 from capacityd.cli.configured import nothing_configured, warn
+from capacityd.cli.fleet.common import Common, common
+from capacityd.cli.fleet.source import INSTANCE_TYPE, selected_nodes
 from capacityd.cli.notations import NOTATIONS, Notation, document, problems
 from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.terminal import print_json, print_line
@@ -15,41 +21,125 @@ from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.config import Config
-from capacityd.model.errors import UsageError
+from capacityd.model.errors import CapacitydError, UsageError
+from capacityd.model.fleet import NodeSummary
 from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.text import plural
 from capacityd.worker.selection import host_of, node_name_of
 
 
 def template(options: Options) -> int:
-    """Prints the resources that capacityd would publish. Returns exit status 4 if one is unknown or refused.
+    """Prints the resources that a new node will have. Returns exit status 4 if one is left out.
 
-    Raises ConfigError, and UsageError if nothing is configured, or if the notation can't express a name or requires
-    another option.
+    Raises ConfigError, NodeError, CapacitydError if no Node publishes anything, and UsageError if nothing is
+    configured, or if the notation can't express a name or requires another option.
     """
-    refuse_other_sources(options, "template is about a new Node", ("node_file",))
+    return _of_nodes(options) if options.nodes else _of_machine(options)
+
+
+def _of_machine(options: Options) -> int:
+    """As template(), from what capacityd would publish on this machine."""
+    refuse_other_sources(options, "template without --nodes is about a machine", ("node_file",))
+    if options.selector or options.by is not None or options.context is not None:
+        raise UsageError("-l, --by and --context select Nodes: add --nodes")
     notation = NOTATIONS[options.autoscaler]
-    _check_instance_types(options, notation)
+    _check_instance_types(options, notation, "the machine's instance type: --instance-type")
     host, config = host_of(options.selection), load(options.selection.config).require()
     if not config.resources:
         raise UsageError(nothing_configured(options.selection))
     config = _selected(config, options.resource)
     readings = probe(config, host, node_name_of(options.selection, config, host))
     quantities, omitted = _published(readings, device_plugin_names(host) or ())
-    if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
-        raise UsageError("\n".join(errors))
+    _require_expressible(options, quantities)
     for name, reason in omitted.items():
         warn(f"{name} is left out: {reason}")
-    if quantities:
-        _print(options, document(notation, quantities, options.name, options.instance_type), config.digest)
-    else:
+    if not quantities:
         warn("this machine has none of the configured resources, so there is nothing to print")
+    elif options.json:
+        print_json(yaml.safe_load(_document(options, quantities)))
+    else:
+        _print(options, quantities, f"with the configuration {config.digest}", _document(options, quantities))
     return 4 if omitted else 0
 
 
-def _check_instance_types(options: Options, notation: Notation) -> None:
-    if notation.has_instance_types and not options.instance_type:
-        raise UsageError(f"{options.autoscaler} requires the machine's instance type: --instance-type")
-    if options.instance_type and not notation.has_instance_types:
+def _of_nodes(options: Options) -> int:
+    """As template(), from what capacityd publishes on the Nodes of each group."""
+    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", ("machine", "config", "node_name"))
+    notation = NOTATIONS[options.autoscaler]
+    if options.by is None:
+        _check_instance_types(
+            options,
+            notation,
+            "what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type",
+        )
+    elif options.instance_type:
+        raise UsageError("--by gives the values of its label: leave out --instance-type")
+    nodes = selected_nodes(options)
+    _require_published(nodes, options.resource)
+    groups = _groups(options, nodes)
+    for group in groups.values():
+        _require_expressible(options, group.quantities)
+    overlays = {value: _overlay_name(options.name, value) for value in groups}
+    if notation.has_requirement and len({*overlays.values()}) < len(overlays):
+        raise UsageError("two groups would get the same name: print each with -l, and give it a --name")
+    documents = {
+        value: _document(options, group.quantities, overlays[value], value)
+        for value, group in groups.items()
+        if group.quantities
+    }
+    if options.json and documents:
+        parsed = {value: yaml.safe_load(text) for value, text in documents.items()}
+        print_json(parsed[None] if options.by is None else parsed)
+    else:
+        for number, (value, text) in enumerate(documents.items()):
+            if number:
+                print_line("---")
+            of = "" if value is None else f" with {options.by}={value}"
+            _print(options, groups[value].quantities, f"on {plural(groups[value].nodes, 'Node')}{of}", text)
+    return 4 if any(group.omissions for group in groups.values()) else 0
+
+
+def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
+    """Label -> what its Nodes have in common; None -> all Nodes without --by. Warns about differences."""
+    members: dict[str | None, list[NodeSummary]] = {}
+    for node in sorted(nodes, key=lambda node: (node.label or "", node.name)):
+        if options.by is None:
+            members.setdefault(None, []).append(node)
+        elif node.label is not None:
+            members.setdefault(node.label, []).append(node)
+        else:
+            warn(f"{node.name} is left out: it has no label {options.by}")
+    groups = {value: common(group, options.resource) for value, group in members.items()}
+    for value, group in groups.items():
+        for message in (*group.differences, *group.omissions):
+            warn(message if value is None else f"{options.by}={value}: {message}")
+    return groups
+
+
+def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
+    published = {name for node in nodes for name in node.annotated}
+    if missing := [name for name in names if name not in published]:
+        raise UsageError(f'none of these Nodes publishes "{missing[0]}"')
+    if not published:
+        raise CapacitydError("capacityd publishes nothing on these Nodes")
+
+
+def _overlay_name(name: str, value: str | None) -> str:
+    """The NodeOverlay's name for a group. Characters that a name cannot contain become "-"."""
+    return "-".join(part for part in (name, *re.findall("[a-z0-9]+", (value or "").lower())) if part)
+
+
+def _require_expressible(options: Options, quantities: Mapping[str, int]) -> None:
+    notation = NOTATIONS[options.autoscaler].of(len(quantities))
+    if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
+        raise UsageError("\n".join(errors))
+
+
+def _check_instance_types(options: Options, notation: Notation, required: str) -> None:
+    """Raises UsageError if the notation requires an instance type, or does not use it. required: what it requires."""
+    if notation.has_requirement and not options.instance_type:
+        raise UsageError(f"{options.autoscaler} requires {required}")
+    if options.instance_type and not notation.has_requirement:
         raise UsageError(f"{options.autoscaler} does not use instance types: leave out --instance-type")
 
 
@@ -77,10 +167,17 @@ def _published(readings: Mapping[str, Reading], plugins: Collection[str]) -> tup
     return quantities, omitted
 
 
-def _print(options: Options, text: str, digest: str) -> None:
-    if options.json:
-        print_json(yaml.safe_load(text))
-        return
-    print_line(f"# {options.autoscaler}: {NOTATIONS[options.autoscaler].about}")
-    print_line(f"# the resources that capacityd publishes with the configuration {digest}")
+def _document(
+    options: Options, quantities: Mapping[str, int], overlay: str | None = None, value: str | None = None
+) -> str:
+    """The YAML. overlay: the NodeOverlay's name, instead of --name. value: that of the label --by."""
+    notation = NOTATIONS[options.autoscaler].of(len(quantities))
+    values = options.instance_type if value is None else (value,)
+    return document(notation, quantities, overlay or options.name, options.by or INSTANCE_TYPE, values)
+
+
+def _print(options: Options, quantities: Mapping[str, int], where: str, text: str) -> None:
+    notation = NOTATIONS[options.autoscaler].of(len(quantities))
+    print_line(f"# {options.autoscaler}: {notation.about}")
+    print_line(f"# the resources that capacityd publishes {where}")
     print(text, end="")

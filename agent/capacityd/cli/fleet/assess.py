@@ -14,6 +14,7 @@ from capacityd.cli.fleet.findings import (
     findings_of_node,
     norm_of,
     overcommitments,
+    overlay_differences,
 )
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
@@ -123,7 +124,8 @@ def assess(
     norms = {label: norm_of(label, members) for label, members in groups.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.annotated})
-    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, [*clashes(fleet, published)])]
+    of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
+    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, of_cluster)]
     # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
     counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:

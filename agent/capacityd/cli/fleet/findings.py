@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, Requests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
@@ -22,6 +22,7 @@ class Reason(Enum):
     """Why a Node needs attention, in addition to the reasons of a condition that is not True. The worst comes first."""
 
     DEVICE_CLASS = "DeviceClass"  # of the cluster: dynamic resource allocation serves a resource of the same name
+    OVERLAY_DIFFERS = "OverlayDiffers"  # of the cluster: a NodeOverlay has another quantity than its Nodes
     NOT_READY = "NotReady"  # and capacityd's heartbeat is overdue
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
@@ -140,6 +141,27 @@ def clashes(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
             yield _same_for_all(Reason.DEVICE_CLASS, message)
 
 
+def overlay_differences(nodes: Iterable[NodeSummary], names: Collection[str]) -> Iterator[Finding]:
+    """Yields NodeOverlays with another quantity than most of the Nodes that they are about.
+
+    names: the resources that capacityd publishes. A Node counts if capacityd writes it and its annotation can be read.
+    """
+    quantities: dict[tuple[str, Overlaid], Counter[int | None]] = {}
+    for node in nodes:
+        if node.has_capacityd and not node.annotation_error:
+            for name, overlaid in node.overlaid.items():
+                if name in names:
+                    quantities.setdefault((name, overlaid), Counter())[node.annotated.get(name)] += 1
+    for (name, overlaid), numbers in sorted(quantities.items(), key=lambda item: (item[0][1].overlay, item[0][0])):
+        of = numbers.total()
+        if _is_majority(numbers[overlaid.quantity], of):
+            continue
+        del numbers[overlaid.quantity]
+        having = ", ".join(f"{number} of {of} Nodes have {_shown(quantity)}" for quantity, number in numbers.items())
+        message = f"{name} is {overlaid.quantity} in the NodeOverlay {overlaid.overlay}, {having}"
+        yield _same_for_all(Reason.OVERLAY_DIFFERS, message)
+
+
 def _same_for_all(reason: Reason, message: str) -> Finding:
     return Finding(reason.value, message, message)
 
@@ -148,9 +170,13 @@ def _usual(values: Iterable[object]) -> Usual | None:
     """The value of at least four fifths of the Nodes; None if there is none."""
     counts = Counter(values)
     value, having = counts.most_common(1)[0] if counts else (None, 0)
-    share, whole = _MAJORITY
     of = counts.total()
-    return Usual(value, having, of) if of and having * whole >= of * share else None
+    return Usual(value, having, of) if of and _is_majority(having, of) else None
+
+
+def _is_majority(having: int, of: int) -> bool:
+    share, whole = _MAJORITY
+    return having * whole >= of * share
 
 
 def _lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:

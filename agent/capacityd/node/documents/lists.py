@@ -19,7 +19,7 @@ from capacityd.node.documents.fields import (
 
 T = TypeVar("T")
 
-_KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass"}
+_KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass", "NodeOverlayList": "NodeOverlay"}
 """The kind of a list's items. The API server's lists omit it in the items. kubectl's lists have the kind List."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.model.fleet import NodeSummary
@@ -10,10 +10,14 @@ from capacityd.model.node import annotated_quantities, annotation_content, is_an
 from capacityd.model.quantity import LARGEST, whole_quantity
 from capacityd.node.documents.fields import mapping, naming, text
 from capacityd.node.documents.node import api_time, node_state
+from capacityd.node.documents.overlays import NodeOverlay, overlaid
 
 
-def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
-    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
+def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverlay] = ()) -> NodeSummary:
+    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node.
+
+    overlays: the cluster's NodeOverlays, the one that decides first.
+    """
     with naming("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
@@ -33,6 +37,7 @@ def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
         ready=ready.get("status") == "True" if ready else None,
         ready_since=api_time(ready.get("lastTransitionTime")),
         cordoned=spec.get("unschedulable") is True,
+        overlaid=overlaid(overlays, labels),
     )
 
 

@@ -1,0 +1,150 @@
+"""The command `template --nodes`: what the Nodes of a group have in common, and what it warns about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from unittest.mock import MagicMock
+
+import pytest
+import yaml
+
+from capacityd.cli import run
+from capacityd.cli.fleet import source
+from capacityd.model.fleet import NodeSummary
+from tests.unit.cli.test_assess import DONGLE, SEATS, node
+
+AWS = "k8s.io/cluster-autoscaler/node-template/resources/"
+
+Reads = Callable[..., MagicMock]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Makes the API server return these Nodes. Returns the mock that reads them."""
+
+    def reads(*nodes: NodeSummary) -> MagicMock:
+        double = MagicMock(return_value=nodes)
+        monkeypatch.setattr(source, "read_nodes", double)
+        monkeypatch.setattr(source, "load_operators", lambda *chosen: chosen)
+        return double
+
+    return reads
+
+
+def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
+    return node(name, label=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
+
+
+def test_nodes_that_are_alike(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    double = reads(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
+    assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
+    assert double.call_args.args[:3] == ((None, "prod"), source.INSTANCE_TYPE, "pool=a")
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out == (
+        "# aws: tags of the Auto Scaling group or EKS node group\n"
+        "# the resources that capacityd publishes on 2 Nodes\n"
+        f'{AWS}{DONGLE}: "4"\n{AWS}{SEATS}: "25000"\n'
+    )
+
+
+def test_the_smallest_quantity_counts_with_a_warning(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kubelet may have zeroed a resource: what capacityd last applied counts."""
+    zeroed = node("n3", 5, capacity={DONGLE: 0})
+    reads(node("n1", 4), node("n2", 3), zeroed, node("n4", 3))
+    assert run(["template", "aws", "--nodes", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {AWS + DONGLE: "3"}
+    assert captured.err == f"capacityd: {DONGLE} is 3 on n2, n4, but 4 on n1, 5 on n3\n"
+
+
+def test_what_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    reads(several("n1", dongle=4, seats=1), several("n2", dongle=4), NodeSummary("bare", ready=True))
+    assert run(["template", "aws", "--nodes"]) == 4
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == {AWS + DONGLE: "4"}
+    assert captured.err.splitlines() == [
+        "capacityd: 1 Node without capacityd: bare",
+        f"capacityd: {SEATS} is left out: 1 of 2 Nodes do not publish it: n2",
+    ]
+
+
+def test_an_annotation_that_cannot_be_read(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    """What such a Node publishes is unknown, so the others decide, and the exit status says so."""
+    reads(node("n1", 4), node("n2", None, annotation_error="it is not a JSON object"))
+    assert run(["template", "aws", "--nodes"]) == 4
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out) == {AWS + DONGLE: "4"}
+    assert "n2 is left out: the annotation capacityd/published can't be read: it is not a JSON object" in captured.err
+
+
+def test_a_document_for_each_group(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    reads(node("n1", 4), node("n2", 8, label="M6.x"), node("n3", 7, label="M6.x"), node("n4", label=None))
+    assert run(["template", "karpenter", "--nodes", "--by", "pool", "--name", "hw"]) == 0
+    captured = capsys.readouterr()
+    first, second = yaml.safe_load_all(captured.out)
+    assert [first["metadata"]["name"], second["metadata"]["name"]] == ["hw-m6-x", "hw-m5"]
+    assert first["spec"] == {
+        "requirements": [{"key": "pool", "operator": "In", "values": ["M6.x"]}],
+        "capacity": {DONGLE: "7"},
+    }
+    assert second["spec"]["capacity"] == {DONGLE: "4"}
+    assert "# the resources that capacityd publishes on 2 Nodes with pool=M6.x\n" in captured.out
+    assert captured.err.splitlines() == [
+        "capacityd: n4 is left out: it has no label pool",
+        f"capacityd: pool=M6.x: {DONGLE} is 7 on n3, but 8 on n2",
+    ]
+    assert run(["template", "gke", "--nodes", "--by", "pool", "--json"]) == 0
+    assert [*json.loads(capsys.readouterr().out)] == ["M6.x", "m5"]
+
+
+def test_instance_types_of_all_nodes(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    reads(node("n1", 4))
+    assert run(["template", "karpenter", "--nodes", "--instance-type", "m5", "--instance-type", "m6"]) == 0
+    document = yaml.safe_load(capsys.readouterr().out)
+    assert document["metadata"]["name"] == "capacityd"
+    assert document["spec"]["requirements"] == [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5", "m6"]}
+    ]
+
+
+def test_one_resource_of_several(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+    reads(several("n1", dongle=4, seats=1), several("n2", dongle=4))
+    assert run(["template", "cluster-api", "--nodes", "--resource", DONGLE, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert json.loads(captured.out)["capacity.cluster-autoscaler.kubernetes.io/gpu-type"] == DONGLE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nodes", "status", "message"),
+    [
+        (["aws"], [], 1, "the cluster has no Nodes"),
+        (["aws", "-l", "pool=x"], [], 1, "no Node matches -l pool=x"),
+        (["aws", "--by", "pool"], [node(label=None)], 2, 'no Node has the label "pool" (--by)'),
+        (["aws"], [NodeSummary("n1"), node("n2", None)], 1, "capacityd publishes nothing on these Nodes"),
+        (["aws", "--resource", "example.com/x"], [node()], 2, 'none of these Nodes publishes "example.com/x"'),
+        (["karpenter"], [], 2, "karpenter requires what the NodeOverlay is about: --by LABEL, such as karpenter.sh"),
+        (["karpenter", "--by", "a", "--instance-type", "b"], [], 2, "leave out --instance-type"),
+        (["aws", "--instance-type", "b"], [], 2, "aws does not use instance types: leave out --instance-type"),
+        (["aws", "--machine", "m"], [], 2, "--nodes reads the Nodes of a cluster: leave out --machine"),
+        (["aws", "--config", "c"], [], 2, "--nodes reads the Nodes of a cluster: leave out --config"),
+        (["aws", "--node-file", "n", "-l", "a"], [], 2, "-l needs a cluster"),
+        (["azure"], [several("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
+        (["karpenter", "--by", "pool"], [node("n1", label="a.b"), node("n2", label="a-b")], 2, "the same name"),
+    ],
+)
+def test_errors(
+    reads: Reads,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    nodes: list[NodeSummary],
+    status: int,
+    message: str,
+) -> None:
+    reads(*nodes)
+    assert run(["template", "--nodes", *arguments]) == status
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err

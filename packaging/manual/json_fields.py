@@ -162,7 +162,9 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("by_node[].cordoned", "true or false", "whether the Node is cordoned"),
         Field("by_node[].resources[]", "object", "`name`, `capacity`, `allocatable`, `requested` and `free`"),
     ),
-    "template": (Field("", "object", "the document that `template` prints as YAML; with `--by`, value of the label -> document"),),
+    "template": (
+        Field("", "object", "the document that `template` prints as YAML; with `--by`, value of the label -> document"),
+    ),
     "config check": (
         Field("files", "list", "paths of the files that were read"),
         *_ERRORS,

@@ -21,6 +21,10 @@ KUBEADM_CONFIG_TEMPLATE = (
     "sigs.k8s.io/cluster-api@v1.14.2",
     "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates.yaml",
 )
+DOCKER_MACHINE_TEMPLATE = (
+    "sigs.k8s.io/cluster-api/test@v1.14.2",
+    "infrastructure/docker/config/crd/bases/infrastructure.cluster.x-k8s.io_dockermachinetemplates.yaml",
+)
 
 
 def kubectl(

@@ -25,6 +25,7 @@ from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
+from tests.cluster.kubectl import DOCKER_MACHINE_TEMPLATE, apply_crd, kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import CLASS_NAMES
 from tests.support.pages import blocks, commands
@@ -44,9 +45,14 @@ def sam(cluster: Cluster) -> Path:
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs `capacityd fleet` with this kubeconfig in KUBECONFIG. status: the exit status that it must have."""
+    """Runs `capacityd fleet` as run() does."""
+    return run(kubeconfig, "fleet", *arguments, status=status, python=python)
+
+
+def run(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
+    """Runs capacityd with this kubeconfig in KUBECONFIG. status: the exit status that it must have."""
     done = subprocess.run(
-        [*capacityd(python), "fleet", *arguments],
+        [*capacityd(python), *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -176,6 +182,7 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
         ("list", "nodes", 200): 1,
         ("list", "pods", 200): 1,
         ("list", "deviceclasses", 403): 1,
+        ("list", "nodeoverlays", 403): 1,
     }
     assert done.stderr == ""
     shown = [block.text for block in blocks(PAGE.read_text()) if block.kind == "text"]
@@ -322,3 +329,40 @@ def test_errors_of_the_api_server(cluster: Cluster, sam: Path) -> None:
     error = fleet(joe, status=3).stderr
     assert 'the identity "joe" may not list nodes (HTTP 403): it needs a role with the verb "list" on "nodes"' in error
     assert "unable to parse requirement" in fleet(sam, "-l", "pool in", status=1).stderr
+
+
+def test_a_template_needs_the_nodes_only(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
+    nodes.create("template-1")
+    nodes.create("template-2", {DONGLE: 3, NIC: 25_000}, instance="m5.metal")
+    nodes.create("template-3", {DONGLE: 0, NIC: 10_000}, published={DONGLE: 2, NIC: 10_000})
+    with cluster.audit.requests(SAM) as requests:
+        done = run(sam, "template", "gke", "--nodes", "-l", nodes.selector, "--by", INSTANCE_TYPE, "--json", status=0)
+    assert Counter((r.verb, r.resource, r.code) for r in requests.all()) == {("list", "nodes", 200): 1}
+    prefix = "clusterautoscaler-nodetemplate-resources."
+    assert json.loads(done.stdout) == {
+        "m5.large": {prefix + DONGLE: "2", prefix + NIC: "10000"},
+        "m5.metal": {prefix + DONGLE: "3", prefix + NIC: "25000"},
+    }
+    assert done.stderr == f"capacityd: {INSTANCE_TYPE}=m5.large: {DONGLE} is 2 on template-3, but 4 on template-1\n"
+
+
+def test_the_status_of_a_machine_template_carries_several_resources(
+    cluster: Cluster, sam: Path, nodes: Nodes, tmp_path: Path
+) -> None:
+    """The definition is that of Cluster API's provider for tests. The command is the one above the document."""
+    nodes.create("template-4")
+    admin = cluster.kubeconfig(ADMIN)
+    apply_crd(cluster, admin, *DOCKER_MACHINE_TEMPLATE)
+    document = run(sam, "template", "cluster-api", "--nodes", "-l", nodes.selector, status=0).stdout
+    (tmp_path / "FILE").write_text(document)
+    version = "infrastructure.cluster.x-k8s.io/v1beta2"
+    path = f"/apis/{version}/namespaces/default/dockermachinetemplates"
+    kind = {"apiVersion": version, "kind": "DockerMachineTemplate"}
+    cluster.admin.create(path, {**kind, "metadata": {"name": "m"}, "spec": {"template": {"spec": {}}}})
+    head = document.splitlines()[0]
+    (command,) = re.findall("kubectl (.*)", head)
+    words = [{"KIND": "dockermachinetemplate", "NAME": "m"}.get(word, word) for word in command.split()]
+    words = [word.replace("=FILE", f"={tmp_path}/FILE") for word in words]
+    done = kubectl(cluster, admin, *words)
+    assert done.returncode == 0, done.stderr
+    assert cluster.admin.get(f"{path}/m")["status"]["capacity"] == {DONGLE: "4", NIC: "10000"}

@@ -55,7 +55,7 @@ EXAMPLES = {
         ("capacityd template aws", "for an empty group"),
         ("capacityd template gke --machine m.json", "from a recording"),
         ("capacityd template karpenter --instance-type m7i.metal", "a NodeOverlay"),
-        ("capacityd template aws --nodes -l pool=a", "from the Nodes of a pool"),
+        ("capacityd template aws --nodes -l pool=a", "from a pool's Nodes"),
     ),
     "config": (
         ("capacityd config check", "all errors at once"),

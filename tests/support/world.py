@@ -19,7 +19,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
 from capacityd.service.loop import CHECK_PERIOD
 from capacityd.service.node_comparison import NodeComparison
-from capacityd.service.schedule import NODE_BURST, NODE_BURST_PERIOD, Schedule
+from capacityd.service.schedule import BURST, BURST_PERIOD, Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_watch import ModelWatch
 from tests.support.truth import Truth
@@ -215,7 +215,7 @@ class Loop:
 
     def is_busy(self, since: float) -> bool:
         """Whether so many passes were made because of the Node that the next one may wait."""
-        return sum(at >= since - NODE_BURST_PERIOD for at in self._node_passes) >= NODE_BURST
+        return sum(at >= since - BURST_PERIOD for at in self._node_passes) >= BURST
 
     def reboot(self) -> None:
         """The machine reboots, and the service starts."""

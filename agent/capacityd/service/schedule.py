@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.service.event_rate import EventRate
+from capacityd.service.event_rate import UNCHANGED_BURST, EventRate
 
 DEBOUNCE, DEBOUNCE_MAX = 0.7, 10.0
 """A pass starts after this time without an event, and at the latest after this maximum. Pods that wait for a device are
@@ -24,9 +24,10 @@ bound that much later."""
 PROMPT_DEBOUNCE = 0.1
 """The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""
 
-NODE_BURST, NODE_BURST_PERIOD, NODE_INTERVAL = 6, 60.0, 10.0
-"""After NODE_BURST passes within NODE_BURST_PERIOD seconds because the Node has changed, the next one starts at least
-NODE_INTERVAL seconds after the last one. Another writer may change the Node all the time."""
+BURST, BURST_PERIOD, BURST_INTERVAL = 6, 60.0, 10.0
+"""After BURST passes within BURST_PERIOD seconds that events of one kind have started, the next one starts at least
+BURST_INTERVAL seconds after the last one. Another writer may change the Node all the time, and a device with a bad
+cable may come and go all the time."""
 
 POLL_PERIOD, POLL_PERIOD_HEALTHY = 60.0, 300.0
 """The period of the passes that look at a Node that can't be watched: while something is wrong or newly written, and
@@ -35,6 +36,9 @@ also hide a change of the Node."""
 
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes without an event."""
+
+_LIMITED = frozenset({*UNCHANGED_BURST, PassReason.FILE, PassReason.NODE})
+"""Events to which BURST applies. The other ones are rare, or may end an error."""
 
 _PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})
 """Events to which PROMPT_DEBOUNCE applies."""
@@ -72,7 +76,7 @@ class Schedule:
         self._asked_until = -math.inf  # when the API server's last Retry-After ends
         self._cause: RetryCause | None = None  # of the last pass; None: it has succeeded
         self._cause_since = 0.0  # when this cause began
-        self._node_passes: tuple[float, ...] = ()  # when changes of the Node started the last NODE_BURST passes
+        self._passes: dict[PassReason, tuple[float, ...]] = {}  # when events of a kind started the last BURST passes
         self._popped: frozenset[PassReason] = frozenset()  # the reasons for the last pass
         self._popped_at = now  # when it began
         self._period = RESYNC_PERIOD
@@ -161,16 +165,18 @@ class Schedule:
         """When the events of these reasons have been debounced."""
         first = min(self._events[reason][0] for reason in reasons)
         last = max(self._events[reason][1] for reason in reasons)
-        if reasons == {PassReason.NODE}:
-            return self._node_due_at(first + PROMPT_DEBOUNCE)
         debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
-        return min(last + debounce, first + DEBOUNCE_MAX)
+        at = min(last + debounce, first + DEBOUNCE_MAX)
+        if reasons == {PassReason.NODE}:
+            at = first + PROMPT_DEBOUNCE
+        return max(at, min(self._limited_until(reason, at) for reason in reasons))
 
-    def _node_due_at(self, at: float) -> float:
-        """When changes of the Node start a pass. at: when they have been debounced."""
-        times = self._node_passes
-        is_limited = len(times) == NODE_BURST and at < times[0] + NODE_BURST_PERIOD
-        return max(at, times[-1] + NODE_INTERVAL) if is_limited else at
+    def _limited_until(self, reason: PassReason, at: float) -> float:
+        """When events of this kind may start a pass, which would start at this time; minus infinity if they always
+        may."""
+        times = self._passes.get(reason, ())
+        is_limited = len(times) == BURST and at < times[0] + BURST_PERIOD
+        return times[-1] + BURST_INTERVAL if is_limited else -math.inf
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """The reasons for a pass if a pass is due, else an empty set. Later events count for the following pass."""
@@ -180,8 +186,8 @@ class Schedule:
         due |= {PassReason.START} if self._start_at is not None else set()
         due |= {PassReason.RETRY} if self.failing else set()
         self._popped, self._popped_at = frozenset(self._events.keys() | due), now
-        if PassReason.NODE in self._popped:
-            self._node_passes = (*self._node_passes, now)[-NODE_BURST:]
+        for reason in self._popped & _LIMITED:
+            self._passes[reason] = (*self._passes.get(reason, ()), now)[-BURST:]
         self._events = {}
         self._due = {PassReason.RESYNC: self._due[PassReason.RESYNC]}
         self._start_at = None

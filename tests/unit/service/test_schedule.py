@@ -13,10 +13,10 @@ from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import UNCHANGED_BURST, UNCHANGED_PERIOD
 from capacityd.service.schedule import (
+    BURST,
+    BURST_INTERVAL,
     DEBOUNCE,
     DEBOUNCE_MAX,
-    NODE_BURST,
-    NODE_INTERVAL,
     POLL_PERIOD,
     POLL_PERIOD_HEALTHY,
     PROMPT_DEBOUNCE,
@@ -123,8 +123,8 @@ def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None
         if schedule.pop_due(now):
             started.append(now)
             schedule.succeeded(now, None)
-    assert started[NODE_BURST - 1] < 102.0
-    assert 20 <= len(started) <= NODE_BURST + 300 / NODE_INTERVAL
+    assert started[BURST - 1] < 102.0
+    assert 20 <= len(started) <= BURST + 300 / BURST_INTERVAL
     schedule.pop_due(500.0)
     schedule.succeeded(500.0, None)
     schedule.notify({PassReason.NODE}, 1000.0)
@@ -428,3 +428,12 @@ def test_a_dock_whose_devices_appear_one_after_another_is_prompt() -> None:
     events = [(0.0, False), (2.0, False), (3.0, False), (2.0, True)]
     done = passes([(after, PassReason.DEVICES, change) for after, change in events])
     assert [wait for *_, wait in done] == [pytest.approx(DEBOUNCE)] * 4
+
+
+@pytest.mark.parametrize("period", [1.0, 2.0, 5.0])
+@pytest.mark.parametrize("source", [*SOURCES, PassReason.FILE])
+def test_a_device_that_comes_and_goes_starts_a_pass_every_ten_seconds(source: PassReason, period: float) -> None:
+    """Each of its events changes a reading."""
+    done = passes([(period, source, True)] * 200)
+    assert len(done) <= BURST + 200 * period / BURST_INTERVAL + 1
+    assert max(wait for *_, wait in done) <= DEBOUNCE_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 import time
@@ -194,8 +195,12 @@ def _read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -
             if not stat.S_ISREG(status.st_mode):
                 code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
                 raise HostError(f"{path} is not a regular file", code)
-            content = os.read(fd, limit + 1)
-            while content and len(content) <= limit and (piece := os.read(fd, limit + 1 - len(content))):
+            content = piece = os.read(fd, limit + 1)
+            # An attribute has less than a page. If its value has changed in the meantime, a second read may return the
+            # end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
+            is_attribute = path.startswith("/sys/") and len(content) < mmap.PAGESIZE
+            while piece and not is_attribute and len(content) <= limit:
+                piece = os.read(fd, limit + 1 - len(content))
                 content += piece
         finally:
             os.close(fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,20 @@ def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyP
         with suppress(HostError):  # udev need not run here
             host.properties(f"/sys/class/mem/{name}")
     context.assert_called_once_with()
+
+
+def test_an_attribute_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some attributes answer each read with the present value from the offset on: "clear" may become "clear ve"."""
+    values = iter([b"clear\n", b"inactive\n"])
+    offsets: dict[int, int] = {}
+
+    def read(fd: int, _: int) -> bytes:
+        piece = next(values)[offsets.get(fd, 0) :]
+        offsets[fd] = offsets.get(fd, 0) + len(piece)
+        return piece
+
+    path = "/sys/kernel/uevent_seqnum"  # any attribute
+    monkeypatch.setattr(os, "read", read)
+    text = LiveHost().text(path)
+    monkeypatch.undo()
+    assert text == "clear"

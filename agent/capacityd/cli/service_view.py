@@ -13,6 +13,7 @@ from capacityd.linux.sandbox import Sandbox, service_sandbox
 from capacityd.linux.trust import service_trust
 from capacityd.model.config import Config, Resource
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
+from capacityd.model.matchers import GlobMatcher
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import first_path
 
@@ -26,8 +27,9 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     names_paths = kubeconfig or any(_paths(resource) for resource in config.resources)
     sandbox = service_sandbox() if names_paths else Sandbox()
     for resource in config.resources:
-        hidden = (advice for path in _paths(resource) if (advice := sandbox.advice(path)))
-        yield from (_problem(resource, advice) for advice in hidden)
+        for path, key in _paths(resource).items():
+            if advice := sandbox.advice(path):
+                yield _problem(resource, advice, key)
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
     if kubeconfig and (advice := sandbox.advice(kubeconfig)):
@@ -35,25 +37,31 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     yield from _unusable_kubeconfig(kubeconfig)
 
 
-def _paths(resource: Resource) -> list[str]:
-    """The absolute paths that the detectors `file` and `exec` name."""
-    tables = [table.settings for table in resource.tables]
-    if resource.detector == "file":
-        return [str(settings["path"]) for settings in tables]
-    if resource.detector == "exec":
-        return [word for settings in tables for word in cast(tuple[str, ...], settings["command"]) if word[:1] == "/"]
-    return []
+def _paths(resource: Resource) -> dict[str, str]:
+    """The absolute paths that the resource names -> the key that names them."""
+    paths = {
+        matcher.pattern: "when"
+        for test in resource.when
+        for matcher in test.matchers
+        if test.key == "path" and isinstance(matcher, GlobMatcher)
+    }
+    for settings in (table.settings for table in resource.tables):
+        words = [str(settings["path"])] if resource.detector == "file" else []
+        if resource.detector == "exec":
+            words = [word for word in cast(tuple[str, ...], settings["command"]) if word[:1] == "/"]
+        paths |= dict.fromkeys(words, resource.detector)
+    return paths
 
 
-def _problem(resource: Resource, why: str) -> Problem:
-    return Problem(resource.source, why, table=f"resources.{toml_key(resource.name)}", key=resource.detector)
+def _problem(resource: Resource, why: str, key: str) -> Problem:
+    return Problem(resource.source, why, table=f"resources.{toml_key(resource.name)}", key=key)
 
 
 def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
     for table in resource.tables:
         command = cast(tuple[str, ...], table.settings["command"])
         if flaw := untrusted(command, service_trust()):
-            yield _problem(resource, f"the service does not run {command[0]}, because {flaw}")
+            yield _problem(resource, f"the service does not run {command[0]}, because {flaw}", resource.detector)
 
 
 def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:

@@ -95,6 +95,8 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
         try:
             if host.exists(path):
                 existing.append(path)
+            elif hidden := host.sandbox_advice([path]):
+                raise HostError(f"{path} may exist{hidden}")
         except HostError as e:
             error = error or e
     if error and not existing:

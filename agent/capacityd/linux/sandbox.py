@@ -20,9 +20,19 @@ _TIMEOUT = 1.0
 _STATUS = "/proc/self/status"
 _SANDBOXED = "NoNewPrivs:\t1"
 """The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
+_DEVICES = "/dev"
+_PSEUDO_DEVICES = tuple(
+    f"{_DEVICES}/{name}"
+    for name in (
+        *("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log"),
+        *("fd", "stdin", "stdout", "stderr"),
+    )
+)
+"""What PrivateDevices= leaves in /dev: mount_private_dev() in systemd's src/core/namespace.c."""
 _HIDDEN_BY = {
     "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
     "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
+    "PrivateDevices": (("yes",), (_DEVICES,)),
 }
 """Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
@@ -48,11 +58,14 @@ class Sandbox:
         """Why the service does not see a path, and how to change this; "" if the service sees the path."""
         if not (above := self.hiding(path)):
             return ""
-        folder = os.path.dirname(os.path.realpath(path))
+        way_out = "move the file to another folder"
+        line = f"BindReadOnlyPaths={_in_a_unit(os.path.dirname(os.path.realpath(path)))}"
+        if above == _DEVICES:
+            way_out, line = "use a path in /sys instead", "PrivateDevices=no"
         return (
             f"the service's sandbox hides {above} ({self.hidden[above]}), so {path} works only outside of the service: "
-            'move the file to another folder, or run `systemctl edit capacityd`, add the lines "[Service]" and '
-            f'"BindReadOnlyPaths={_in_a_unit(folder)}", and restart the service'
+            f'{way_out}, or run `systemctl edit capacityd`, add the lines "[Service]" and "{line}", and restart the '
+            "service"
         )
 
 
@@ -71,7 +84,8 @@ def service_sandbox() -> Sandbox:
         if settings.get(name) in values
         for folder in folders
     }
-    return Sandbox(hidden, tuple(_destinations(" ".join(settings.get(name, "") for name in _BINDS))))
+    binds = _destinations(" ".join(settings.get(name, "") for name in _BINDS))
+    return Sandbox(hidden, (*_PSEUDO_DEVICES, *binds))
 
 
 def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:
@@ -81,18 +95,26 @@ def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:
     """
     if not is_sandboxed():
         return ""
-    sandbox = service_sandbox()
-    for path in (path for path in paths if path.startswith("/")):
+    absolute = [path for path in paths if path.startswith("/")]
+    sandbox = service_sandbox() if any(map(_may_be_hidden, absolute)) else Sandbox()
+    for path in absolute:
         if advice := sandbox.advice(path) or (not runs and why_unreadable_to_root(path)):
             return f" ({advice})"
     return _RUN_ADVICE if runs else ""
 
 
 _RUN_ADVICE = (
-    " (it ran in the service's sandbox, which may deny what works in a shell of root, such as a write: `systemctl edit "
-    'capacityd` extends the sandbox, for example with the lines "[Service]" and "ReadWritePaths=FOLDER"; for exec, '
+    " (it ran in the service's sandbox, which may deny what works in a shell of root, such as a write, or code that is "
+    "compiled at run time, as in Java and Node.js: `systemctl edit capacityd` extends the sandbox, for example with "
+    'the lines "[Service]" and "ReadWritePaths=FOLDER" or "MemoryDenyWriteExecute=no"; for exec, '
     "`capacityd probe --as-service` shows the result)"
 )
+
+
+def _may_be_hidden(path: str) -> bool:
+    """Whether a sandbox can hide the path. Asking systemd for the settings takes 10 ms."""
+    folders = (folder for _, hidden in _HIDDEN_BY.values() for folder in hidden)
+    return any(is_inside(os.path.realpath(path), folder) for folder in folders)
 
 
 def is_sandboxed() -> bool:

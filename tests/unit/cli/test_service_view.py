@@ -75,3 +75,18 @@ def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: 
     assert f"the service does not run {program}" in warnings
     reading = json.loads(output)["resources"][0]
     assert reading["cause"] == "program_failed"  # /bin/true prints no number
+
+
+def test_a_path_of_when_that_the_sandbox_hides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "systemctl").write_text("#!/bin/sh\necho PrivateDevices=yes\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    path = tmp_path / "60-x.toml"
+    path.write_text('[resources."example.com/a"]\nwhen = { path = "/dev/x0" }\nstatic = { quantity = 1 }\n')
+    assert run(["config", "check", "--config", str(path)]) == 0
+    warning = (
+        f'{path}: warning: [resources."example.com/a"] when: the service\'s sandbox hides /dev (PrivateDevices=yes)'
+    )
+    assert warning in capsys.readouterr().err

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.discovery.reader import read_resource
+from capacityd.host.live import LiveHost
 from capacityd.linux import sandbox
 from capacityd.linux.sandbox import Sandbox, is_sandboxed, sandbox_advice, service_sandbox
+from capacityd.model.config import Resource, Table
+from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.reading import Absent, Quantity, Unknown
 
 SHIPPED = """\
+PrivateDevices=yes
 PrivateTmp=yes
 ProtectHome=tmpfs
 BindPaths=
@@ -37,6 +43,9 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("/var/tmp/seats", "/var/tmp"),
         ("/root/bin/count", "/root"),
         ("/run/user/0/seats", "/run/user"),
+        ("/dev/nvidia-none", "/dev"),
+        ("/dev/shm/seats", ""),
+        ("/dev/null", ""),
         ("/home/bob/seats", ""),
         ("/rootfs/seats", ""),
         ("/tmpfs", ""),
@@ -77,7 +86,23 @@ def test_the_advice(unit: Path, tmp_path: Path) -> None:
     assert "BindReadOnlyPaths=/root/x" in sandbox_advice(["/usr/bin/python3", "-I", "/root/x/count.py"], runs=True)
     assert r'"BindReadOnlyPaths=/root/a\ b\"\'%%h", and' in sandbox_advice(["/root/a b\"'%h/count"])
     assert "ReadWritePaths=FOLDER" in sandbox_advice(["/usr/bin/count"], runs=True)
+    assert "MemoryDenyWriteExecute=no" in sandbox_advice(["/usr/bin/count"], runs=True)
+    assert "use a path in /sys instead, or run" in sandbox_advice(["/dev/nvidia-none"])
+    assert '"PrivateDevices=no", and restart' in sandbox_advice(["/dev/nvidia-none"])
     assert sandbox_advice(["/srv/seats"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/dev/nvidia-none", Unknown), ("/tmp/x/role", Unknown), ("/srv/role", Absent), ("/dev/null", Quantity)],
+)
+def test_a_path_of_when_that_the_sandbox_hides_is_unknown(unit: Path, path: str, kind: type) -> None:
+    test = KeyMatcher("path", (GlobMatcher(path),), path)
+    licences = Resource("example.com/x", "static", (Table(settings={"quantity": 3}),), when=(test,))
+    reading = read_resource(licences, LiveHost(), "n1")
+    assert isinstance(reading, kind), reading
+    if isinstance(reading, Unknown):
+        assert f"{path} may exist (the service's sandbox hides" in reading.reason
 
 
 def test_outside_of_the_sandbox_there_is_no_advice(unit: Path, tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from capacityd.model.text import printable
 
 _CPUS = "/sys/devices/system/cpu"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
+_LARGEST_MEMORY = 2**58
+"""Bytes, 64 times the physical memory that x86-64 can address. lxcfs reports the limit of a cgroup as swap: without a
+limit, this is nearly 2**63."""
 _CPU = re.compile("cpu[0-9]+")
 _ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
 _CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
@@ -42,10 +45,12 @@ def memory(host: Host) -> Memory:
     """
     lines = host.lines("/proc/meminfo")
     size, swap = (_meminfo(lines, name) for name in ("MemTotal", "SwapTotal"))
-    if size is not None and swap is not None:
-        return Memory(size, swap)
-    with _psutil_errors("the memory"):
-        return Memory(psutil.virtual_memory().total, psutil.swap_memory().total)
+    if size is None or swap is None:
+        with _psutil_errors("the memory"):
+            size, swap = psutil.virtual_memory().total, psutil.swap_memory().total
+    if max(size, swap) > _LARGEST_MEMORY:
+        raise HostError(f"the kernel reports {size} bytes of memory and {swap} bytes of swap, more than it can manage")
+    return Memory(size, swap)
 
 
 def _meminfo(lines: Sequence[str], name: str) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, errors, machine, merge
-from tests.unit.host.test_cpu_memory import CPUS, cpus, frequencies, measure
+from tests.unit.host.test_cpu_memory import CPUS, arch, cpus, frequencies, measure, policy
 
 
 def same(text: str, times: int) -> str:
@@ -67,8 +67,33 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
             {"sockets": 12, "cores": 12, "threads": 12},
             cpus("0-11", physical_package_id=VIRTUAL, core_cpus_list=VIRTUAL),
         ),
+        # Offline processors have no folder with their topology.
+        (
+            {"sockets": 1, "cores": 2, "threads": 2},
+            cpus("0-1", physical_package_id="0 0 . .", core_cpus_list="0 1 . ."),
+        ),
+        # Each socket numbers its cores from 0.
+        (
+            {"sockets": 2, "cores": 4},
+            merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), cpus(core_id="0 1 0 1")),
+        ),
+        # Two sockets of a virtual machine in one NUMA node.
+        (
+            {"sockets": 2, "cores": 2, "threads": 4},
+            cpus("0-3", physical_package_id="12 12 14 14", core_cpus_list="0-1 0-1 2-3 2-3"),
+        ),
+        # A Raspberry Pi whose kernel can't take processors offline.
+        (
+            {"sockets": None, "cores": 4, "threads": 4},
+            merge(cpus(thread_siblings_list=EACH_ALONE), arch("aarch64", "5.4.0-1022-raspi")),
+        ),
+        # The highest frequency includes turbo; the nominal one has a file of its own.
+        ({"max_frequency": 4_000_000_000}, merge(frequencies(4_000_000), policy(0, "base_frequency", "3000000"))),
     ],
-    ids=["old kernel", "hybrid", "POWER", "POWER, one package", "SMT", "offline", "lxcfs", "virtual"],
+    ids=[
+        *("old kernel", "hybrid", "POWER", "POWER, one package", "SMT", "offline", "lxcfs", "virtual"),
+        *("no topology", "core ids", "one NUMA node", "ARM", "turbo"),
+    ],
 )
 def test_reported_processors(
     wanted: dict[str, int | None], recording: Recording, monkeypatch: pytest.MonkeyPatch
@@ -83,9 +108,13 @@ def test_reported_processors(
 LIVE = """
 import dataclasses, json, sys
 from capacityd.host.live import LiveHost
+from capacityd.model.errors import HostError
 for content in json.loads(sys.argv[1]):
     open(sys.argv[2], "w").write(content)
-    print(json.dumps(list(dataclasses.astuple(LiveHost().memory()))))
+    try:
+        print(json.dumps(list(dataclasses.astuple(LiveHost().memory()))))
+    except HostError as e:
+        print(json.dumps(str(e)))
 """
 USUAL = "MemTotal:  1000 kB\nMemFree:  500 kB\nBuffers:  1 kB\nCached:  1 kB\nSwapTotal:  300 kB\nSwapFree:  300 kB\n"
 
@@ -99,6 +128,8 @@ def test_reported_memory(tmp_path: Path) -> None:
         "a value without a space": USUAL.replace("SwapFree:  300", "SwapFree:18014398503714728"),
         "an empty line": USUAL.replace("Buffers", "\nBuffers"),
         "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if "e:" in line or "Total:" in line),
+        "a cgroup without a limit": USUAL.replace("SwapTotal:  300", "SwapTotal:      9007199246672720"),
+        "a limit of 64 bits": USUAL.replace("SwapTotal:  300", "SwapTotal: 18014398509481984"),
         "a balloon": USUAL.replace("1000", "400"),
     }
     (tmp_path / "meminfo").write_text("")
@@ -106,5 +137,7 @@ def test_reported_memory(tmp_path: Path) -> None:
         'mount --bind "$2" /proc/meminfo', LIVE, json.dumps([*contents.values()]), str(tmp_path / "meminfo")
     )
     sizes = dict(zip(contents, map(json.loads, output.splitlines()), strict=True))
+    assert "bytes of swap, more than it can manage" in sizes.pop("a cgroup without a limit")
+    assert "bytes of swap, more than it can manage" in sizes.pop("a limit of 64 bits")
     assert sizes.pop("a balloon") == [409_600, 307_200]
     assert all(size == [1_024_000, 307_200] for size in sizes.values()), sizes

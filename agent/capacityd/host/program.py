@@ -60,6 +60,7 @@ def _check(program: str) -> None:
     try:
         why = why_not_executable(program)
     except OSError as e:
-        raise ProgramFailed(f"{program} can't be run: {os.strerror(e.errno or 0)}", e.errno) from e
+        hint = "; write each argument as a string of its own, without a shell's pipes" if " " in program else ""
+        raise ProgramFailed(f"{program} can't be run: {os.strerror(e.errno or 0)}{hint}", e.errno) from e
     if why:
         raise ProgramFailed(f"{program} {why}")

@@ -28,7 +28,7 @@ def why_not_executable(program: str) -> str:
             "is on a file system that is mounted with noexec: move it to another one or, if it is a script, name its "
             f"interpreter in the command: {json.dumps(['/bin/sh', printable(program)], ensure_ascii=False)}"
         )
-    return f"may not be executed by this user ({owner_and_mode(status)})"
+    return f"may not be executed by this user ({owner_and_mode(status)}, and SELinux or AppArmor may deny it)"
 
 
 def why_not_started(program: str, code: int | None) -> str:

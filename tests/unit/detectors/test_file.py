@@ -38,6 +38,8 @@ def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     ("raw", "reason"),
     [
         (b"", "empty; a whole number was expected"),
+        (b"0.2s)", "not a whole number from 0 up (5 characters)"),
+        (b"4\n\0\0\0", "not a whole number from 0 up ("),  # after a power failure
         (b"-4", "not a whole number from 0 up (2 characters)"),
         (b"\x1b[2J4", "not a whole number from 0 up (8 characters)"),
         (b"1" * 40, "more than Kubernetes can count, which is 9223372036854775807 (40 characters)"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from capacityd.linux.program_start import why_not_executable
 from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
-from tests.support.forked import can_be_alone, run_alone
-from tests.unit.detectors.test_exec import error
+from tests.support.forked import can_be_alone, forked, run_alone
+from tests.support.reachable import make_reachable
+from tests.unit.detectors.test_exec import error, read, script
 
 BINARY = Path("/bin/true").read_bytes()
 NO_LOADER = BINARY.replace(b"/lib64/ld-", b"/lib64/xx-").replace(b"/lib/ld-", b"/lib/xx-")
@@ -35,6 +38,36 @@ def test_a_reported_program_that_does_not_start(tmp_path: Path, content: bytes, 
     assert f"{program} could not be started: {reason}" in error(str(program))
 
 
+def test_the_environment_is_small(tmp_path: Path) -> None:
+    """Neither HOME nor the locale of a login shell."""
+    assert (
+        read(
+            script(
+                tmp_path,
+                'env -u PWD -u SHLVL -u _ | cut -d= -f1 | sort | tr "\\n" " " | grep -qx "LANG PATH " && echo 4',
+            )
+        ).amount
+        == 4
+    )
+
+
+def test_a_program_that_is_being_replaced(tmp_path: Path) -> None:
+    program = tmp_path / "count"
+    program.write_bytes(BINARY)
+    program.chmod(0o755)
+    with program.open("ab"):
+        assert f"{program} could not be started: Text file busy" in error(str(program))
+
+
+def test_a_program_with_the_line_ends_of_windows(tmp_path: Path) -> None:
+    assert read(script(tmp_path, "printf '12\\r\\n'")).amount == 12
+
+
+def test_a_shell_command_in_one_string(tmp_path: Path) -> None:
+    assert "write each argument as a string of its own" in error("/usr/bin/head -1 /etc/hostname | wc -l")
+    assert "string" not in error(str(tmp_path / "missing"))
+
+
 ON_NOEXEC = """
 import os, sys
 from capacityd.host.live import LiveHost
@@ -49,6 +82,18 @@ for mode in (0o755, 0o644):
         except HostError as e:
             print(e)
 """
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs as another user")
+def test_a_program_that_this_user_may_not_execute(tmp_path: Path) -> None:
+    program = Path(script(tmp_path, "echo 4", 0o700))
+    make_reachable(tmp_path)
+
+    def why() -> str:
+        os.setuid(12345)
+        return why_not_executable(str(program))
+
+    assert forked(why).startswith("may not be executed by this user (owner root, mode 0700, and SELinux")
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.reading import Absent
-from tests.support.machines import Recording, files, machine, merge, pci_function, pci_path, usb_device
+from tests.support.machines import Recording, errors, files, machine, merge, pci_function, pci_path, usb_device
 from tests.support.readings import counted, outcome, read
+from tests.support.trees import Tree
 
 # One device at the same port, before and after a boot that numbered the controllers in another order.
 ID_PATH = {"ID_PATH": "pci-0000:00:14.0-usb-0:1.4"}
@@ -28,6 +29,40 @@ DEAD = pci_function("0000:af:00.0", attributes={"current_link_width": "63\n", "c
 ALIVE = pci_function(
     "0000:b0:00.0", attributes={"current_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n"}
 )
+# A headset is a hub with two devices, all of one vendor.
+HEADSET = [
+    usb_device("1-1", "1532", "0f1a", device_class="090001", interfaces=[("090000", "hub")]),
+    usb_device("1-1.1", "1532", "0f18", number=3),
+    usb_device("1-1.2", "1532", "0f19", number=4),
+]
+DIVIDED = [
+    pci_function("0000:03:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 2)),
+    *(pci_function(f"0000:03:00.{n}", "8086", "56c0", "038000", "i915", physfn="0000:03:00.0") for n in (1, 2)),
+]
+WHOLE = pci_function("0000:04:00.0", "8086", "56c0", "038000", "i915", vfs=(31, 0))
+
+
+def node(name: str, subsystem: str, properties: dict[str, str]) -> Recording:
+    """A device with a node in /dev."""
+    tree, path = Tree(), f"/sys/devices/platform/x/{subsystem}/{name}"
+    tree.attributes(path, {"uevent": f"MAJOR=81\nMINOR={name[-1]}\nDEVNAME={name}\n"})
+    tree.link(f"{path}/subsystem", f"/sys/class/{subsystem}")
+    tree.link(f"/sys/class/{subsystem}/{name}", path)
+    return tree.recording({path: properties})
+
+
+# A GPU behind a switch on its card, whose upper port has the link to the machine.
+SWITCHED = [
+    pci_function("0000:01:00.0", "1002", "1478", "060400", "pcieport", attributes={"current_link_width": "8\n"}),
+    pci_function("0000:03:00.0", "1002", "744c", "030000", "amdgpu", attributes={"current_link_width": "16\n"}),
+]
+UPPER_PORT = {"vendor": "1002", "device": "1478"}
+CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
+CAMERA = [
+    node("video0", "video4linux", {"ID_V4L_CAPABILITIES": ":capture:"}),
+    node("video1", "video4linux", {"ID_V4L_CAPABILITIES": ":"}),  # metadata
+]
+TAGGED = node("event4", "input", {"TAGS": "uaccess:seat"})  # without colons at its ends
 
 
 @pytest.mark.parametrize(
@@ -55,12 +90,35 @@ ALIVE = pci_function(
             [{"driver": "vfio-pci"}],
             ["0000:81:00.1"],
         ),
+        (HEADSET, "usb", [{"vendor": "1532"}], ["1-1.1", "1-1.2"]),
+        (HEADSET, "usb", [{"vendor": "1532", "product": "0f19"}], ["1-1.2"]),
+        ([*DIVIDED, WHOLE], "pci", [{"class": "03"}], ["0000:03:00.0", "0000:04:00.0"]),
+        ([*DIVIDED, WHOLE], "pci", [{"class": "03", "vf": True}], ["0000:03:00.1", "0000:03:00.2"]),
+        ([*DIVIDED, WHOLE], "pci", [{"class": "03", "sriov_numvfs": "0"}], ["0000:04:00.0"]),
+        (SWITCHED, "pci", [{"class": "03", "attributes.current_link_width": "16"}], ["0000:03:00.0"]),
+        (SWITCHED, "pci", [{**UPPER_PORT, "attributes.current_link_width": "16"}], []),
+        (SWITCHED, "pci", [{**UPPER_PORT, "attributes.current_link_width": "8"}], ["0000:01:00.0"]),
+        (CLONES, "usb", [{"serial": "0123456789ABCDEF"}], ["1-1", "1-2"]),
+        (CLONES, "usb", [{"serial": "0123456789ABCDEF", "port": "1-2"}], ["1-2"]),
+        ([usb_device("1-1", serial="ELSD_")], "usb", [{"serial": "ELSD_"}], ["1-1"]),
+        ([usb_device("1-1", "1050", "0407", None)], "usb", [{"vendor": "1050", "serial": ""}], ["1-1"]),
+        (CAMERA, "udev", [{"subsystem": "video4linux", "properties.ID_V4L_CAPABILITIES": "*:capture:*"}], ["video0"]),
+        ([TAGGED], "udev", [{"subsystem": "input", "tag": "uaccess"}], ["event4"]),
+        ([TAGGED], "udev", [{"subsystem": "input", "tag": "seat"}], ["event4"]),
     ],
 )
 def test_reported_devices(
-    parts: list[Recording], detector: str, tables: list[dict[str, str]], devices: list[str]
+    parts: list[Recording], detector: str, tables: list[dict[str, object]], devices: list[str]
 ) -> None:
     assert counted(machine(*parts), detector, *tables) == devices
+
+
+def test_a_lost_card_that_cannot_be_read_lowers_nothing() -> None:
+    """The number stays as it was published. Cards that another key rules out are not concerned."""
+    link = f"{pci_path('0000:af:00.0')}/current_link_width"
+    lost = machine(DEAD, ALIVE, errors({link: "EIO"}))
+    assert outcome(read(lost, "pci", {"class": "03", "attributes.current_link_width": "16"})) == "unknown"
+    assert counted(lost, "pci", {"address": "0000:b0:*", "attributes.current_link_width": "16"}) == ["0000:b0:00.0"]
 
 
 VGPU = merge(

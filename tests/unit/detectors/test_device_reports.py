@@ -57,6 +57,13 @@ SWITCHED = [
     pci_function("0000:03:00.0", "1002", "744c", "030000", "amdgpu", attributes={"current_link_width": "16\n"}),
 ]
 UPPER_PORT = {"vendor": "1002", "device": "1478"}
+# Functions of two kinds of cards with the driver of one program (DPDK).
+SHARED_DRIVER = [
+    pci_function("0000:3d:01.0", "8086", "37c9", "0b4000", "vfio-pci", physfn="0000:3d:00.0"),
+    pci_function("0000:3b:02.0", "8086", "154c", "020000", "vfio-pci", physfn="0000:3b:00.0"),
+    pci_function("0000:3d:00.0", "8086", "37c8", "0b4000", "c6xx", vfs=(16, 1)),
+    pci_function("0000:3b:00.0", "8086", "1572", "020000", "i40e", vfs=(64, 1)),
+]
 CLONES = [usb_device("1-1", "3346", serial="0123456789ABCDEF"), usb_device("1-2", "3346", serial="0123456789ABCDEF")]
 CAMERA = [
     node("video0", "video4linux", {"ID_V4L_CAPABILITIES": ":capture:"}),
@@ -98,6 +105,15 @@ TAGGED = node("event4", "input", {"TAGS": "uaccess:seat"})  # without colons at 
         (SWITCHED, "pci", [{"class": "03", "attributes.current_link_width": "16"}], ["0000:03:00.0"]),
         (SWITCHED, "pci", [{**UPPER_PORT, "attributes.current_link_width": "16"}], []),
         (SWITCHED, "pci", [{**UPPER_PORT, "attributes.current_link_width": "8"}], ["0000:01:00.0"]),
+        (SHARED_DRIVER, "pci", [{"class": "0b40", "vf": True, "driver": "vfio-pci"}], ["0000:3d:01.0"]),
+        (SHARED_DRIVER, "pci", [{"vf": True, "driver": "vfio-pci"}], ["0000:3b:02.0", "0000:3d:01.0"]),
+        (SHARED_DRIVER, "pci", [{"class": "0b40"}], ["0000:3d:00.0"]),
+        (SHARED_DRIVER, "pci", [{"driver": "c62x"}], []),  # the module's name
+        ([pci_function("0001:01:00.0", "8086", "4940")], "pci", [{"device": "4940"}], ["0001:01:00.0"]),
+        ([usb_device("1-4", number=2)], "usb", [{"port": "1-4"}], ["1-4"]),
+        ([usb_device("1-4", number=21)], "usb", [{"port": "1-4"}], ["1-4"]),  # after it was plugged in again
+        ([], "usb", [{"vendor": "04f9"}], []),  # it is on another machine now
+        ([usb_device("1-4", "04f9")], "usb", [{"vendor": "04f9"}], ["1-4"]),
         (CLONES, "usb", [{"serial": "0123456789ABCDEF"}], ["1-1", "1-2"]),
         (CLONES, "usb", [{"serial": "0123456789ABCDEF", "port": "1-2"}], ["1-2"]),
         ([usb_device("1-1", serial="ELSD_")], "usb", [{"serial": "ELSD_"}], ["1-1"]),

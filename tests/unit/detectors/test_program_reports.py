@@ -23,13 +23,14 @@ NO_LOADER = BINARY.replace(b"/lib64/ld-", b"/lib64/xx-").replace(b"/lib/ld-", b"
     [
         (b"echo 4\n", 'it does not begin with "#!" and an interpreter'),
         (b"#/bin/bash\necho 4\n", 'it does not begin with "#!" and an interpreter'),
+        (b"!#/bin/sh\necho 4\n", 'it does not begin with "#!" and an interpreter'),
         (b"\n#!/bin/sh\necho 4\n", 'it does not begin with "#!" and an interpreter'),
         (b"\xef\xbb\xbf#!/bin/sh\necho 4\n", "it begins with a byte order mark"),
         (b"", "it is empty"),
         (BINARY[:18] + b"\xff\xfe" + BINARY[20:], "it is a binary for another architecture than"),
         (NO_LOADER, "the dynamic loader that it needs does not exist"),
     ],
-    ids=["no #!", "no !", "empty line first", "BOM", "empty", "architecture", "loader"],
+    ids=["no #!", "no !", "exchanged", "empty line first", "BOM", "empty", "architecture", "loader"],
 )
 def test_a_reported_program_that_does_not_start(tmp_path: Path, content: bytes, reason: str) -> None:
     program = tmp_path / "program"
@@ -61,6 +62,13 @@ def test_a_program_that_is_being_replaced(tmp_path: Path) -> None:
 
 def test_a_program_with_the_line_ends_of_windows(tmp_path: Path) -> None:
     assert read(script(tmp_path, "printf '12\\r\\n'")).amount == 12
+
+
+def test_a_space_before_the_interpreter(tmp_path: Path) -> None:
+    program = tmp_path / "count"
+    program.write_text("#! /bin/sh\nprintf 4\n")
+    program.chmod(0o755)
+    assert read(str(program)).amount == 4
 
 
 def test_a_shell_command_in_one_string(tmp_path: Path) -> None:
@@ -104,16 +112,14 @@ def test_a_program_on_a_file_system_without_programs() -> None:
     assert shown[1:] == ["4", "/mnt/count is not executable (chmod +x /mnt/count)", "4"]
 
 
-def test_a_volume_that_kubernetes_updates(tmp_path: Path) -> None:
-    """A file is a link through ..data, which is replaced as a whole."""
-    (tmp_path / "seats").symlink_to("..data/seats")
-    for number in range(3):
-        (tmp_path / f"..{number}").mkdir()
-        (tmp_path / f"..{number}/seats").write_text(f"{number}\n")
-    (tmp_path / "..data").symlink_to("..0")
+def test_a_link_that_is_replaced(tmp_path: Path) -> None:
+    """As on NixOS, where a new configuration is a new file."""
+    for name in ("old", "new"):
+        (tmp_path / name).write_text("4\n")
+    (tmp_path / "seats").symlink_to("old")
     events = FileEvents({str(tmp_path / "seats"): PassReason.FILE})
-    for number in (1, 2):
-        (tmp_path / "..new").symlink_to(f"..{number}")
-        (tmp_path / "..new").rename(tmp_path / "..data")
+    for name in ("new", "old"):
+        (tmp_path / "seats").unlink()
+        (tmp_path / "seats").symlink_to(name)
         assert events.drain() == {PassReason.FILE}
     events.close()

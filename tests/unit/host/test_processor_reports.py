@@ -62,6 +62,22 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
             {"sockets": 1, "cores": 3, "threads": 3},
             cpus("2,5,7", physical_package_id=same("0", 8), core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6-7 6-7"),
         ),
+        # Two kinds of cores on ARM, each in clusters of its own, and a firmware that knows the package.
+        (
+            {"sockets": 1, "cores": 4},
+            merge(
+                cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1"),
+                arch("aarch64", "6.11.0-1016-nvidia"),
+            ),
+        ),
+        # Every processor of the first cluster but one is offline.
+        (
+            {"cores": 3, "threads": 3, "max_frequency": 2_201_600_000},
+            merge(
+                cpus("0,4-5", core_cpus_list="0 . . . 4 5", physical_package_id="0 . . . 1 1"),
+                frequencies(2_201_600, 2_201_600),
+            ),
+        ),
         # A virtual machine with a socket for each processor.
         (
             {"sockets": 12, "cores": 12, "threads": 12},
@@ -91,7 +107,18 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
         ({"max_frequency": 4_000_000_000}, merge(frequencies(4_000_000), policy(0, "base_frequency", "3000000"))),
     ],
     ids=[
-        *("old kernel", "hybrid", "POWER", "POWER, one package", "SMT", "offline", "lxcfs", "virtual"),
+        *(
+            "old kernel",
+            "hybrid",
+            "POWER",
+            "POWER, one package",
+            "SMT",
+            "offline",
+            "lxcfs",
+            "clusters",
+            "low power",
+            "virtual",
+        ),
         *("no topology", "core ids", "one NUMA node", "ARM", "turbo"),
     ],
 )
@@ -126,6 +153,7 @@ def test_reported_memory(tmp_path: Path) -> None:
         "NULs at the end": USUAL + "\0" * 3000,
         "a name without a space": USUAL + "ShadowCallStack:10373888 kB\n",
         "a value without a space": USUAL.replace("SwapFree:  300", "SwapFree:18014398503714728"),
+        "less than no swap free": USUAL.replace("SwapFree:  300", "SwapFree:       18446744073709551488"),
         "an empty line": USUAL.replace("Buffers", "\nBuffers"),
         "four lines": "".join(line for line in USUAL.splitlines(keepends=True) if "e:" in line or "Total:" in line),
         "a cgroup without a limit": USUAL.replace("SwapTotal:  300", "SwapTotal:      9007199246672720"),

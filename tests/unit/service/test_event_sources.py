@@ -98,8 +98,9 @@ def test_udev_events_of_the_configured_subsystems_but_not_of_pods() -> None:
         ):
             sender.send("add", f"/devices/{device}", subsystem)
             assert source.drain() == ({PassReason.DEVICES} if relevant else set())
-        sender.send("remove", "/devices/usb1/1-1", "usb", "usb_device")
-        assert received(source) == {PassReason.DEVICES}
+        for action in ("bind", "unbind", "change", "move", "online", "remove"):
+            sender.send(action, "/devices/usb1/1-1", "usb", "usb_device")
+            assert received(source) == {PassReason.DEVICES}
         assert source.drain() == set()
         source.close()
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 _CHUNK_BYTES = 65536
 
@@ -20,16 +21,19 @@ class OutputTooLargeError(Exception):
     """The program wrote more than allowed to standard output or standard error."""
 
 
-def run_program(
+def run_program(  # noqa: PLR0913  # what a program needs
     command: Sequence[str],
     timeout: float,
     environment: Mapping[str, str],
     max_output: int,
     directory: str | None = None,
+    *,
+    on_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
     """Runs a program without a shell, in a new session, and kills its process group afterwards.
 
     timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: None for the current one.
+    on_terminal: whether the program has the standard input and the standard error of this process.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
@@ -37,28 +41,27 @@ def run_program(
     """
     process = subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=None if on_terminal else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=None if on_terminal else subprocess.PIPE,
         env=environment,
         cwd=directory,
         start_new_session=True,
     )
-    assert process.stdout is not None  # noqa: S101  # for mypy: they are pipes
-    assert process.stderr is not None  # noqa: S101
-    with process.stdout, process.stderr:
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
+    with ExitStack() as stack:
         try:
-            pipes = process.stdout.fileno(), process.stderr.fileno()
-            out, err = _collect(process.pid, pipes, time.monotonic() + timeout, max_output)
+            files = [stack.enter_context(pipe).fileno() for pipe in pipes]
+            out, *err = _collect(process.pid, files, time.monotonic() + timeout, max_output)
         finally:
             # The process has not been reaped yet, so its process group cannot belong to another process.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return process.returncode, out, err
+    return process.returncode, out, b"".join(err)
 
 
-def _collect(pid: int, pipes: tuple[int, int], deadline: float, max_output: int) -> tuple[bytes, bytes]:
-    """Returns both outputs once the program has ended. Processes that it left behind may keep the pipes open."""
+def _collect(pid: int, pipes: Sequence[int], deadline: float, max_output: int) -> list[bytes]:
+    """Returns the outputs once the program has ended. Processes that it left behind may keep the pipes open."""
     output = {pipe: bytearray() for pipe in pipes}
     exited = os.pidfd_open(pid)
     poll = select.poll()
@@ -78,6 +81,6 @@ def _collect(pid: int, pipes: tuple[int, int], deadline: float, max_output: int)
                 if not chunk:
                     poll.unregister(fd)
             if exited in ready and not output.keys() & {fd for fd, _ in poll.poll(0)}:
-                return bytes(output[pipes[0]]), bytes(output[pipes[1]])
+                return [bytes(output[pipe]) for pipe in pipes]
     finally:
         os.close(exited)

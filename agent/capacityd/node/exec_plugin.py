@@ -43,6 +43,8 @@ class ExecPlugin:
     cluster: Mapping[str, object] | None = None
     """The information about the cluster that the plugin receives."""
     install_hint: str = ""
+    on_terminal: bool = False
+    """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
 
     def flaw(self, trust: Trust) -> Flaw | None:
         """What somebody else could change, of all that run() runs; None if there is nothing."""
@@ -64,7 +66,7 @@ class ExecPlugin:
                 f"{self._name} has an unsupported apiVersion; supported are {', '.join(_VERSIONS)}",
                 detail=f"the apiVersion is {quoted(printable(self.version))}",
             )
-        spec: dict[str, object] = {"interactive": False}
+        spec: dict[str, object] = {"interactive": self.on_terminal}
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
@@ -101,10 +103,13 @@ class ExecPlugin:
         return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 
     def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:
-        """Returns the exit status and standard output. Standard error is dropped, because it may contain a secret."""
+        """Returns the exit status and standard output. Without a terminal, standard error is dropped, because it may
+        contain a secret."""
         try:
             # In /, because interpreters look for modules in the current folder, which may be another user's.
-            status, out, _ = run_program(command, timeout, environment, _MAX_OUTPUT_BYTES, "/")
+            status, out, _ = run_program(
+                command, timeout, environment, _MAX_OUTPUT_BYTES, "/", on_terminal=self.on_terminal
+            )
             return status, out
         except ProgramTimeoutError:
             raise NodeUnreachable(f"{self._name} did not end within {timeout:g} s") from None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import os
+import re
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
@@ -52,7 +54,8 @@ def load(
     files = CredentialFiles(path, of_kubelet=of_kubelet, trust=trust)
     with _explaining(path):
         try:
-            return _Kubeconfig(path, files).access(plugin_timeout, context)
+            on_terminal = not of_kubelet and sys.stdin.isatty() and sys.stderr.isatty()
+            return _Kubeconfig(path, files, on_terminal=on_terminal).access(plugin_timeout, context)
         except NodeUnauthorized as e:
             e.files = e.files or files.paths()
             raise
@@ -74,9 +77,11 @@ def _explaining(path: str) -> AbstractContextManager[None]:
 class _Kubeconfig:
     """A kubeconfig during parsing."""
 
-    def __init__(self, path: str, files: CredentialFiles) -> None:
+    def __init__(self, path: str, files: CredentialFiles, *, on_terminal: bool = False) -> None:
+        """on_terminal: whether an exec plugin may talk to the user."""
         self._path = path
         self._files = files
+        self._on_terminal = on_terminal
 
     def contexts(self) -> tuple[str | None, frozenset[str]]:
         """Returns the current context and the names of all contexts."""
@@ -148,6 +153,8 @@ class _Kubeconfig:
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
+        if re.match(r"https?://[^/@\[\]]*:[^/@\[\]]*:", server):
+            raise self._error("has a server whose IPv6 address is not in brackets, as in https://[2001:db8::1]:6443")
         # A message quotes the server, so it must not contain a password or parameters.
         if not is_http_url(server) or any(character in server for character in "@?#"):
             raise self._error("has no server such as https://192.0.2.1:6443")
@@ -185,7 +192,8 @@ class _Kubeconfig:
         command = self._text(entry, "command") or ""
         if not command:
             raise self._error("has an exec plugin without a command")
-        if entry.get("interactiveMode") == "Always":
+        on_terminal = self._on_terminal and entry.get("interactiveMode") != "Never"
+        if entry.get("interactiveMode") == "Always" and not on_terminal:
             why = "has an exec plugin that needs a terminal (interactiveMode: Always)"
             raise self._error(why, f"the plugin is {printable(command)}")
         arguments, environment = entry.get("args") or [], entry.get("env") or []
@@ -204,6 +212,7 @@ class _Kubeconfig:
             environment={name: value for name, value in variables.items() if name},
             cluster=self._cluster_info(cluster) if self._flag(entry, "provideClusterInfo") else None,
             install_hint=self._text(entry, "installHint") or "",
+            on_terminal=on_terminal,
         )
 
     def _cluster_info(self, cluster: Mapping[str, object]) -> Mapping[str, object]:

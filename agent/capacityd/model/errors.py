@@ -181,15 +181,17 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server, as messages call it. node: the Node's name. detail: as in NodeError.
+    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the credentials are
+    those of this Node's kubelet. detail: as in NodeError.
     """
 
-    def __init__(self, server: str, node: str, detail: str = "") -> None:
-        super().__init__(
-            f'{server} has no Node "{node}". Has the kubelet registered? If it uses another name '
-            "(--hostname-override), set --node-name, or node_name in the configuration",
-            detail=detail,
+    def __init__(self, server: str, node: str, detail: str = "", *, of_credentials: bool = False) -> None:
+        advice = (
+            "has another name now, its kubeconfig is still that of the old name: let it join the cluster again"
+            if of_credentials
+            else "uses another name (--hostname-override), set --node-name, or node_name in the configuration"
         )
+        super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}', detail=detail)
 
 
 class WatchHeldBack(NodeError):

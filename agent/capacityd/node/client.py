@@ -31,9 +31,11 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
-# Seconds to connect, and between two parts of a response. The API server waits 10 s for an admission webhook, and then
-# names the webhook in its response, so we wait longer.
 _IDLE_TIMEOUT = (5.0, 12.0)
+"""Seconds to connect, and between two parts of a response."""
+_PATCH_TIMEOUT = (5.0, REQUEST_TIMEOUT)
+"""The same for a PATCH. By default the API server waits 10 s for an admission webhook, and for several mutating ones in
+turn. If failurePolicy is Ignore, the PATCH succeeds after that. Otherwise the response names the webhook."""
 _MAX_RESPONSE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _FIELD_MANAGER = "capacityd"
 
@@ -150,7 +152,8 @@ class Client:
             return unexpected_response(call, "it is not JSON, or is incomplete")
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
-        request = partial(send, _preload_content=False, _request_timeout=_IDLE_TIMEOUT)
+        timeout = _PATCH_TIMEOUT if call.verb == "patch" else _IDLE_TIMEOUT
+        request = partial(send, _preload_content=False, _request_timeout=timeout)
         with no_library_error(explain):
             try:
                 body = run_within(self._timeout, request).data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from capacityd.model.errors import (
     CapacitydError,
@@ -88,7 +89,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     if status == 403 and not refusal.is_page and (refusal.is_of_authorizer or not refusal.is_of_write):
         return _forbidden(refusal)
     if status == 404 and details.resource == "nodes":
-        return NodeMissing(call.access.api_server, call.node, detail=call.access.address)
+        of_credentials = call.identity == f"system:node:{call.node}"
+        return NodeMissing(call.access.api_server, call.node, call.access.address, of_credentials=of_credentials)
     if status < 400 or not details.is_status:
         return _no_api_server(refusal)
     return _rejected(refusal, refusal.reason)
@@ -125,6 +127,8 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
     # The causes of a server error are not validation errors: the user can't correct them.
     text = refusal.details.message
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(text)}"
+    if error.status == HTTPStatus.GATEWAY_TIMEOUT and refusal.is_of_write:
+        message += ". Does an admission webhook not answer?"
     if error.status >= 500 and refusal.is_of_write:
         message += ". Until a write succeeds, the Node's condition may be out of date"
         return NodeWriteFailed(message, error.retry_after, _rejected(refusal, text))

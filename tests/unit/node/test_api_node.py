@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -157,7 +158,6 @@ def test_a_broken_response_is_unreachable_and_requested_once(
 
 
 def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert client._IDLE_TIMEOUT[1] > 10, "that is an admission webhook's, and the API server names one that hangs"
     monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
     with (
         opened(script(read=SILENCE)) as (server, api_node),
@@ -165,6 +165,20 @@ def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> N
     ):
         api_node.read()
     assert [r.method for r in server.received] == ["POST", "GET"]
+
+
+def test_a_write_waits_for_slow_webhooks(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that do not answer, and are ignored, take 20 s. A read has none."""
+    assert client._PATCH_TIMEOUT[1] > 20
+    monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
+
+    def slow(request: Request) -> bytes | None:
+        if request.method == "PATCH":
+            threading.Event().wait(0.3)
+        return script()(request)
+
+    with opened(slow) as (_, api_node):
+        assert api_node.write(PATCH).name == "n1"
 
 
 def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
 from capacityd.cli.fleet.metrics import metrics_text
+from capacityd.model.errors import NodeMissing, NodeUnauthorized
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.errors import from_http_status
 from capacityd.node.fleet_file import read_fleet_file
+from capacityd.node.kubeconfig import load
+from capacityd.node.operator_kubeconfig import load_operators
+from capacityd.node.refusal import Call, HttpError
+from capacityd.node.tls import ServerTrust
+from tests.cluster.credentials import Authority
+from tests.support.tls import certificate
+from tests.unit.node.test_credentials import config, credential, plugin, written
 from tests.unit.node.test_fleet_file import node, saved
 from tests.unit.node.test_node_list import LABEL
 
@@ -52,3 +64,69 @@ def test_metrics_of_two_fleets_for_one_exporter() -> None:
     assert len(series) == len({*series})
     comments = [{line for line in file if line.startswith("#")} for file in files]
     assert comments[0] == comments[1]
+
+
+@pytest.mark.parametrize(
+    ("identity", "advice"),
+    [
+        ("system:node:n1", "its kubeconfig is still that of the old name: let it join the cluster again"),
+        ("bob", "set --node-name, or node_name in the configuration"),
+        ("", "set --node-name, or node_name in the configuration"),
+    ],
+)
+def test_a_node_that_was_renamed(identity: str, advice: str) -> None:
+    """With the kubelet's own credentials, a node_name could only name the same Node."""
+    body = json.dumps({"kind": "Status", "details": {"kind": "nodes"}}).encode()
+    call = Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1", identity)
+    error = from_http_status(HttpError(404, {}, body), call)
+    assert isinstance(error, NodeMissing)
+    assert str(error).endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("server", "valid"), [("https://2001:db8::1:6443", False), ("https://[2001:db8::1]:6443", True)]
+)
+def test_an_ipv6_address_in_a_kubeconfig(tmp_path: Path, server: str, valid: bool) -> None:
+    path = written(tmp_path, config({"server": server}, {"token": "t"}))
+    if valid:
+        assert load(path).server == server
+        return
+    with pytest.raises(NodeUnauthorized, match="IPv6 address is not in brackets"):
+        load(path)
+
+
+@pytest.mark.parametrize(("mode", "interactive"), [("IfAvailable", True), ("Always", True), ("Never", False)])
+def test_an_exec_plugin_asks_for_a_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str, interactive: bool
+) -> None:
+    """On a terminal, an operator sees what the plugin prints, and can answer."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    script = f"echo enter the code >&2; echo '{credential(token='t')}'; echo \"$KUBERNETES_EXEC_INFO\" >{tmp_path}/info"
+    path = plugin(tmp_path, script, interactiveMode=mode)
+    assert load_operators(path).token == "t"
+    assert ("enter the code" in capfd.readouterr().err) is interactive
+    assert json.loads((tmp_path / "info").read_text())["spec"]["interactive"] is interactive
+    if mode != "Always":
+        assert load(path).token == "t"
+        assert capfd.readouterr().err == "", "the service has no terminal"
+
+
+@pytest.mark.parametrize("server", ["[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]", "127.0.0.1"])
+def test_every_form_of_an_address_is_the_one_in_a_certificate(tmp_path: Path, server: str) -> None:
+    authority = Authority.create(tmp_path / "ca")
+    pair = certificate(authority, "server", "IP:::1,IP:127.0.0.1")
+    access = ClusterAccess("k", f"https://{server}:6443", authority=authority.ca_file.read_text())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    ServerTrust(access).connect(lambda client: handshake(client, context))
+
+
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """Both ends in this process. Raises the client's error."""
+    request, response = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(response, request), server.wrap_bio(request, response, server_side=True)
+    for end in ends:
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    ends[0].do_handshake()

@@ -70,6 +70,13 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, b"<html>nginx</html>", CALL, NodeUnreachable, "or does a proxy or a firewall on the way refuse"),
         (403, b"Forbidden", EVENTS, NodeUnreachable, "is not an API server (HTTP 403 for create events)"),
         (405, b"<html>", CALL, NodeUnreachable, "or does a proxy or a firewall on the way refuse"),
+        (
+            504,
+            status("Timeout: request did not complete"),
+            CALL,
+            NodeWriteFailed,
+            "Does an admission webhook not answer?",
+        ),
         (400, status("bad"), CALL, NodeRejected, "refused to patch nodes/status (HTTP 400): bad"),
         (400, b"bad request", CALL, NodeUnreachable, "not an API server"),
         (404, status("", {"kind": "nodes"}), CALL, NodeMissing, 'the API server in /etc/k.conf has no Node "n2"'),

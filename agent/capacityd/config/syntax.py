@@ -119,15 +119,20 @@ def _unclosed(text: str) -> tuple[str, int]:
 
 
 def _set_twice(rows: list[str], line: int) -> str:
-    """A remedy for a header or key that is also in an earlier line."""
-    written = rows[line - 1].partition("=")[0].strip()
+    """A remedy for a header or key that is also in an earlier line. A header may be that of a list there."""
+    written = _header_or_key(rows[line - 1])
     for number in range(line - 1, 0, -1):
-        earlier = rows[number - 1].partition("=")[0].strip()
+        earlier = _header_or_key(rows[number - 1])
         if written and earlier == written:
             return f"{written} is already in line {number}; keep one of them"
         if earlier.startswith("[") and not written.startswith("["):
             return ""  # the lines above belong to another table
     return ""
+
+
+def _header_or_key(row: str) -> str:
+    """The header of a table or of a list of tables, in single brackets, or the key in a line."""
+    return row.partition("=")[0].replace("[[", "[").replace("]]", "]").strip()
 
 
 def _placeholder(row: str) -> str:

@@ -77,6 +77,7 @@ READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
     "a link is followed": ({"elsewhere": A, f"{ETC}/a.toml": "-> ../../../elsewhere"}, [f"{ETC}/a.toml"], {"a": 1}),
     "a folder may be a link": ({"other/capacityd.toml": A, "etc/capacityd": "-> ../other"}, [MAIN], {"a": 1}),
     "a byte order mark is left out": ({MAIN: f"\ufeff{A}"}, [MAIN], {"a": 1}),
+    "lines end as in Windows": ({MAIN: A.replace("\n", "\r\n")}, [MAIN], {"a": 1}),
 }
 
 

@@ -8,7 +8,13 @@ from tests.package.machine import Machine
 from tests.package.packages import Packages
 from tests.package.service import drop_in, enable, published, quiet
 
-HOMES = ("ln -s /mnt/none /home", "mkdir -p /srv/home; ln -s /srv/home /home", "true")
+FOLDERS = (
+    "rm -rf /home; ln -s /mnt/none /home",
+    "rm -rf /home; mkdir -p /srv/home; ln -s /srv/home /home",
+    "rm -rf /home",
+    "mv /root /srv/root; ln -s /srv/root /root",
+    "umount /tmp; rmdir /tmp; ln -s /var/tmp /tmp",
+)
 COUNT = """\
 #!/usr/bin/python3
 import os
@@ -20,8 +26,8 @@ def test_a_strange_system(fresh: Machine, packages: Packages) -> None:
     """Folders that are links, a first boot that applies presets, restarts in a row, processes of other users."""
     fresh.install(packages.current)
     enable(fresh)
-    for home in HOMES:
-        fresh.run("sh", "-ec", f"rm -rf /home; {home}")
+    for change in FOLDERS:
+        fresh.run("sh", "-ec", change)
         fresh.run("systemctl", "restart", UNIT)
     fresh.run("systemctl", "preset-all", "--preset-mode=enable-only")  # as PID 1 does without /etc/machine-id
     assert fresh.enabled == "enabled"
@@ -55,3 +61,25 @@ def test_a_state_directory_that_is_a_link(fresh: Machine, packages: Packages) ->
         "sh", "-ec", "rm /var/lib/capacityd; mkdir /var/lib/capacityd; mount --bind /srv/state /var/lib/capacityd"
     )
     wait_until(lambda: fresh.active == "active", PATIENCE, "a bind mount works")
+
+
+def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -> None:
+    fresh.run("sh", "-ec", "mkdir -p /srv/prometheus/node-exporter; ln -s /srv/prometheus /var/lib/prometheus")
+    fresh.install(packages.current)
+    file = "/var/lib/prometheus/node-exporter/capacityd.prom"
+    fresh.write("/etc/capacityd/conf.d/70-metrics.toml", f'[service]\ntextfile = "{file}"\n')
+    enable(fresh)
+    wait_until(lambda: fresh.exists("/srv/prometheus/node-exporter/capacityd.prom"), PATIENCE, "the file is written")
+    quiet(fresh)
+
+
+def test_an_image_without_a_running_systemd(fresh: Machine, packages: Packages) -> None:
+    """As in a container: first systemd does not run, then there is no systemctl either."""
+    deb = fresh.put(packages.current)
+    for hidden in ("/run/systemd", "/usr/bin/systemctl"):
+        fresh.run("mv", hidden, f"{hidden}.hidden")
+        for action in ("--install", "--install", "--remove", "--purge"):
+            fresh.dpkg(action, deb if action == "--install" else "capacityd")
+    fresh.dpkg("--install", deb)
+    assert fresh.out("capacityd", "config", "check") == "no errors: 0 resources from 0 files"
+    fresh.run("sh", "-ec", "mv /usr/bin/systemctl.hidden /usr/bin/systemctl; mv /run/systemd.hidden /run/systemd")

@@ -38,12 +38,12 @@ class Reports:
             log(Priority.NOTICE, "recovered", EntryKind.RECOVERED)
 
     def log_metrics(self, metrics: MetricsResult) -> None:
-        """Logs an error of the metrics file when it is new, and once when the file is written again."""
+        """Logs an error of the metrics file when it is new, and once when it has ended."""
         last, self._metrics = self._metrics, metrics
         if metrics.error and metrics != last:
             log(Priority.WARNING, "; ".join(filter(None, (metrics.error, metrics.advice))), EntryKind.METRICS)
         elif last.error and metrics.path and not metrics.error:
-            log(Priority.NOTICE, f"{metrics.path} is written again", EntryKind.METRICS)
+            log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.METRICS)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
         """Logs each newly unavailable event source. errors: one for each source that is not open."""

@@ -40,22 +40,37 @@ def replace(directory: str, figures: PassMetrics, duration: float) -> MetricsRes
     directory: the state directory. duration: of the pass, in seconds.
     """
     path = figures.config.settings.textfile
-    listed = _listed(directory)
+    problem = _remove_earlier(directory, path)
+    written = _write(path, figures, duration) if path else None
+    return written if problem is None or (written and written.error) else problem
+
+
+def _remove_earlier(directory: str, path: str | None) -> MetricsResult | None:
+    """Removes the listed files except the one at this path, and lists this path. Returns what is wrong; None: nothing.
+
+    A list that can't be read stays as it is, so the files are removed once it can be read.
+    """
+    try:
+        listed = _listed(directory)
+    except OSError as e:
+        return MetricsResult(path or "", _not_read(directory, e), "make it readable for root, or delete it")
     failed = _remove(earlier for earlier in listed if earlier != path)
     _save_list(directory, listed, [*failed, *([path] if path else [])])
-    written = _write(path, figures, duration) if path else None
-    if failed and (written is None or not written.error):
-        earlier, error = next(iter(failed.items()))
+    for earlier, error in failed.items():
         return MetricsResult(path or earlier, _not_removed(earlier, error), "delete it")
-    return written
+    return None
 
 
 def remove_all(directory: str) -> list[str]:
-    """Removes the files that this machine has written. Returns an error for each that could not be removed.
+    """Removes the files that this machine has written. Returns an error for each that could not be removed, or for the
+    list of the files.
 
     directory: the state directory.
     """
-    listed = _listed(directory)
+    try:
+        listed = _listed(directory)
+    except OSError as e:
+        return [_not_read(directory, e)]
     failed = _remove(listed)
     _save_list(directory, listed, [*failed])
     return [f"{_not_removed(path, error)}: delete it" for path, error in failed.items()]
@@ -78,6 +93,11 @@ def _write(path: str, figures: PassMetrics, duration: float) -> MetricsResult:
 def _not_removed(path: str, error: OSError) -> str:
     reason = os.strerror(error.errno or 0)
     return f"{path} could not be removed: {reason}; node_exporter still reports its old metrics"
+
+
+def _not_read(directory: str, error: OSError) -> str:
+    path = os.path.join(directory, _LIST)
+    return f"{path} could not be read: {error.strerror}; metrics files at the paths that it lists are not removed"
 
 
 def _remove(paths: Iterable[str]) -> dict[str, OSError]:
@@ -103,9 +123,10 @@ def _is_of_service(path: str) -> bool:
 
 
 def _listed(directory: str) -> list[str]:
+    """The paths in the list; empty if nothing was written yet. Raises OSError if the list can't be read."""
     try:
         content = read_regular_file(os.path.join(directory, _LIST))
-    except OSError:
+    except FileNotFoundError:
         return []
     return [line for line in os.fsdecode(content).split("\n") if line.startswith("/")]
 

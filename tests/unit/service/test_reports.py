@@ -59,6 +59,6 @@ def test_an_error_is_logged_once_and_recovered_when_all_have_ended(
         "nobody there",
         "recovered",
         "it is full; make room",
-        "/m is written again",
+        "the error of the metrics file /m has ended",
         "there are no device events; a reconcile pass looks for changes once a minute",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -227,3 +228,27 @@ def test_without_the_library_the_message_names_the_package(
     assert written
     assert written.error
     assert written.advice == "it needs the package python3-prometheus-client"
+
+
+def test_a_list_that_cannot_be_read_is_not_overwritten(
+    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old.prom", tmp_path / "new.prom"
+    passes.end(old)
+    error = (
+        f"{passes.state}/textfiles could not be read: Input/output error; metrics files at the paths that it lists are "
+        "not removed"
+    )
+
+    def fail(path: str) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics_file, "read_regular_file", fail)
+        for path in (new, None):
+            result = passes.end(path)
+            assert result == MetricsResult(str(path or ""), error, "make it readable for root, or delete it")
+        assert metrics_file.remove_all(str(passes.state)) == [error]
+    assert new.exists()
+    passes.end(new)
+    assert os.listdir(tmp_path) == ["new.prom"]

@@ -24,7 +24,10 @@ def read_target(command: Sequence[str]) -> WatchTarget:
         status, output, errors = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT)
     except ProgramTimeoutError:
         raise NodeUnreachable(f"reading the credentials took more than {_TIMEOUT:.0f} s") from None
-    except (OSError, ValueError, subprocess.SubprocessError, OutputTooLargeError) as e:
+    except OutputTooLargeError:
+        limit = f"{_MAX_OUTPUT >> 20} MiB"
+        raise NodeUnreachable(f"the worker that reads the credentials printed more than {limit}") from None
+    except (OSError, ValueError, subprocess.SubprocessError) as e:
         raise NodeUnreachable(f"the worker that reads the credentials could not be run: {e}") from None
     write_stderr(errors.decode(errors="backslashreplace"))
     for line in reversed(output.splitlines()):

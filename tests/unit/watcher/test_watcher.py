@@ -268,7 +268,7 @@ def test_it_ends_without_usable_credentials(
         ("exit 3", "ended without a result (exit status 3)"),
         ("kill -9 $$", "ended without a result (exit status -9)"),
         ("""echo garbage; echo '["Other", {}]'; echo '["WatchTarget", {"node": 1}]'""", "ended without a result"),
-        ("cat /dev/zero", "could not be run"),
+        ("cat /dev/zero", "the worker that reads the credentials printed more than 4 MiB"),
         ("""echo '["TargetError", {"reason": "overloaded", "cause": "unreachable"}]'""", "overloaded"),
     ],
 )

@@ -14,13 +14,12 @@ from capacityd.reconcile.facts import Facts
 
 def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     """Returns another agent that has recently written this Node; None if there is none."""
-    known = facts.memory.other_agent
     if quantities := _other_quantities(node_state, facts):
         last = facts.memory.node
         # What the last pass left on the Node is not written anew. That may be our own write: a full disk can keep the
         # machine record from confirming it.
         is_old = last is not None and last.annotation == node_state.annotation
-        return known if is_old else OtherAgent(facts.uptime, quantities)
+        return facts.other_agent if is_old else OtherAgent(facts.uptime, quantities)
     if facts.other_agent:
         return facts.other_agent
     # Perhaps only the other agent has noticed this one, and has said so in the condition.

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
+from capacityd.model.errors import NodeRejected
+from capacityd.model.node import NodeState
 from capacityd.model.reading import Quantity
 from tests.unit.reconcile.doubles import A, MemoryNode, Service
 
@@ -12,9 +18,20 @@ TEXT = "another capacityd, on another machine or in a container, publishes other
 OTHER_WRITER = ("False", "OtherWriter", TEXT)
 
 
-def agents() -> tuple[Service, Service, MemoryNode]:
+class DenyingNode(MemoryNode):
+    """A Node on an API server that denies writes of capacity from a time on."""
+
+    denies = False
+
+    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+        if self.denies and any(o["op"] != "test" and str(o["path"]).startswith("/status/capacity") for o in patch):
+            raise NodeRejected("no", "no")
+        return super().write(patch)
+
+
+def agents() -> tuple[Service, Service, DenyingNode]:
     """Two services with one Node."""
-    one, two, node = Service(), Service(), MemoryNode()
+    one, two, node = Service(), Service(), DenyingNode()
     for service in (one, two):
         service.node, service.watched = node, True
     return one, two, node
@@ -72,3 +89,21 @@ def test_an_own_write_that_could_not_be_recorded_is_not_another_agents() -> None
     one.full, one.record = "", recorded
     one.reconcile(1070.0, {"retry"}, a=SIX)
     assert (one.capacity, node.our_condition[0]) == ({A: "6"}, "True")
+
+
+@pytest.mark.parametrize("held_by", ["observe", "lower_after", "denied"])
+def test_an_agent_that_has_gone_causes_no_more_passes(held_by: str) -> None:
+    """Its number stays on the Node, because this machine may not write its own."""
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    lower_after = 610.0 if held_by == "lower_after" else 10.0
+    one.settings = replace(one.settings, observe=held_by == "observe", lower_after=lower_after)
+    node.denies = held_by == "denied"
+    at, passes = 1002.0, 0
+    while at < 1500.0:
+        result = one.reconcile(at, {"requeue"}, a=FOUR)
+        at, passes = at + (result.requeue_after or 1000.0), passes + 1
+    assert passes <= 15
+    assert result.memory.other_agent is None
+    assert held_by == "observe" or node.our_condition[1] != "OtherWriter"

@@ -199,13 +199,9 @@ class WatchHeldBack(NodeError):
 
 
 class NodeConflict(NodeError):
-    """Another writer changed the Node in between. Read, plan and write again.
-
-    partly_written: whether an earlier patch of the same plan has succeeded.
-    """
+    """Another writer changed the Node in between. Read, plan and write again."""
 
     cause = RetryCause.CONFLICT
-    partly_written = False
 
 
 class NodeRejected(NodeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node, NodeState
@@ -26,7 +26,7 @@ class Intentions:
     save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
     """Takes the old record and the plan, returns the new record."""
     forget: Callable[[MachineRecord | None], None] = lambda _: None
-    """Takes the record from before save(), after a write that changed nothing on the Node."""
+    """Takes the record to keep after a conflict: without what was not written."""
 
 
 NO_INTENTIONS = Intentions()
@@ -69,26 +69,30 @@ def apply(
     """
     deadline = time.monotonic() + retries.timeout
     conflicts = failures = 0
+    unanswered = False  # a write may have been carried out, or may still be
     attempt: Attempt | None = None
     conflict: NodeConflict | None = None
     rejection: NodeRejected | None = None
     known, machine_record = start.node_state, start.machine_record
+    before = machine_record  # without the attempt's intention
     while True:
+        is_writing = False
         try:
             node_state, known = _checked(node, known), None
             no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
             rejection = unexplained(conflict) if conflict and no_other_writer else None
             plan = make_plan(node_state, machine_record, {})
             if plan.write.patch:
+                before = machine_record
                 machine_record = intentions.save(machine_record, plan)
             attempt = Attempt(node, make_plan, node_state, machine_record, plan, not retries.failed_writes)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
+            is_writing = True
             return attempt.write_in_parts(rejection) if rejection else attempt.write()
         except NodeConflict as e:
-            if machine_record != start.machine_record and not e.partly_written:
-                machine_record = start.machine_record
-                intentions.forget(machine_record)
+            if attempt is not None and not unanswered:
+                machine_record = _forget(intentions, attempt, before)
             if rejection:
                 raise rejection from e
             conflicts += 1
@@ -100,11 +104,30 @@ def apply(
             time.sleep(random.uniform(0, 0.05 * 2**conflicts))  # noqa: S311  # jitter is no secret
         except NodeUnreachable as e:
             failures += 1
-            conflict = None
+            conflict, unanswered = None, unanswered or is_writing
             pause = e.retry_after if e.retry_after is not None else random.uniform(0, min(_MAX_PAUSE, 2**failures))  # noqa: S311
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
+
+
+def _forget(intentions: Intentions, attempt: Attempt, before: MachineRecord | None) -> MachineRecord | None:
+    """After a conflict, takes the attempt's intention out of the machine record, except what earlier patches wrote.
+
+    Another writer may have published an intended quantity. So of an older intention, only what the plan has found on
+    the Node counts. before: the record without the attempt's intention. Returns the new record.
+    """
+    recorded, plan = attempt.machine_record, attempt.plan
+    own = before.of_node(plan.node_uid) if before else None
+    if recorded is None or (own is None and not attempt.written):
+        record = before
+    else:
+        found = {n: q for n, q in plan.recorded_before.items() if own is None or n in own.intended}
+        written = {n: q for n, q in recorded.intended.items() if n in attempt.written}
+        record = replace(recorded, published={**(own.published if own else {}), **found}, intended=written)
+    if record != recorded:
+        intentions.forget(record)
+    return record
 
 
 def _checked(node: Node, known: NodeState | None) -> NodeState:

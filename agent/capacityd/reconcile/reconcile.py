@@ -66,6 +66,8 @@ class ReconcileResult:
     failure: Failure | None = None
     """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
     removed nothing, and may have held back new resources. With any other cause, the Node is not as desired."""
+    answered: bool = False
+    """Whether the pass knows the Node from an answer of the API server."""
     node_missing: bool = False
     """Whether the Node does not exist."""
 
@@ -145,7 +147,7 @@ class Pass:
             outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)
         except NodeError as error:
             return self.fail(first, error)
-        return self.finish(outcome)
+        return replace(self.finish(outcome), answered=outcome.node_state != known)
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
         """The result of a pass that has carried out its plan."""
@@ -215,4 +217,6 @@ class Pass:
             waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
         if memory.conflict:
             waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
+        # After a failure, a wait may be over: its retry does what was waited for.
+        waits = [wait for wait in waits if wait.until > uptime]
         return ReconcileResult(memory, uptime, tuple(waits), plan, failure=failure)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
@@ -46,12 +46,14 @@ class Attempt:
     plan: Plan
     rejects_failed_writes: bool
     """Whether a server error to a write counts as a rejection."""
+    written: set[str] = field(default_factory=set)
+    """The names whose changes have been written so far."""
 
     def write(self) -> Outcome:
         """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several
         patches."""
         try:
-            node_state = self._write(self.plan.write.patch)
+            node_state = self._write_plan(self.plan)
         except NodeRejected as error:
             return self.write_in_parts(error)
         if denied := self._altered_quantities(self.plan, node_state):
@@ -75,12 +77,11 @@ class Attempt:
             others = {name: why for name, why in denied.items() if name not in tried} | altered
             plan = self._plan_after(node_state, others)
             try:
-                node_state = self._write(plan.write.patch)
+                node_state = self._write_plan(plan)
             except NodeRejected as e:
                 denied |= dict.fromkeys(tried, e.reason)
                 return False
             except NodeConflict as e:
-                e.partly_written = bool(written)
                 denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
                 return False
             written += _writing(plan)
@@ -90,6 +91,11 @@ class Attempt:
 
         isolate(names, accepts)
         return self._write_condition_of_denials(node_state, written, denied | altered, error)
+
+    def _write_plan(self, plan: Plan) -> NodeState:
+        node_state = self._write(plan.write.patch)
+        self.written.update(plan.changed_names)
+        return node_state
 
     def _write(self, patch: Patch) -> NodeState:
         try:
@@ -118,7 +124,7 @@ class Attempt:
         plan = self._plan_after(node_state, denied)
         if plan.write.patch:
             try:
-                node_state = self._write(plan.write.patch)
+                node_state = self._write_plan(plan)
             except NodeRejected as e:
                 raise self._reported(plan, node_state, error or e) from None
         stored = [change for change in written if change.name not in denied]

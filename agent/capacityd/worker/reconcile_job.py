@@ -191,8 +191,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         result = reconcile(facts, access)
         if result.outcome is not None and not config.settings.observe:
             save_errors += _try(partial(machine_record.confirm, directory, result.outcome.plan))[1]
-    if result.outcome is not None:
-        # The API server's answer has come in the meantime.
+    if result.answered:  # in the meantime
         result = replace(result, memory=replace(result.memory, node_at=uptime()))
     names = watched.names if watched else watched_names(config, record)
     return _Reconciled(result, cache, names, save_errors)

@@ -22,12 +22,14 @@ from capacityd.model.errors import (
 )
 from capacityd.model.messages import Failure
 from capacityd.model.node import NodeState
+from capacityd.model.other_agent import OtherAgent
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
 from capacityd.reconcile.apply import TRIES
-from capacityd.reconcile.memory import Conflict, Memory
+from capacityd.reconcile.memory import Conflict, LessAllocatable, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
-from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL, Denial, WriteTimes
+from capacityd.service.schedule import Schedule
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, WithoutConditions, held
 
@@ -393,3 +395,35 @@ def test_a_node_that_replaces_another_one_inherits_no_rate_limit(service: Servic
     service.node.document["metadata"]["uid"] = "another"
     service.reconcile(1020.0, {"node"}, a=Quantity(20))
     assert service.capacity == {A: "20"}
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        Memory(),
+        Memory(conflict=Conflict("a conflict", 1000.0)),
+        Memory(other_agent=OtherAgent(1000.0)),
+        Memory(less_allocatable={A: LessAllocatable("3", 1000.0, repeated=True)}),
+        Memory(denied={A: Denial("no", 4, 900.0, 1000.0)}),
+        Memory(condition_not_stored_since=900.0),
+    ],
+)
+def test_what_an_earlier_pass_waited_for_does_not_hasten_the_retries_of_a_failed_one(memory: Memory) -> None:
+    service = Service()
+    service.memory, service.error = memory, NodeUnreachable("nobody there")
+    schedule, at, passes = Schedule(1200.0, lambda _, high: high), 1200.0, 0
+    while at < 1200.0 + 3600.0:
+        schedule.pop_due(at)
+        failure = service.reconcile(at, {"retry"}, a=FOUR)
+        assert failure.failure
+        schedule.failed(at, None, failure.failure.cause, failure.requeue_after)
+        at, passes = schedule.wakes_at(), passes + 1
+    assert passes <= 60
+
+
+def test_a_pass_without_a_request_has_no_answer(service: Service) -> None:
+    service.watched = True
+    assert not service.reconcile(1010.0, {"hardware"}, a=FOUR).answered
+    assert service.reconcile(1020.0, {"hardware"}, a=Quantity(5)).answered
+    service.watched = False
+    assert service.reconcile(1030.0, {"hardware"}, a=Quantity(5)).answered

@@ -19,6 +19,7 @@ from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.watch import WatchedNode
 from capacityd.node.documents.node import node_state
+from capacityd.reconcile.known_node import known_node
 from tests.support.nodes import UID, node, recorded
 from tests.unit.reconcile.doubles import FOUR, A, B, Service
 from tests.unit.worker.job import Worker
@@ -109,3 +110,14 @@ def _service(document: dict[str, Any], record: MachineRecord | None) -> Service:
     service.node.document = json.loads(json.dumps(document | {"metadata": metadata}))
     service.record = record
     return service
+
+
+def test_a_pass_without_a_request_makes_its_node_no_newer(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While such a pass runs, the cluster is restored, and the watcher connects again. Its Node is the newer one."""
+    times = iter([1002.0])
+    monkeypatch.setattr("capacityd.worker.reconcile_job.uptime", lambda: next(times, 1002.9))
+    worker.make_pass(1002.0, "hardware", a=FOUR)
+    worker.node.document["status"]["capacity"] = {}
+    worker.node.document["metadata"]["resourceVersion"] = "1"
+    watched = WatchedNode(worker.node.state(), "n1", 1002.5)
+    assert known_node(watched, worker.state.memory) == watched.state

@@ -11,7 +11,7 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
 from capacityd.model.codec import to_file
-from capacityd.model.errors import CapacitydError, NodeUnauthorized, NodeUnreachable, StateError
+from capacityd.model.errors import CapacitydError, NodeUnauthorized, NodeUnreachable, StateError, WatchHeldBack
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode, fingerprint
@@ -24,8 +24,9 @@ from capacityd.watcher.target import read_target
 
 _TARGET_AGE = 300.0
 """Seconds after which the credentials are read again, before the next connection."""
-_DENIED_FOR = 30.0
-"""Seconds for which a denial may be temporary: an API server that has just started does not know all rights."""
+_FAILING_FOR = 30.0
+"""Seconds for which a failure may be temporary once the Node has been watched: an API server that has just started does
+not know all rights, and an overloaded one responds to a watch late."""
 
 
 class Watcher:
@@ -47,8 +48,8 @@ class Watcher:
         """Whether the target was read for the current connection."""
         self._has_seen = False
         """Whether the Node has been watched."""
-        self._denied_since: float | None = None
-        """When connections began to be denied (time.monotonic()); None: the last one was not denied."""
+        self._failing_since: float | None = None
+        """When connections began to be denied or held back (time.monotonic()); None: the last one was not."""
         self._connected_at = 0.0
         """When the current connection was begun, in seconds of uptime."""
         self._seen_at: float | None = None
@@ -120,19 +121,19 @@ class Watcher:
         if self._seen_at is None or seen != self._sent:
             self._send(seen)
         self._seen_at = self._seen_at or time.monotonic()
-        self._has_seen, self._denied_since = True, None
+        self._has_seen, self._failing_since = True, None
 
     def _is_final(self, failure: CapacitydError | None) -> bool:
         """Whether to give up, because the failure lasts until something is changed.
 
-        Also notes since when connections have been denied.
+        Also notes since when connections have been denied or held back.
         """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False
-        if isinstance(failure, NodeUnauthorized) and self._has_seen:
+        if isinstance(failure, NodeUnauthorized | WatchHeldBack) and self._has_seen:
             now = time.monotonic()
-            self._denied_since = self._denied_since or now
-            return now - self._denied_since >= _DENIED_FOR
+            self._failing_since = self._failing_since or now
+            return now - self._failing_since >= _FAILING_FOR
         return True
 
     def _pause(self, failure: CapacitydError | None) -> None:

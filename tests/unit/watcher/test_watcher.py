@@ -195,6 +195,20 @@ def test_it_ends_if_a_proxy_holds_the_responses_back(server: WatchServer, target
         assert watcher.wait_ended() == 0
 
 
+def test_a_watch_that_is_held_back_after_the_node_was_seen_may_work_again(
+    server: WatchServer, target: Target, folder: Path
+) -> None:
+    """An overloaded API server may respond to a GET, but to the next watch too late."""
+    with watching(folder, target.command, BRIEF) as watcher:
+        stream = accept(server)
+        watcher.wait_seen(1)
+        stream.end()
+        server.accept()
+        watcher.wait(lambda: "hold responses back" in str(watcher.messages[-1]), "held back")
+        accept(server)
+        watcher.wait(lambda: watcher.messages[-1] == watcher.messages[0], "seen again")
+
+
 def test_it_ends_if_the_node_is_another_machines(server: WatchServer, target: Target, folder: Path) -> None:
     target.set(replace(target_of(server), machine_id="ours"))
     node = version()

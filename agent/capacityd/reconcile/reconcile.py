@@ -124,24 +124,33 @@ class Pass:
         if watched and watched.state is None and known is None and facts.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
         if known is None:
-            return self.reconcile_node(None, None)
+            return self.with_last_node().reconcile_node(None, None)
         # A heartbeat alone is a reason for a write only at a resync.
         plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
         if facts.machine_record and facts.machine_record.intended and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
-            return self.reconcile_node(None, None)
-        memory = replace(facts.memory, lower_since=plan.lower_since)
-        step = replace(self, facts=replace(facts, memory=memory))
+            return self.with_last_node().reconcile_node(None, None)
+        step = self.with_lower_since(plan.lower_since)
         if plan.write.patch or events(plan, applied=False):
             return step.reconcile_node(known, plan)
         return step.finish(Outcome(plan, known, applied=False))
 
+    def with_last_node(self) -> Pass:
+        """This pass, which must read the Node. If that fails, what is not lower than on the last known Node is no
+        longer due to be lowered."""
+        last = self.facts.memory.node
+        return self.with_lower_since(make_plan(last, self.facts_for_plan()).lower_since if last else {})
+
+    def with_lower_since(self, lower_since: Mapping[str, float]) -> Pass:
+        """This pass, with these times since when a reduction has been due."""
+        return replace(self, facts=replace(self.facts, memory=replace(self.facts.memory, lower_since=lower_since)))
+
     def reconcile_node(self, known: NodeState | None, first: Plan | None) -> ReconcileResult:
         """Plans and writes. known: the Node; None: it is read first. first: the plan for it, if there is one."""
         uptime, conflict = self.facts.uptime, self.facts.memory.conflict
-        if conflict and 0 < (wait := conflict.at + timing.MIN_INTERVAL - uptime) <= timing.MIN_INTERVAL:
+        if conflict and uptime < conflict.at + timing.MIN_INTERVAL:
             # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
-            return self.result(self.facts.memory, first, Failure(conflict.message, NodeConflict.cause, wait))
+            return self.result(self.facts.memory, first, Failure(conflict.message, NodeConflict.cause))
         try:
             node = self.access.open_node()
             outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)

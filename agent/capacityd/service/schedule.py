@@ -236,6 +236,8 @@ class Schedule:
         self._not_before = -math.inf
         if not self._events.keys() & _END_WAIT:  # such an event came during the pass
             self._not_before = self._asked_until + SHORTEST_PAUSE[cause] * _JITTER
+            if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
+                self._not_before = min(self._not_before, now + requeue_after)
 
     def _requeue(self, now: float, requeue_after: float | None) -> None:
         if requeue_after is not None:

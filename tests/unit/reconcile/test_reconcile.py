@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,7 +25,7 @@ from capacityd.model.messages import Failure
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.reading import Quantity, Reading
-from capacityd.model.reasons import RetryCause
+from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.reconcile.apply import TRIES
 from capacityd.reconcile.memory import Conflict, LessAllocatable, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
@@ -427,3 +428,38 @@ def test_a_pass_without_a_request_has_no_answer(service: Service) -> None:
     assert service.reconcile(1020.0, {"hardware"}, a=Quantity(5)).answered
     service.watched = False
     assert service.reconcile(1030.0, {"hardware"}, a=Quantity(5)).answered
+
+
+def test_a_conflict_is_tried_again_within_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the jitter, and whatever events come meanwhile."""
+    monkeypatch.setattr("capacityd.reconcile.apply.time.sleep", lambda _: None)
+    for jitter, event_at in itertools.product((min, max), (None, 1030.0, 1050.0)):
+        service = Service()
+        service.node = node = Contested()
+        schedule, at = Schedule(1000.0, jitter), 1000.0
+        attempts = []
+        events = [event_at] if event_at else []
+        while at < 1200.0:
+            reasons = schedule.pop_due(at)
+            sent = len(node.requests)
+            failure = service.reconcile(at, {reason.value for reason in reasons}, a=FOUR)
+            assert failure.failure
+            attempts += [at] * (len(node.requests) > sent)
+            schedule.failed(at, failure.failure.retry_after, failure.failure.cause, failure.requeue_after)
+            at = schedule.wakes_at()
+            if events and events[0] < at:
+                schedule.notify({PassReason.HARDWARE}, events.pop())
+                at = schedule.wakes_at()
+        assert attempts == [1000.0, 1060.0, 1120.0, 1180.0]
+
+
+def test_a_reading_that_rose_during_an_outage_is_held_back_in_full(service: Service) -> None:
+    """No pass of the outage knows the Node, but each compares with the last known one."""
+    service.reconcile(1010.0, {"hardware"}, a=Quantity(3))
+    service.watched, service.error = False, NodeUnreachable("nobody there")
+    for at, number in ((1015.0, 3), (1100.0, 4), (1160.0, 3)):
+        assert service.reconcile(at, {"retry"}, a=Quantity(number)).failure
+    service.error = None
+    assert service.reconcile(1164.0, {"retry"}, a=Quantity(3)).requeue_after == 6.0
+    service.reconcile(1170.0, {"requeue"}, a=Quantity(3))
+    assert service.capacity == {A: "3"}

@@ -164,7 +164,7 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
         annotated=annotated,
         recorded={name: n for name, n in annotated.items() if not _is_unconfirmed(name, n, machine_record)},
     )
-    recorded_before = {entry.name: entry.recorded for entry, _ in decisions if entry.recorded is not None}
+    recorded_before = {step.name: step.entry.recorded for step in steps if step.entry.recorded is not None}
     return Plan(node_state.name, changes, write, recorded_before, health=health, node_uid=node_state.uid)
 
 

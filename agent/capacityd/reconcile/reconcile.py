@@ -7,7 +7,7 @@ Except for the Node, all input and output is values, so that tests can drive a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from capacityd.linux.clock import BOOTING

@@ -16,7 +16,7 @@ from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions, Retries, Start, apply
-from capacityd.reconcile.facts import Facts, PassContext
+from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.writing import Denied
 from tests.support.nodes import UID, apply_patch
@@ -122,11 +122,11 @@ class Late(MemoryNode):
 
 
 def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-    return make_plan(state, Facts({A: FOUR}, context=PassContext(machine_record=record), denied=denied))
+    return make_plan(state, Facts({A: FOUR}, machine_record=record, denied=denied))
 
 
 def withdraw(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-    return make_withdrawal(state, Facts(context=PassContext(machine_record=record), denied=denied))
+    return make_withdrawal(state, Facts(machine_record=record, denied=denied))
 
 
 class Commands:

@@ -91,8 +91,9 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
     # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
     if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
-    # The device of a subfunction has a name such as mlx5_core.sf.4.
-    if resolve_link(host, f"{path}/device/physfn") or ".sf." in (basename(hardware) or ""):
+    # The device of virtio is below the PCI function. The device of a subfunction has a name such as mlx5_core.sf.4.
+    functions = (f"{path}/device", hardware.rpartition("/")[0])
+    if any(resolve_link(host, f"{it}/physfn") for it in functions) or ".sf." in (basename(hardware) or ""):
         return "vf"
     # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
     # bond or a bridge. That interface counts for both.

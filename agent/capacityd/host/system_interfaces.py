@@ -127,12 +127,20 @@ def _of_the_same_hardware(host: Host, name: str) -> Iterator[str]:
         yield from (other, *_beside(host, other))
 
 
+def _of_function(host: Host, function: str) -> Iterator[str]:
+    """Yields the interfaces of a PCI function; those of virtio are one folder below."""
+    yield from host.listdir(f"{function}/net")
+    for name in host.listdir(function):
+        if name.startswith("virtio"):
+            yield from host.listdir(f"{function}/{name}/net")
+
+
 def _of_functions(host: Host, hardware: str) -> Iterator[str]:
     """Yields the interfaces of the PCI functions above a device, and of the physical functions of virtual ones."""
     path = hardware
     while path.startswith("/sys/devices/"):
         if resolve_link(host, f"{path}/physfn"):
-            yield from host.listdir(f"{path}/physfn/net")
+            yield from _of_function(host, f"{path}/physfn")
         if path != hardware and link_name(host, f"{path}/subsystem") == "pci":
             yield from host.listdir(f"{path}/net")
         path = path.rpartition("/")[0]

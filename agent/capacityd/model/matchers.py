@@ -94,7 +94,10 @@ class KeyMatcher:
 
 
 def parse_network(text: str) -> IPNetwork:
-    """The network, which has one address if the text is a single address. Raises ValueError."""
+    """The network, which has one address if the text is a single address. Raises ValueError.
+
+    An IPv4-mapped network (::ffff:192.0.2.0/120) is the network of IPv4, because the kernel has addresses in this form.
+    """
     if "%" in text:
         raise ValueError(f'"{text}" contains an interface; write only the address: "{text.partition("%")[0]}"')
     try:
@@ -105,7 +108,8 @@ def parse_network(text: str) -> IPNetwork:
         ) from None
     if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{network}"?')
-    return network
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    return network if mapped is None else ipaddress.IPv4Network((mapped, max(0, network.prefixlen - 96)))
 
 
 def check_glob(text: str) -> None:

@@ -51,9 +51,19 @@ def azure() -> Recording:
     return merge(upper, pci_nic("enP1s1", "0001:00:02.0", vendor="15b3", master="eth0", speed="50000", number=3))
 
 
+def virtio_card(name: str, address: str, physfn: str | None = None) -> Recording:
+    """Returns a virtio interface whose PCI function may be a virtual one."""
+    card = pci_function(address, "1af4", "1000", "020000", "virtio-pci", physfn=physfn)
+    function = int(address[-1])
+    path = f"{pci_path(address)}/virtio{function}"
+    return merge(card, below(path, "virtio", "virtio_net", name, speed="-1", number=20 + function))
+
+
 IB = {"type": "32\n"}
 BOND = nic("bond0", bond=("balance-alb", ["eth0", "eth1"]), number=9)
 TWO = merge(pci_nic("eth0", "0000:01:00.0"), pci_nic("eth1", "0000:01:00.1", number=3))
+
+TWO_MORE = merge(pci_nic("eth2", "0000:02:00.0", number=12), pci_nic("eth3", "0000:02:00.1", number=13))
 
 SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
     "a DPU's link to its host is no port": (merge(PORTS, tmfifo()), {}, ["p0"]),
@@ -100,6 +110,32 @@ SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
         {},
         ["pf0"],
     ),
+    "a virtual function of a virtio card is no card": (
+        merge(virtio_card("eth0", "0000:06:00.0"), virtio_card("eth1", "0000:06:00.5", physfn="0000:06:00.0")),
+        {},
+        ["eth0"],
+    ),
+    "the default route is on a virtual function of a virtio card": (
+        merge(
+            virtio_card("eth0", "0000:06:00.0"),
+            virtio_card("eth1", "0000:06:00.5", physfn="0000:06:00.0"),
+            TWO_MORE,
+            routes("eth1"),
+        ),
+        {"system": False},
+        ["eth2", "eth3"],
+    ),
+    "the link of a machine to a DPU is software": (
+        merge(TWO, nic("tmfifo_net0", link_kind="tun", number=6)),
+        {"kind": "virtual"},
+        ["tmfifo_net0"],
+    ),
+    "the default route is on a macvlan": (
+        merge(TWO, nic("shim0", devtype="macvlan", lower=["eth0"], number=6), routes("shim0")),
+        {"system": False},
+        ["eth1"],
+    ),
+    "a USB adapter is a port": (merge(TWO, usb_nic("enx0")), {"bus": "usb"}, ["enx0"]),
     "a Thunderbolt link is a port": (
         below("/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0", "thunderbolt", None, "thunderbolt0"),
         {},
@@ -128,6 +164,25 @@ def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
     unread = read(machine(nic("eth0", devtype="vlan")), "nic", {"name": "enp1s0f0"})
     assert isinstance(unread, Absent)
     assert unread.explanation is None
+
+
+def test_the_case_of_a_hardware_address_has_a_hint() -> None:
+    host = machine(pci_nic("eth0", attributes={"address": "b0:26:28:4e:7e:b6\n"}))
+    reading = read(host, "nic", {"attributes.address": "B0:26:28:4E:7E:B6"})
+    assert isinstance(reading, Absent)
+    assert reading.explanation is not None
+    assert "differs from" in reading.explanation.hints[0]
+
+
+def test_members_of_a_bond_have_its_hardware_address_and_their_own_path() -> None:
+    shared = {"address": "b0:26:28:4e:7e:b6\n"}
+    members = [
+        pci_nic(f"eth{n}", f"0000:01:00.{n}", number=2 + n, attributes=shared, properties={"ID_PATH": f"pci-{n}"})
+        for n in (0, 1)
+    ]
+    host = machine(*members, nic("bond0", bond=("802.3ad", ["eth0", "eth1"]), number=9, attributes=shared))
+    assert counted(host, "nic", {"attributes.address": shared["address"].strip()}) == ["eth0", "eth1"]
+    assert counted(host, "nic", {"properties.ID_PATH": "pci-1"}) == ["eth1"]
 
 
 def test_a_virtual_function_in_a_pods_namespace_still_counts_as_a_pci_function() -> None:
@@ -179,6 +234,9 @@ ADDRESSES: list[tuple[str, str, str, int, str, bool]] = [
     ("keys", "names"),
     [
         ({"interface": "ens9"}, ["ens9 fd00::31/64"]),
+        ({"address": "::ffff:192.0.2.7"}, ["eth0 192.0.2.7/24"]),
+        ({"address": "::ffff:192.0.2.0/120"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
+        ({"address": "::/0"}, ["ens9 fd00::31/64"]),
         ({"interface": "thunderbolt0"}, []),
         ({"interface": "thunderbolt0", "scope": "link"}, ["thunderbolt0 169.254.205.206/16"]),
         ({"interface": "eth0"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),

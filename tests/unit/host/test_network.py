@@ -112,6 +112,7 @@ IP4, IP6 = bytes([192, 0, 2, 7]), bytes.fromhex("20010db800000000000000000000000
         (2, IP4, 0x01 | 0x08, 0, ("192.0.2.7", "global", False)),  # a secondary address
         (10, IP6, 0x01, 0, ("2001:db8::7", "global", True)),
         (10, IP6, 0x08, 0, None),  # duplicate: another machine uses it
+        (10, IP6, 0x20, 0, ("2001:db8::7", "global", False)),  # deprecated: only new connections do not use it
         (10, IP6, 0x80, 253, ("2001:db8::7", "link", False)),
         (10, IP6, 0x80, 77, ("2001:db8::7", "77", False)),
         (10, b"", 0x80, 0, None),

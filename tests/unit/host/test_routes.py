@@ -61,7 +61,7 @@ def test_default_routes_of_a_real_kernel() -> None:
         'routes("route add default nexthop via 192.0.0.1 nexthop via 192.0.1.1", undo=["route del default"])',
         'routes("route add ::/0 via 2001:db8::1 dev v1")',
         'ip(*(f"route add 100.{n >> 8}.{n & 255}.0/24 via 192.0.2.1" for n in range(4000)))',
-        'routes("route add default via 192.0.2.1 metric 5")',
+        'routes("route add default via 192.0.2.1 metric 5", "route add default via 192.0.2.1 metric 6")',
     )
     assert found == [[], [], [], ["v1"], ["v0", "v1"], ["v1"], ["v1", "v2"]]
 

@@ -24,6 +24,9 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
         return facts.other_agent
     # Perhaps only the other agent has noticed this one, and has said so in the condition.
     condition = node_state.condition
+    before = facts.memory.node
+    if before is not None and condition == before.condition:
+        return None  # the last pass has left it, and may have written it
     if condition is None or condition.reason != ConditionReason.OTHER_AGENT.value or condition.heartbeat is None:
         return None
     age = facts.now - condition.heartbeat

@@ -11,7 +11,7 @@ import pytest
 from capacityd.model.errors import NodeRejected
 from capacityd.model.node import NodeState
 from capacityd.model.reading import Quantity
-from tests.unit.reconcile.doubles import A, MemoryNode, Service
+from tests.unit.reconcile.doubles import A, MemoryNode, Service, WithoutConditions
 
 FOUR, SIX = Quantity(4), Quantity(6)
 TEXT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
@@ -68,6 +68,23 @@ def test_the_condition_becomes_true_once_the_other_agent_is_gone() -> None:
     assert node.our_condition[0] == "True"
     assert one.capacity == {A: "4"}
     assert at - 1003.0 <= 75.0
+
+
+def test_the_own_condition_is_no_sign_of_another_agent() -> None:
+    """The answer to the other agent is the first write with a condition: until then, a webhook has removed it."""
+    one, two, node = Service(), Service(), WithoutConditions()
+    for service in (one, two):
+        service.node, service.watched = node, True
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    at, result = 1002.0, one.reconcile(1002.0, {"node"}, a=FOUR)
+    node.removes = False
+    while result.requeue_after is not None:
+        at += result.requeue_after
+        result = one.reconcile(at, {"requeue"}, a=FOUR)
+    assert one.capacity == {A: "4"}
+    assert node.our_condition[0] == "True"
+    assert at - 1001.0 <= 75.0
 
 
 def test_two_agents_with_the_same_numbers_do_not_disturb_each_other() -> None:

@@ -62,6 +62,11 @@ class CredentialFiles:
         self._contents: dict[str, str] = {}
         self._paths: dict[str, None] = {}
 
+    @property
+    def merge_advice(self) -> str:
+        """Advice if an entry is missing, which kubectl may find in another file of a person's $KUBECONFIG."""
+        return "" if self._of_kubelet else " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
+
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all files that were read or could not be read."""
         return tuple(map(os.path.abspath, self._paths))

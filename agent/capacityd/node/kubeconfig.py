@@ -148,7 +148,7 @@ class _Kubeconfig:
         for entry in entries:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self._mapping(entry.get(kind) or {}, kind)
-        source = "that is selected" if kind == "context" else "that its context names"
+        source = "that is selected" if kind == "context" else f"that its context names{self._files.merge_advice}"
         raise self._error(f"has no {kind} {source}", f'the name is "{printable(name)}"')
 
     def _server(self, cluster: Mapping[str, object]) -> str:

@@ -68,6 +68,15 @@ def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         load_operators(None)
 
 
+def test_a_context_whose_cluster_is_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = written(tmp_path, config() | {"clusters": []}, "context")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join((context, written(tmp_path, config(), "cluster"))))
+    with pytest.raises(NodeUnauthorized, match=r"no cluster that its context names \(`kubectl config view --flatten`"):
+        load_operators(None)
+    with pytest.raises(NodeUnauthorized, match=r"no cluster that its context names$"):
+        load(context)
+
+
 @pytest.mark.parametrize("content", ["", "\n", "# nothing yet\n", "---\n", "null\n", "{}"])
 def test_an_empty_file_in_a_list_is_one_without_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str

@@ -24,7 +24,8 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     kubeconfig: the command line's option; None for the configured one or, by default, the kubelet's.
     """
     kubeconfig = kubeconfig or config.settings.kubeconfig
-    names_paths = kubeconfig or any(_paths(resource) for resource in config.resources)
+    textfile = config.settings.textfile
+    names_paths = kubeconfig or textfile or any(_paths(resource) for resource in config.resources)
     sandbox = service_sandbox() if names_paths else Sandbox()
     for resource in config.resources:
         for path, key in _paths(resource).items():
@@ -32,6 +33,9 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
                 yield _problem(resource, advice, key)
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
+    if textfile and (hidden := sandbox.hiding(textfile)):
+        why = f"the service's sandbox hides {hidden}; /var/lib/prometheus/node-exporter is open to the service"
+        yield Problem(textfile, why)
     if kubeconfig and (advice := sandbox.advice(kubeconfig)):
         yield Problem(kubeconfig, advice)
     yield from _unusable_kubeconfig(kubeconfig)

@@ -26,7 +26,8 @@ _FIRST_LINE = b"# HELP capacityd_resource_outcome "
 """How each file starts that this version or an older one has written. The package's postrm has the same text."""
 
 _HINTS = {
-    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart",
+    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart;"
+    " the service does not see folders below /root, /run/user, /tmp and /var/tmp",
     errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
     " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
     errno.EACCES: "root must own the folder, because the service has no right to other users' files",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.cli import run
+from capacityd.cli import run, service_view
+from capacityd.linux.sandbox import Sandbox
 from tests import ROOT
 from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import config, written
@@ -90,3 +91,14 @@ def test_a_path_of_when_that_the_sandbox_hides(
         f'{path}: warning: [resources."example.com/a"] when: the service\'s sandbox hides /dev (PrivateDevices=yes)'
     )
     assert warning in capsys.readouterr().err
+
+
+def test_metrics_that_the_sandbox_hides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox({"/root": "ProtectHome=tmpfs"}))
+    path = tmp_path / "60-x.toml"
+    for textfile, hidden in (("/root/metrics/x.prom", True), ("/var/lib/prometheus/node-exporter/x.prom", False)):
+        path.write_text(f'[service]\ntextfile = "{textfile}"\n')
+        assert run(["config", "check", "--config", str(path)]) == 0
+        assert ("sandbox hides /root; /var/lib/prometheus/node-exporter is" in capsys.readouterr().err) is hidden

@@ -26,7 +26,7 @@ class Intentions:
     save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
     """Takes the old record and the plan, returns the new record."""
     forget: Callable[[MachineRecord | None], None] = lambda _: None
-    """Takes the record to keep after a conflict: without what was not written."""
+    """Takes the record to keep after a conflict or a rejection: with what was written."""
 
 
 NO_INTENTIONS = Intentions()
@@ -90,9 +90,11 @@ def apply(
                 return report(node, Outcome(plan, node_state, applied=False))
             is_writing = True
             return attempt.write_in_parts(rejection) if rejection else attempt.write()
+        except NodeRejected:
+            _confirm(intentions, attempt)
+            raise
         except NodeConflict as e:
-            if attempt is not None and not unanswered:
-                machine_record = _forget(intentions, attempt, before)
+            machine_record = _forget(intentions, attempt, before) if attempt and not unanswered else machine_record
             if rejection:
                 raise rejection from e
             conflicts += 1
@@ -123,11 +125,18 @@ def _forget(intentions: Intentions, attempt: Attempt, before: MachineRecord | No
         record = before
     else:
         found = {n: q for n, q in plan.recorded_before.items() if own is None or n in own.intended}
-        written = {n: q for n, q in recorded.intended.items() if n in attempt.written}
-        record = replace(recorded, published={**(own.published if own else {}), **found}, intended=written)
+        published = {**(own.published if own else {}), **found, **attempt.confirmed(recorded)}
+        record = replace(recorded, published=published, intended={})
     if record != recorded:
         intentions.forget(record)
     return record
+
+
+def _confirm(intentions: Intentions, attempt: Attempt | None) -> None:
+    """After a rejection, records what was written: a webhook may have altered the annotation, which would show it."""
+    recorded = attempt.machine_record if attempt else None
+    if attempt and recorded and (written := attempt.confirmed(recorded)):
+        intentions.forget(replace(recorded, published={**recorded.published, **written}))
 
 
 def _checked(node: Node, known: NodeState | None) -> NodeState:

@@ -87,7 +87,7 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
 
 
 def forget(directory: str, machine_record: MachineRecord | None) -> None:
-    """After a write that changed nothing on the Node: saves this record, without the intention. Raises StateError.
+    """After a conflict or a rejection: saves this record, with what was written. Raises StateError.
 
     Otherwise the next plan would take another writer's key of the intended quantity for this machine's.
     """

@@ -50,11 +50,13 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     """Name -> published quantity: the annotation, and each quantity of the machine record that no other writer claims.
 
     So altering or removing the annotation does not make capacityd give up a key that still has its published quantity.
+    A key that is only intended counts if the annotation lists it: a write that was carried out has changed both. Else
+    the key is another writer's.
     """
     published = annotated_quantities(node_state.annotation)
     if machine_record is None:
         return published
-    for name in machine_record.all_names:
+    for name in machine_record.published.keys() | (machine_record.intended.keys() & published.keys()):
         current = whole_quantity((node_state.capacity or {}).get(name, ""))
         if current is not None and machine_record.confirms(name, current):
             published[name] = current

@@ -49,6 +49,10 @@ class Attempt:
     written: set[str] = field(default_factory=set)
     """The names whose changes have been written so far."""
 
+    def confirmed(self, recorded: MachineRecord) -> dict[str, int]:
+        """The quantities that have been written so far. recorded: with the attempt's intention."""
+        return {name: quantity for name, quantity in recorded.intended.items() if name in self.written}
+
     def write(self) -> Outcome:
         """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several
         patches."""

@@ -39,14 +39,20 @@ def publish_elsewhere(node: MemoryNode, name: str, quantity: str) -> None:
 
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("published", [{}, {B: 4}])
-def test_an_earlier_intention_makes_no_key_of_another_writer_ours(watched: bool, published: dict[str, int]) -> None:
-    """The earlier write did not arrive. Another writer publishes the same just before the next write."""
+@pytest.mark.parametrize("between", [False, True])
+def test_an_earlier_intention_makes_no_key_of_another_writer_ours(
+    watched: bool, published: dict[str, int], between: bool
+) -> None:
+    """The earlier write did not arrive. Another writer publishes the same before the next pass, or before its write."""
     service = Service()
     service.watched = watched
     if published:
         service.reconcile(1000.0, b=FOUR)
     service.record = MachineRecord(published, {**published, A: 4}, node_uid=UID)
-    service.node.between = lambda: publish_elsewhere(service.node, A, "4")
+    if between:
+        service.node.between = lambda: publish_elsewhere(service.node, A, "4")
+    else:
+        publish_elsewhere(service.node, A, "4")
     for at in (1100.0, 1200.0):
         service.reconcile(at, a=FOUR, b=FOUR)
         assert service.node.our_condition[1] == "Refused"

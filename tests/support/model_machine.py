@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +69,8 @@ class Machine:
     """The point at which the last pass was killed."""
     record_errno: int = 0
     """The errno with which reading the machine record fails; 0: none. It simulates a failing disk."""
+    expires_at: dict[str, float] = field(default_factory=dict)
+    """Name -> the uptime at which the source of its reading becomes too old, without an event."""
     messages: list[Message] = field(default_factory=list)
     """The messages of the last pass."""
 
@@ -126,7 +128,20 @@ class Machine:
         """The readings of all configured resources."""
         config = self.configured
         readings: dict[str, Reading] = {name: Unknown("broken") for name in config.broken}
-        return readings | {r.name: self.readings.get(r.name, Absent("none")) for r in config.resources}
+        return readings | {r.name: self._read(r.name) for r in config.resources}
+
+    def set_reading(self, name: str, reading: Reading, valid_for: float | None = None) -> None:
+        """Changes a reading. valid_for: seconds until its source is too old; None: no limit."""
+        self.readings[name] = reading
+        self.expires_at.pop(name, None)
+        if valid_for is not None:
+            self.expires_at[name] = self.uptime + valid_for
+
+    def _read(self, name: str) -> Reading:
+        reading, expires_at = self.readings.get(name, Absent("none")), self.expires_at.get(name)
+        if expires_at is None or not isinstance(reading, Quantity):
+            return reading
+        return replace(reading, valid_for=left) if (left := expires_at - self.uptime) > 0 else Unknown("too old")
 
     def lose_state(self) -> None:
         """Deletes the state in /run."""
@@ -188,7 +203,7 @@ class Machine:
             strftime=time.strftime,
             gmtime=time.gmtime,
         )
-        replace = os.replace
+        replace_file = os.replace
 
         def read_record(path: str) -> bytes:
             if self.record_errno:
@@ -197,7 +212,7 @@ class Machine:
 
         def replaced(*paths: Any) -> None:
             self._point(f"before {Path(paths[1]).name}")
-            replace(*paths)
+            replace_file(*paths)
             self._point(f"after {Path(paths[1]).name}")
 
         def list_plugins(_: object) -> frozenset[str] | None:

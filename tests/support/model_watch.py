@@ -86,6 +86,11 @@ class ModelWatch:
         self._hangs = self._connected
         self._later(min(seconds, IDLE_LIMIT), lambda: self.cut(0.0))
 
+    def end_hang(self) -> None:
+        """The connection that hangs ends, if there is one."""
+        if self._hangs:
+            self.cut(0.0)
+
     def repeat(self) -> None:
         """The API server sends the Node again, although it has not changed."""
         self._on_change()

@@ -230,13 +230,22 @@ HIDDEN = """\
 file = { path = "/root/data/seats" }
 [resources."example.com/a-program"]
 exec = { command = ["/tmp/tools/count"] }
+[resources."example.com/a-role"]
+when = { path = "/dev/licence0" }
+static = { quantity = 7 }
 """
 
 
 def test_what_the_sandbox_hides_is_named_with_the_drop_in_that_shows_it(served: Machine) -> None:
     """Root can read these in a shell. `config check` says that the service cannot, and the service says so, too."""
-    expected = {"example.com/a-file": 3, "example.com/a-program": 5}
+    expected = {"example.com/a-file": 3, "example.com/a-program": 5, "example.com/a-role": 7}
+    hidden_by = {
+        "example.com/a-file": "ProtectHome=tmpfs",
+        "example.com/a-program": "PrivateTmp=yes",
+        "example.com/a-role": "PrivateDevices=yes",
+    }
     served.write("/root/data/seats", "3\n")
+    served.write("/dev/licence0", "")
     served.write("/tmp/tools/count", COUNT, "755")
     served.write("/etc/capacityd/conf.d/70-hidden.toml", HIDDEN)
     try:
@@ -246,18 +255,18 @@ def test_what_the_sandbox_hides_is_named_with_the_drop_in_that_shows_it(served: 
         notes = {row["name"]: row["note"] for row in served.status()["resources"] if row["name"] in expected}
         warnings = served.run("capacityd", "config", "check").stderr
         lines = []
-        for name, setting in (("example.com/a-file", "ProtectHome=tmpfs"), ("example.com/a-program", "PrivateTmp=yes")):
-            found = re.search(r"BindReadOnlyPaths=[^\"]+", notes[name])
+        for name, setting in hidden_by.items():
+            found = re.search(r'"((BindReadOnlyPaths|PrivateDevices)=[^"]+)"', notes[name])
             assert found, notes[name]
             assert setting in notes[name]
-            assert found[0] in warnings
-            lines.append(found[0])
+            assert found[1] in warnings
+            lines.append(found[1])
         with changed(served, "\n".join(["[Service]", *lines])):
-            assert "BindReadOnlyPaths" not in served.run("capacityd", "config", "check").stderr
+            assert "the service's sandbox hides" not in served.run("capacityd", "config", "check").stderr
             served.run("systemctl", "restart", UNIT)
             served.wait_for_readings(expected)
     finally:
-        served.run("rm", "/etc/capacityd/conf.d/70-hidden.toml")
+        served.run("rm", "/etc/capacityd/conf.d/70-hidden.toml", "/dev/licence0")
         served.run("systemctl", "restart", UNIT)
 
 

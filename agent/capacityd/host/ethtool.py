@@ -13,8 +13,10 @@ import os
 import re
 import socket
 import struct
+import sys
 from array import array
 from collections.abc import Iterable
+from typing import Literal
 
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
@@ -77,7 +79,13 @@ def _supported_mask(s: socket.socket, interface: str) -> int:
         return 0
     size = 4 * -words
     answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, -words) + bytes(_MASKS * size))
-    return int.from_bytes(answer[_SETTINGS.size : _SETTINGS.size + size], "little")
+    return mask_of(answer[_SETTINGS.size : _SETTINGS.size + size])
+
+
+def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> int:
+    """A bit mask of the kernel: 32-bit words, the lowest bits first. order: the byte order of each word."""
+    numbers = (int.from_bytes(words[start : start + 4], order) for start in range(0, len(words), 4))
+    return sum(number << 32 * position for position, number in enumerate(numbers))
 
 
 def _mode_names(s: socket.socket, interface: str) -> list[str]:

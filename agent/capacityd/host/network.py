@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.linux.netlink import ask, attribute, attributes, integer
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address
 from capacityd.model.text import printable
@@ -16,9 +16,9 @@ from capacityd.model.text import printable
 LINK_MESSAGE = struct.Struct("BxHiII")
 """struct ifinfomsg"""
 
-_NEWLINK, _GETLINK = 16, 18
-_IFNAME, _LINK, _LINKINFO, _LINK_NAMESPACE = 3, 5, 18, 37  # IFLA_*
-_INFO_KIND, _INFO_DATA = 1, 2
+NEWLINK, GETLINK = 16, 18
+LINKINFO, INFO_KIND = 18, 1  # IFLA_LINKINFO, and IFLA_INFO_KIND in it
+_IFNAME, _LINK, _LINK_NAMESPACE, _INFO_DATA = 3, 5, 37, 2  # IFLA_*, and IFLA_INFO_DATA
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
 _TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4, 0x01 has another meaning
@@ -57,7 +57,7 @@ def linked_interface(interface: str) -> str:
         message = _link(interface)
         _, _, own, *_ = LINK_MESSAGE.unpack_from(message)
         values = attributes(message[LINK_MESSAGE.size :])
-        number = int.from_bytes(values.get(_LINK, b""), "little")
+        number = integer(values.get(_LINK, b""))
         if number in (0, own) or _LINK_NAMESPACE in values:
             return ""
         return socket.if_indextoname(number)
@@ -65,15 +65,15 @@ def linked_interface(interface: str) -> str:
 
 def link_info(message: bytes) -> tuple[str, bytes]:
     """The kind of the interface in a link message, "" for hardware, and the attributes that only this kind has."""
-    info = attributes(attributes(message[LINK_MESSAGE.size :]).get(_LINKINFO, b""))
-    return printable(info.get(_INFO_KIND, b"").rstrip(b"\0")), info.get(_INFO_DATA, b"")
+    info = attributes(attributes(message[LINK_MESSAGE.size :]).get(LINKINFO, b""))
+    return printable(info.get(INFO_KIND, b"").rstrip(b"\0")), info.get(_INFO_DATA, b"")
 
 
 def _link(interface: str) -> bytes:
     """The kernel's message about an interface. Raises OSError, and ValueError for an unexpected answer."""
     body = LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
-    for kind, message in ask(_GETLINK, body, dump=False):
-        if kind == _NEWLINK:
+    for kind, message in ask(GETLINK, body, dump=False):
+        if kind == NEWLINK:
             return message
     raise ValueError
 

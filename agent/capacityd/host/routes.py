@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from capacityd.host.network import LINK_MESSAGE, kernel_errors, link_info
-from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, pieces
+from capacityd.host.network import GETLINK, INFO_KIND, LINK_MESSAGE, LINKINFO, NEWLINK, kernel_errors, link_info
+from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, integer, pieces
 from capacityd.model.errors import HostError
 
-_NEWLINK, _GETLINK, _NEWROUTE, _GETROUTE, _NEWRULE, _GETRULE, _NEWHOP, _GETHOP = 16, 18, 24, 26, 32, 34, 104, 106
+_NEWROUTE, _GETROUTE, _NEWRULE, _GETRULE, _NEWHOP, _GETHOP = 24, 26, 32, 34, 104, 106
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _UNICAST = 1
 _TABLES = (253, 254)  # default and main
@@ -85,7 +85,7 @@ def _default_route(message: bytes, tables: Collection[int]) -> _Route | None:
 
 def _table(values: Mapping[int, bytes], short: int) -> int:
     """The number of a route's or rule's table. short: the number in the message's header, which holds one byte."""
-    return int.from_bytes(values[_TABLE], "little") if _TABLE in values else short
+    return integer(values[_TABLE]) if _TABLE in values else short
 
 
 def _interfaces_of_hops(wanted: Collection[int]) -> set[int]:
@@ -151,10 +151,10 @@ def _selects(values: Mapping[int, bytes]) -> bool:
 
 
 def _tables_of_vrfs() -> set[int]:
-    kind = attribute(1, b"vrf\0")  # IFLA_INFO_KIND
+    kind = attribute(INFO_KIND, b"vrf\0")
     tables = set()
-    for number, message in ask(_GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(18, kind)):  # IFLA_LINKINFO
+    for number, message in ask(GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(LINKINFO, kind)):
         name, data = link_info(message)
-        if number == _NEWLINK and name == "vrf":  # kernels without VRF ignore the filter
-            tables.add(int.from_bytes(attributes(data).get(_VRF_TABLE, b""), "little"))
+        if number == NEWLINK and name == "vrf":  # kernels without VRF ignore the filter
+            tables.add(integer(attributes(data).get(_VRF_TABLE, b"")))
     return tables

@@ -6,8 +6,10 @@ import errno
 import os
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Literal
 
 _ERROR, _DONE = 2, 3
 _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
@@ -52,7 +54,7 @@ def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int,
             data = s.recv(_BUFFER)
             for answer_kind, flags, answer in _messages(data):
                 # The kernel also ends a list early with an error (netlink_dump_done), such as EMSGSIZE.
-                number = -int.from_bytes(answer[:4], "little", signed=True)
+                number = -integer(answer[:4], signed=True)
                 if answer_kind == _ERROR or (answer_kind == _DONE and number > 0):
                     raise OSError(number, os.strerror(number))
                 yield answer_kind, flags, answer
@@ -119,6 +121,12 @@ def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...]
             return
         yield fields, data[header.size : fields[0]]
         data = data[(fields[0] + 3) & ~3 :]
+
+
+def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big"] = sys.byteorder) -> int:
+    """An integer of the kernel, by default in the byte order of this machine. value: of any length; 0 if it is
+    empty."""
+    return int.from_bytes(value, order, signed=signed)
 
 
 def attribute(kind: int, value: bytes) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
-from capacityd.linux.netlink import DEFAULT_BITS, attributes, listen, received
+from capacityd.linux.netlink import DEFAULT_BITS, attributes, integer, listen, received
 from capacityd.model.event_filters import AddressPattern, LinkFilter
 from capacityd.model.reasons import PassReason
 
@@ -57,7 +57,7 @@ class LinkEvents:
             return False
         values = attributes(message[_IFINFOMSG:])
         kind = _text(attributes(values.get(_IFLA_LINKINFO, b"")).get(_IFLA_INFO_KIND, b""))
-        index, name = int.from_bytes(message[4:8], "little"), _text(values.get(_IFLA_IFNAME, b""))
+        index, name = integer(message[4:8]), _text(values.get(_IFLA_IFNAME, b""))
         was_named = index in self._named
         self._named.discard(index)
         if event == _NEWLINK and self._matches(kind if kind in _KINDS else "virtual", name):
@@ -126,7 +126,7 @@ class AddressEvents:
         """Whether the configuration may count this address."""
         interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # only IPv4 has a label
         with suppress(OSError, OverflowError):
-            interface = socket.if_indextoname(int.from_bytes(message[4:8], "little"))
+            interface = socket.if_indextoname(integer(message[4:8]))
         return any(
             (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
             for pattern in self._concerned

@@ -13,10 +13,11 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from capacityd.host.ethtool import _mode_names, speeds_of, supported_modes
+from capacityd.host.ethtool import _mode_names, mask_of, speeds_of, supported_modes
 from capacityd.host.recording.replay import load
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
@@ -200,3 +201,10 @@ def test_a_real_interface_with_a_real_speed() -> None:
         assert (state["link"], "link is down" in state["speed"]) == ("down", True)
     assert modes["max_speed"] == 25_000 * MBIT
     assert (routed["link"], routed["speed"], routed["system"]) == ("up", 25_000 * MBIT, True)
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_the_words_of_a_mask_have_the_byte_order_of_the_machine(order: Literal["little", "big"]) -> None:
+    """s390x is big-endian, and the word with the lowest bits is still the first one."""
+    words = (1 << 5).to_bytes(4, order) + (1 << 3).to_bytes(4, order) + bytes(4)
+    assert mask_of(words, order) == 1 << 5 | 1 << 35

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import struct
+from typing import Literal
 from unittest.mock import MagicMock
 
 import pytest
 
 from capacityd.host.network import addresses, kernel_errors
-from capacityd.linux.netlink import ask, attribute, attributes
+from capacityd.linux.netlink import ask, attribute, attributes, integer
 from capacityd.model.errors import HostError
+from tests import ROOT
 from tests.support.forked import can_be_alone, run_alone
 
 PROGRAM = """
@@ -209,3 +212,18 @@ def test_attributes() -> None:
     whole = {3: b"eth0\0", 7: b"", 18: b"nested"}
     for rest in (b"", bytes(8) + known, struct.pack("HH", 3, 9) + known, struct.pack("HH", 9, 9) + b"half", b"\0"):
         assert attributes(known + rest) == whole
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_integers_have_the_byte_order_of_the_machine(order: Literal["little", "big"]) -> None:
+    assert integer((260).to_bytes(4, order), order=order) == 260
+    assert integer((-19).to_bytes(4, order, signed=True), signed=True, order=order) == -19
+    assert integer(struct.pack("I", 260)) == 260
+    assert integer(b"") == 0
+
+
+def test_no_integer_of_the_kernel_has_a_fixed_byte_order() -> None:
+    """A network address is big-endian everywhere, and random bytes have no order."""
+    fixed = re.compile(r'from_bytes\(.*"(little|big)"|Struct\("[<>]')
+    lines = [line for file in (ROOT / "agent").rglob("*.py") for line in file.read_text().splitlines()]
+    assert [line for line in lines if fixed.search(line) and "address" not in line and "urandom" not in line] == []

@@ -12,8 +12,14 @@ from capacityd.model.reasons import PassReason
 _CLOCK_REALTIME = 0
 _TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
 _ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
-_NEVER = 1 << 40
-"""An expiration in seconds since the epoch that never comes: the timer only reports that the clock was set."""
+
+
+def latest_expiration(long_bytes: int) -> int:
+    """An expiration in seconds since the epoch that should never come: the timer only reports that the clock was set.
+
+    long_bytes: the size of a C long, which holds the seconds: 4 on a 32-bit machine, whose time ends in January 2038.
+    """
+    return min(1 << 40, (1 << 8 * long_bytes - 1) - 1)
 
 
 class ClockEvents:
@@ -24,7 +30,11 @@ class ClockEvents:
         self._fd = int(self._libc.timerfd_create(_CLOCK_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC))
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "steps of the clock can't be noticed")
-        self._set_timer()
+        try:
+            self._set_timer()
+        except OSError:
+            self.close()
+            raise
 
     def fileno(self) -> int:
         return self._fd
@@ -33,6 +43,7 @@ class ClockEvents:
         """Returns the reason for a pass if the clock was set since the last call."""
         try:
             os.read(self._fd, 8)
+            return set()  # it has expired, and still reports that the clock was set
         except BlockingIOError:
             return set()
         except OSError as e:
@@ -42,12 +53,11 @@ class ClockEvents:
         return {PassReason.CLOCK}
 
     def _set_timer(self) -> None:
-        value = _ITIMERSPEC.pack(0, 0, _NEVER, 0)
+        value = _ITIMERSPEC.pack(0, 0, latest_expiration(struct.calcsize("l")), 0)
         flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
         if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
             code = ctypes.get_errno()
             if code != errno.ECANCELED:  # the clock was set at this very moment, and the timer is set
-                os.close(self._fd)
                 raise OSError(code, "steps of the clock can't be noticed")
 
     def close(self) -> None:

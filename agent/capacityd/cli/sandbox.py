@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from capacityd.cli.commands.run import command_for
 from capacityd.cli.options import Options
 from capacityd.linux.sandbox import UNIT
+from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
 # Settings for starting, stopping and watching the service. All other settings define the sandbox.
@@ -54,18 +55,9 @@ def run_in_sandbox(options: Options) -> int:
 
 def unit_settings(text: str) -> Iterator[str]:
     """Yields a unit's sandbox settings, including drop-ins, as KEY=VALUE. text: the output of systemctl cat."""
-    in_service, continued = False, ""
-    for line in text.splitlines():
-        if line.startswith(("#", ";")):
-            continue
-        joined, continued = continued + line.strip(), ""
-        if joined.endswith("\\"):
-            continued = joined[:-1] + " "
-        elif joined.startswith("["):
-            in_service = joined == "[Service]"
-        elif in_service and "=" in joined and not joined.startswith(_LIFECYCLE_SETTINGS):
-            key, _, value = joined.partition("=")
-            yield f"{key.rstrip()}={value.lstrip()}"
+    for section, name, value in assignments(text.splitlines()):
+        if section == "[Service]" and not name.startswith(_LIFECYCLE_SETTINGS):
+            yield f"{name}={value}"
 
 
 def _run(command: list[str], output: int | None = None) -> subprocess.CompletedProcess[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from capacityd.linux.unit import assignments
 from capacityd.model.host import Host
 
 UNIT_FOLDERS = (
@@ -51,11 +53,16 @@ def linked_source(source: str) -> str:
 
 
 def _settings(host: Host, unit: str) -> dict[str, str]:
-    """The settings of a unit; empty if there is no such file."""
+    """The settings of a mount; empty if there is no such unit."""
     for folder in UNIT_FOLDERS:
         if lines := host.lines(f"{folder}/{unit}"):
-            return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+            return mount_settings(lines)
     return {}
+
+
+def mount_settings(lines: Iterable[str]) -> dict[str, str]:
+    """Name -> value, from the lines of a mount's unit."""
+    return {name: value for section, name, value in assignments(lines) if section == "[Mount]"}
 
 
 def unit_name(path: str) -> str:

@@ -1,8 +1,9 @@
-"""The state of a systemd unit."""
+"""The state of a systemd unit, and the settings in the file of one."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _TIMEOUT = 5.0  # seconds
@@ -18,6 +19,26 @@ class UnitState:
     """Whether the unit has failed, or will soon be restarted after a failure."""
     exit_status: int
     """The exit status of the unit's last main process; 0 if there was none."""
+
+
+def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yields section, name and value of each setting in the file of a unit, as systemd reads it (systemd.syntax(7)).
+
+    Section as in [Mount]. A line that ends with a backslash continues in the next line that is no comment.
+    """
+    section = continued = ""
+    for line in (*lines, ""):
+        stripped = line.strip()
+        if stripped.startswith(("#", ";")):
+            continue
+        joined, continued = continued + stripped, ""
+        if joined.endswith("\\"):
+            continued = joined[:-1] + " "
+        elif joined.startswith("["):
+            section = joined
+        elif "=" in joined:
+            name, _, value = joined.partition("=")
+            yield section, name.rstrip(), value.strip()
 
 
 def unit_state(unit: str) -> UnitState | None:

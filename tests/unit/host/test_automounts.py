@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from capacityd.host.automounts import Automount, automount, unit_name
+from capacityd.host.recording.contents import unit_without_options
+from capacityd.host.recording.recorder import Recorder
+from capacityd.host.recording.replay import RecordedHost
 from tests.support.machines import files, machine
 
 UNIT = "[Mount]\nWhat=/dev/sdb1\nWhere=/srv/data\nType={}\nOptions=rw\n"
@@ -33,6 +36,32 @@ def test_unit_names(path: str, name: str) -> None:
 def test_a_unit_says_what_an_automount_mounts(folder: str, written: str, type_: str) -> None:
     host = machine(files({f"{folder}/srv-data.mount": UNIT.format(written)}))
     assert automount(host, "/srv/data", "systemd-1") == Automount("srv-data.automount", type_, "/dev/sdb1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " [Mount]\n  What = /dev/sdb1 \n\tType= xfs\n",
+        "[Mount]\n#What=/dev/sda\n; Type=ext4\nWhat=\\\n# and\n  /dev/sdb1\nType=xfs",
+        "[Mount]\nWhat=/dev/sda\nWhat=/dev/sdb1\nType=xfs\n[Install]\nType=ext4\nWhat=/dev/sda\n",
+        "[Mount]\nType=xfs\nWhat=/dev/sdb1\\\n",
+    ],
+)
+def test_every_form_that_systemd_reads(text: str) -> None:
+    """systemd.syntax(7). A recording contains the same."""
+    point = "5 1 0:9 / /srv/data rw - autofs systemd-1 rw,fd=3,direct\n"
+    unit = {"/etc/systemd/system/srv-data.mount": text, "/proc/self/mountinfo": point, "/dev/sdb1": ""}
+    host = machine(files(unit))
+    mounted = Automount("srv-data.automount", "xfs", "/dev/sdb1")
+    assert automount(host, "/srv/data", "systemd-1") == mounted
+    recording = Recorder(host).run()
+    assert automount(RecordedHost(recording), "/srv/data", "systemd-1") == mounted
+    assert RecordedHost(recording).exists("/dev/sdb1")
+
+
+def test_a_share_is_not_recorded() -> None:
+    for source in ("What = user:secret@host:/x", "What=/dev/sda\nWhat=//secret"):
+        assert unit_without_options(f"[Mount]\n{source}\nWhere=/x\n") == "[Mount]\nWhere=/x\n"
 
 
 def test_a_map_of_autofs_says_nothing() -> None:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
-from capacityd.host.automounts import TAGS
+from capacityd.host.automounts import linked_source
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
 from capacityd.host.system_disks import is_of_system
 from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
+from capacityd.linux.unit import assignments
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -152,8 +153,13 @@ def mounts_without_options(table: str) -> str:
 
 def unit_without_options(text: str) -> str:
     """The unit of a mount to record: its section, type and mount point, and its source if that is a block device."""
-    kept = ("[", "Type=", "What=/dev/", *(f"What={tag}=" for tag in TAGS), "Where=")
-    return "".join(f"{line}\n" for line in text.split("\n") if line.startswith(kept))
+    settings = {(section, name): value for section, name, value in assignments(text.split("\n"))}
+    lines: list[str] = []
+    for (section, name), value in settings.items():
+        if name in ("Type", "Where") or (name == "What" and linked_source(value).startswith("/dev/")):
+            lines += [section] if section not in lines else []
+            lines.append(f"{name}={value}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _mount_without_options(line: str) -> str:

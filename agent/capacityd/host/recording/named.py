@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from capacityd.host.automounts import GPT_AUTOMOUNTS, UNIT_FOLDERS, gpt_automount_unit, linked_source, unit_name
+from capacityd.host.automounts import (
+    GPT_AUTOMOUNTS,
+    UNIT_FOLDERS,
+    gpt_automount_unit,
+    linked_source,
+    mount_settings,
+    unit_name,
+)
 from capacityd.host.lower_disks import DEVICE_OPTIONS, INITRAMFS_ROOT, layers_of
 from capacityd.host.mounts import SWAPS
 from capacityd.host.system_disks import NODE_FOLDERS
@@ -20,8 +27,7 @@ def targets(files: Mapping[str, str]) -> set[str]:
     layers += [part for folder in layers if (part := folder.removeprefix(INITRAMFS_ROOT)) != folder]
     backing = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
     units = [text for path, text in files.items() if path.endswith(".mount")]
-    lines = [line for text in units for line in text.split("\n") if line.startswith("What=")]
-    sources += [linked_source(line.removeprefix("What=")) for line in lines]
+    sources += [linked_source(mount_settings(text.split("\n")).get("What", "")) for text in units]
     nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
     return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS, INITRAMFS_ROOT} if path.startswith("/")}
 

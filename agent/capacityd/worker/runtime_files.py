@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from capacityd import __version__
@@ -104,6 +104,10 @@ def read_state(folder: str) -> PassState:
 
 def write_state(folder: str, state: PassState) -> None:
     """Saves the state for the next pass. Raises CapacitydError."""
+    # Not the machine's UUID, which only root can read.
+    if state.memory.node:
+        node = replace(state.memory.node, system_uuid="")
+        state = replace(state, memory=replace(state.memory, node=node))
     _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
 
 

@@ -16,6 +16,8 @@ from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnautho
 from capacityd.model.matchers import GlobMatcher
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.reconcile import machine_record
+from capacityd.worker import runtime_files
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
@@ -39,6 +41,15 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     if kubeconfig and (advice := sandbox.advice(kubeconfig)):
         yield Problem(kubeconfig, advice)
     yield from _unusable_kubeconfig(kubeconfig)
+
+
+def published_names() -> list[str]:
+    """What this machine has published to its Node, as far as the last pass knew the Node. Raises CapacitydError."""
+    record = machine_record.read(machine_record.state_directory())
+    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    if record and seen:
+        record = record.of_node(seen.uid)
+    return sorted(record.all_names) if record else []
 
 
 def _paths(resource: Resource) -> dict[str, str]:

@@ -93,6 +93,10 @@ class Reported:
     """Only the names that have been unknown for longer than a minute."""
 
 
+HOW_TO_WITHDRAW = "`systemctl stop capacityd`, then `capacityd withdraw`"
+"""The commands that remove what this machine has published."""
+
+
 @dataclass(frozen=True, slots=True)
 class MachineRecord:
     """The quantities that this machine has published, from its own file. They confirm the Node's annotation."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from capacityd.model.device_plugins import CHECKPOINT_UNREADABLE
 from capacityd.model.node import NodeState, annotated_quantities, annotation_content, is_annotation_lost
-from capacityd.model.plan import Action, MachineRecord
+from capacityd.model.plan import HOW_TO_WITHDRAW, Action, MachineRecord
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
@@ -97,7 +97,7 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
     if not facts.config.complete:
         return _keep(entry, "kept: a configuration file can't be read, and may configure it")
     if not facts.readings:
-        nothing = "kept, because no resource is configured at all; `capacityd withdraw` removes what was published"
+        nothing = f"kept, because no resource is configured at all; to remove it: {HOW_TO_WITHDRAW}"
         return _keep(entry, nothing)
     return unpublish(entry, "no longer configured")
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.service_view import service_problems
+from capacityd.cli.service_view import published_names, service_problems
 from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
-from capacityd.model.errors import StateError
+from capacityd.model.errors import CapacitydError
 from capacityd.model.node import CONFIGURATION_ANNOTATION
+from capacityd.model.plan import HOW_TO_WITHDRAW
 from capacityd.model.text import plural, printable
 from capacityd.reconcile import machine_record
 
@@ -26,14 +27,13 @@ def _kept(loaded: Loaded) -> Iterator[Problem]:
     """Yields a warning if nothing is configured although this machine has published resources: its Node keeps them."""
     if loaded.config.resources or loaded.problems:
         return
-    directory = machine_record.state_directory()
     try:
-        record = machine_record.read(directory)
-    except StateError:
+        names = published_names()
+    except CapacitydError:
         return
-    if record and (names := sorted(record.all_names)):
-        why = f"no resource is configured, so the Node keeps {', '.join(names)}; `capacityd withdraw` removes them"
-        yield Problem(machine_record.path(directory), why)
+    if names:
+        why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
+        yield Problem(machine_record.path(machine_record.state_directory()), why)
 
 
 def config(options: Options) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_line
+from capacityd.cli.service_view import published_names
 from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.node import CONDITION
 from capacityd.model.text import plural
-from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.selection import node_name_of
 
@@ -19,13 +19,10 @@ def leftover(options: Options) -> int:
     Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
     read.
     """
-    record = machine_record.read(machine_record.state_directory())
-    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
-    if record and seen:
-        record = record.of_node(seen.uid)
-    names = record.all_names if record else ()
+    names = published_names()
     if not names:
         return 0
+    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
     node = seen.name if seen else node_name_of(options.selection, load(options.selection.config).config, LiveHost())
     print_line(
         f"capacityd: Node {node} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "

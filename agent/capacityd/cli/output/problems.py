@@ -9,6 +9,7 @@ from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION
 from capacityd.model.other_agent import other_agent_text
+from capacityd.model.plan import HOW_TO_WITHDRAW
 from capacityd.model.quantity import plain
 from capacityd.model.text import duration_text
 
@@ -54,10 +55,8 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
         yield Problem(error, "stop one of the two, or let each machine use its own Node (node_name, its kubeconfig)")
     if kept := [row.name for row in report.resources if row.not_configured]:
         error = f"no resource is configured, but the Node keeps {', '.join(kept)}"
-        remove = "`systemctl stop capacityd`, then `capacityd withdraw`"
-        yield Problem(
-            error, f"configure resources and run `systemctl reload capacityd`, or remove what is kept: {remove}"
-        )
+        remove = f"remove what is kept: {HOW_TO_WITHDRAW}"
+        yield Problem(error, f"configure resources and run `systemctl reload capacityd`, or {remove}")
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
         reported = bool(report.configuration_errors) and not report.previous_configuration_active

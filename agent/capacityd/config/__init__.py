@@ -3,7 +3,6 @@ reads."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,7 +33,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     texts: dict[str, str] = {}
 
     def is_private(file: str) -> bool:
-        return not others_may_read(file, root if path is None else os.path.dirname(file))
+        return not others_may_read(file, root if path is None else "/")
 
     for file in files.paths:
         try:
@@ -46,7 +45,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         else:
             documents += [(file, document)] if texts[file] else []
     loaded = parse(documents, unreadable, texts, {file for file, _ in documents if is_private(file)})
-    warnings = numbered([*ignored, *loaded.warnings], texts)
+    warnings = (replace(warning, warning=True) for warning in numbered([*ignored, *loaded.warnings], texts))
     return replace(loaded, problems=tuple(numbered(loaded.problems, texts)), warnings=tuple(warnings))
 
 

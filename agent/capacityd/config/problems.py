@@ -48,6 +48,8 @@ class Problem:
     """The line in the file; 0 if it is unknown."""
     private: bool = False
     """Whether some users may not read the file."""
+    warning: bool = False
+    """Whether the file is valid."""
 
     def __str__(self) -> str:
         """The public text without the line, so that an edit elsewhere does not change a reading's reason."""
@@ -72,7 +74,8 @@ class Problem:
 
     def _public(self, place: str) -> str:
         if self.private:
-            return f'{place}: is not valid; some users may not read the file, so only "sudo {_CHECK}" shows the error'
+            what, shown = ("may be a mistake", "warning") if self.warning else ("is not valid", "error")
+            return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {shown}'
         return self._text(place)
 
     def _text(self, file: str, severity: str = "") -> str:

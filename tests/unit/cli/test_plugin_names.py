@@ -16,6 +16,7 @@ from capacityd.model.reasons import Job
 from capacityd.worker.check_job import check
 from tests.support.machines import bare
 from tests.support.nodes import node
+from tests.support.reachable import make_reachable
 
 NAME = "gpu.intel.com/i915"
 WARNING = (
@@ -85,5 +86,6 @@ def test_probe_explain(files: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_journal_at_a_check(files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_reachable(tmp_path)
     assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=files[3]))) == 0
     assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

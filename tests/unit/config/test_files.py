@@ -12,6 +12,7 @@ import pytest
 from capacityd.config import Loaded, load
 from capacityd.linux import trust
 from tests.support.forked import forked
+from tests.support.reachable import make_reachable
 
 LIB, LOCAL_LIB, ETC = (f"{place}/capacityd/conf.d" for place in ("usr/lib", "usr/local/lib", "etc"))
 MAIN = "etc/capacityd/capacityd.toml"
@@ -434,3 +435,31 @@ def test_only_its_reader_sees_what_is_wrong_in_a_private_file(
     if is_private:
         assert problem.public().startswith(f"{path}")
         assert "sudo capacityd config check" in problem.public()
+
+
+@pytest.mark.parametrize(
+    ("file", "folder", "is_private"), [(0o644, 0o755, False), (0o640, 0o755, True), (0o644, 0o700, True)]
+)
+def test_a_named_file_is_as_private_as_its_folder(tmp_path: Path, file: int, folder: int, is_private: bool) -> None:
+    make_reachable(tmp_path)
+    above = tmp_path / "above"
+    (above / "folder").mkdir(parents=True)
+    path = above / "folder" / "x.toml"
+    path.write_text("a = SECRET")
+    path.chmod(file)
+    above.chmod(folder)
+    for named in (path, path.parent):
+        (problem,) = load(str(named)).problems
+        assert ("SECRET" not in problem.public()) is is_private
+
+
+def test_a_warning_about_a_private_file_is_no_error(tmp_path: Path) -> None:
+    text = '[resources."nvidia.com/gpu"]\nstatic = { quantity = 1 }\n'
+    load_files(tmp_path, {f"{ETC}/a.toml": text})
+    (warning,) = load(root=str(tmp_path)).warnings
+    assert "nvidia.com" in warning.public()
+    (tmp_path / ETC / "a.toml").chmod(0o600)
+    (private,) = load(root=str(tmp_path)).warnings
+    file = f"{tmp_path}/{ETC}/a.toml"
+    why = 'may be a mistake; some users may not read the file, so only "sudo capacityd config check" shows the warning'
+    assert private.public() == f"{file}:{warning.line}: {why}"

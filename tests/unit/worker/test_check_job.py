@@ -29,6 +29,7 @@ from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import check_job
 from capacityd.worker.check_job import check, watch_of
 from capacityd.worker.runtime_files import read_config
+from tests.support.reachable import make_reachable
 from tests.support.readings import device_detector, device_detectors, event_sources, resource
 
 
@@ -63,6 +64,7 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     tmp_path: Path, reason: PassReason, stays: bool
 ) -> None:
     """After a start with errors, no previous configuration is used, because it may be from another boot."""
+    make_reachable(tmp_path)
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)
@@ -81,6 +83,7 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
 
 
 def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_reachable(tmp_path)
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
     (tmp_path / "conf.d/60.conf").touch()

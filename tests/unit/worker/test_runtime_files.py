@@ -32,6 +32,7 @@ from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import SavedConfig
 from tests.support.forked import forked, open_files
+from tests.support.reachable import make_reachable
 
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
@@ -108,6 +109,15 @@ def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
         runtime_files.write_state(str(tmp_path / "absent"), STATE)
 
 
+def test_what_only_root_can_read_is_not_in_a_file_for_all(tmp_path: Path) -> None:
+    """/sys/class/dmi/id/product_uuid has the mode 0400."""
+    assert MEMORY.node
+    node = replace(MEMORY.node, system_uuid="4c4c4544-0047-3210-8032-b4c04f4d3333")
+    runtime_files.write_state(str(tmp_path), PassState(Memory(node)))
+    assert "4c4c4544" not in (tmp_path / "state.json").read_text()
+    assert runtime_files.read_state(str(tmp_path)).memory.node == replace(node, system_uuid="")
+
+
 def saved_config() -> SavedConfig:
     """The saved form of a configuration with an error."""
     return SavedConfig({"resources": {A: {"static": {"quantity": 4}}}}, {B: "an error"}, True, ("c.toml:1: x",))
@@ -165,6 +175,7 @@ def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
 
 
 def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
+    make_reachable(tmp_path)
     file = tmp_path / "capacityd.toml"
     file.write_text(CONFIG + 'expect = 5\n[resources."example.com/b"]\nstatic = { quantity = "x" }\n')
     loaded = load(str(file))

@@ -15,7 +15,7 @@ from capacityd.model.matchers import KeyMatcher, Value
 from capacityd.model.options import Selection
 from capacityd.model.reading import Absent, Quantity, Reading
 from capacityd.model.value_types import Text
-from capacityd.worker.check_job import watch_of
+from capacityd.worker.check_job import service_config
 
 TomlTable = Mapping[str, Any]
 
@@ -65,8 +65,8 @@ def quantity(host: Host, detector: str, *tables: TomlTable, **more: Any) -> int:
 
 def event_sources(detector: str, *tables: TomlTable) -> tuple[set[str], set[str]]:
     """The events that start a pass while such a resource is configured: udev subsystems, and other kernel events."""
-    watch = watch_of(Config((resource(detector, *tables),)), Selection())
-    return set(watch.subsystems), {events.value for events in watch.kernel}
+    config = service_config(Config((resource(detector, *tables),)), Selection())
+    return set(config.subsystems), {events.value for events in config.kernel}
 
 
 def outcome(reading: Reading) -> int | str:

@@ -15,8 +15,8 @@ from capacityd.model.reasons import Activity, KernelEvents, PassReason, RetryCau
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """The events that concern a configuration, and other values from it that the resident process uses."""
+class ServiceConfig:
+    """What the resident process needs of the configuration: the events that concern it, and some of its values."""
 
     subsystems: tuple[str, ...] = ()
     """udev subsystems."""
@@ -54,8 +54,8 @@ class Probed:
 class CheckResult:
     """A check of the configuration has ended."""
 
-    watch: Watch | None = None
-    """None: the previous check's watch stays active."""
+    config: ServiceConfig | None = None
+    """None: the previous check's stays active."""
     error: str = ""
     """Why the check failed and must be retried; empty if it did not fail."""
     configuration_errors: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from capacityd.linux.clock import suspended
 from capacityd.linux.systemd import EntryKind, Priority, log
 from capacityd.model.event_filters import EventFilters
-from capacityd.model.messages import Watch
+from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
@@ -47,32 +47,32 @@ class EventSources:
 
     def __init__(self, report: Callable[[Sequence[str]], None]) -> None:
         self._report = report
-        self._watch = Watch()
+        self._config = ServiceConfig()
         self._open: dict[int, Source] = {}
         self._unavailable: list[str] = []  # the error of each source that is not open
         self._awaits_udev = False  # whether the sources must be opened again once udev runs
         self._reopen()
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, config: ServiceConfig) -> None:
         """From now on, the sources are those of this configuration."""
-        self._watch = watch
+        self._config = config
         self._reopen()
 
     def _reopen(self) -> None:
         for source in self._open.values():
             source.close()
         self._open, self._unavailable, self._awaits_udev = {}, [], False
-        watch, files = self._watch, dict(self._watch.files)
+        config, files = self._config, dict(self._config.files)
         openers: list[Callable[[], Source]] = [ClockEvents]
-        if watch.subsystems:
-            openers.append(lambda: UdevEvents(watch.subsystems, software_links=watch.filters.software_devices))
+        if config.subsystems:
+            openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.software_devices))
             if not os.path.exists(UDEV):
                 # libudev decides only when the monitor starts whether udev sends events.
                 self._unavailable.append("udev is not running: there are no device events")
                 self._awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
         without_swap = {KernelEvents.SWAPS} if not os.path.exists(SWAPS) else set()
-        openers += [partial(_KERNEL[kind], watch.filters) for kind in watch.kernel if kind not in without_swap]
+        openers += [partial(_KERNEL[kind], config.filters) for kind in config.kernel if kind not in without_swap]
         openers += [lambda: FileEvents(files)] if files else []
         for opener in openers:
             try:

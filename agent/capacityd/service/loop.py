@@ -15,13 +15,13 @@ from dataclasses import replace
 
 from capacityd.linux.clock import BOOTING, uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
-from capacityd.model.messages import CheckResult, MetricsResult, PassResult, Watch
+from capacityd.model.messages import CheckResult, MetricsResult, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import EventSources, Signals, Suspends
-from capacityd.service.node_watch import NodeWatch
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
 from capacityd.service.service_lock import ServiceLock
+from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
@@ -43,12 +43,12 @@ class Service:
         self._lock = lock
         self._signals = Signals()
         self._suspends = Suspends()
-        self._watch: Watch | None = None  # from the last check; None: no check has ended yet
+        self._config: ServiceConfig | None = None  # from the last check; None: no check has ended yet
         self._reports = Reports(folder)
         self._sources = EventSources(self._reports.log_unavailable)
         self._check_sources_at = time.monotonic() + CHECK_PERIOD
         self._awaited_files: set[str] = set()  # the files with the credentials, or those whose change may end an error
-        self._node_watch = NodeWatch(watcher, folder)
+        self._watcher = WatcherProcess(watcher, folder)
         self._worker: WorkerProcess | None = None
         self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
@@ -70,7 +70,7 @@ class Service:
             signals, reasons = self._wait()
             if signals & _STOP:
                 sd_notify("STOPPING=1")
-                self._node_watch.stop()
+                self._watcher.stop()
                 if self._worker is not None:
                     self._worker.kill(spared=0)
                 return 0
@@ -78,7 +78,7 @@ class Service:
             if signal.SIGHUP in signals:
                 self._schedule.request_check(now)
             if reasons & _ENDS_WATCH:
-                self._node_watch.stop()  # the pass starts it again
+                self._watcher.stop()  # the pass starts it again
             self._schedule.notify(reasons, now)
 
     def _start_worker(self, now: float) -> None:
@@ -87,8 +87,8 @@ class Service:
             if self._ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             self._job, arguments = Job.CHECK, [(PassReason.CONFIG if self._ready else PassReason.BOOT).value]
-        elif self._watch and (reasons := self._schedule.pop_due(now)):
-            self._node_watch.comparison.begin_pass()
+        elif self._config and (reasons := self._schedule.pop_due(now)):
+            self._watcher.comparison.begin_pass()
             self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
             arguments += [str(self._lost)] if self._lost else []
         else:
@@ -102,9 +102,9 @@ class Service:
     def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
         """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
         poll = select.poll()
-        worker, watch = self._worker, self._node_watch
+        worker, watcher = self._worker, self._watcher
         workers = [worker.fileno()] if worker else []
-        for fd in (self._signals.fileno(), *self._sources.filenos(), *watch.filenos(), *workers):
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *watcher.filenos(), *workers):
             poll.register(fd, select.POLLIN)
         until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
         until = min(until, self._check_sources_at)
@@ -115,12 +115,12 @@ class Service:
         if self._check_sources_at <= time.monotonic():  # so no change depends on an event alone
             self._check_sources_at = time.monotonic() + CHECK_PERIOD
             reasons |= self._sources.check()
-            watch.comparison.remind()
+            watcher.comparison.remind()
         if worker:
             if worker.fileno() in ready:
                 self._read_worker(worker)
             elif worker.deadline <= time.monotonic():
-                worker.kill(spared=watch.pid)
+                worker.kill(spared=watcher.pid)
                 self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
             elif worker.slow_at() <= time.monotonic():
                 worker.is_slow = True
@@ -131,26 +131,26 @@ class Service:
         """When the next worker starts, unless an event comes first."""
         check_at = self._schedule.check_at()
         times = [] if check_at is None else [check_at]
-        if self._watch:  # the retry of a check does not delay a pass
+        if self._config:  # the retry of a check does not delay a pass
             times.append(self._schedule.wakes_at())
         return min(times, default=math.inf)
 
     def _read_watcher(self) -> None:
         """Reads the watcher's messages, if there are any."""
-        watch = self._node_watch
-        before = watch.since, watch.reason
-        watch.read_messages()
-        if before != (watch.since, watch.reason):
+        watcher = self._watcher
+        before = watcher.since, watcher.reason
+        watcher.read_messages()
+        if before != (watcher.since, watcher.reason):
             self._schedule.set_watched(time.monotonic(), watched=self._is_watched())
             self._write_status_file()
 
     def _is_watched(self) -> bool:
         """Whether the Node is watched, or need not be."""
-        return self._node_watch.since is not None or (self._watch is not None and not self._watch.node)
+        return self._watcher.since is not None or (self._config is not None and not self._config.node)
 
     def _compare_node(self, now: float) -> None:
         """Compares the Node as it is watched with what the last pass knew of it."""
-        if self._node_watch.comparison.starts_pass(failing=self._schedule.failing):
+        if self._watcher.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, now)
 
     def _read_worker(self, worker: WorkerProcess) -> None:
@@ -160,7 +160,7 @@ class Service:
             self._ready = True
             sd_notify("READY=1")
         if closed:
-            killed = worker.kill(spared=self._node_watch.pid)
+            killed = worker.kill(spared=self._watcher.pid)
             self._on_worker_exit(worker.result, killed or "exited without a result")
         elif worker.is_slow and worker.probed != had_probed:
             self._write_status_file()
@@ -193,9 +193,9 @@ class Service:
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
             if result.start_in is not None:
                 self._schedule.start_in(result.start_in, now)
-        self._node_watch.comparison.end_pass(result.node)
-        if result.node is not None and self._watch and self._watch.node:
-            self._node_watch.start()
+        self._watcher.comparison.end_pass(result.node)
+        if result.node is not None and self._config and self._config.node:
+            self._watcher.start()
         if files := set(failure.files if failure else result.credential_files):
             self._await_files(files, {PassReason.CREDENTIALS if failure else PassReason.HARDWARE}, now)
 
@@ -204,38 +204,38 @@ class Service:
 
         reasons: those of the next pass, because an event may have been lost while the sources were opened again.
         """
-        files -= self._watch.files.keys() if self._watch else set()
+        files -= self._config.files.keys() if self._config else set()
         if files != self._awaited_files:
             self._awaited_files = files
             self._watch_sources()
             self._schedule.notify(reasons, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
-        """Applies the check's watches. If the check sends none, the previous configuration stays active."""
+        """Applies the configuration. If the check sends none, the previous one stays active."""
         error = result.error and f"the configuration check failed and is retried: {result.error}"
         self._reports.log_error(Job.CHECK, error)
         if error:
             self._schedule.request_check(now + CHECK_RETRY_PERIOD)
-        if result.watch:
+        if result.config:
             self._reports.check = result
-            if not self._watch:  # the machine's events arrive from now on, so debouncing starts now
+            if not self._config:  # the machine's events arrive from now on, so debouncing starts now
                 self._schedule.notify({PassReason.BOOT}, now)
-            if not self._watch or self._watch.resync != result.watch.resync:
-                self._schedule.set_resync_period(result.watch.resync, now)
-            self._watch = result.watch
+            if not self._config or self._config.resync != result.config.resync:
+                self._schedule.set_resync_period(result.config.resync, now)
+            self._config = result.config
             self._watch_sources()
-        self._worker_timeout = WORKER_TIMEOUT_BASE + (self._watch.allowed if self._watch else 0.0)
+        self._worker_timeout = WORKER_TIMEOUT_BASE + (self._config.allowed if self._config else 0.0)
         if not error:  # the next pass starts the watch again, with the configuration's names and credentials
-            self._node_watch.stop()
+            self._watcher.stop()
         if self._ready:
             sd_notify("READY=1")
             self._schedule.checked(now)
 
     def _watch_sources(self) -> None:
         """Opens the event sources of the configuration and of the awaited files."""
-        watch = self._watch or Watch()
-        files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(watch.files)
-        self._sources.watch(replace(watch, files=files))
+        config = self._config or ServiceConfig()
+        files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(config.files)
+        self._sources.watch(replace(config, files=files))
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
@@ -246,5 +246,5 @@ class Service:
             running=running,
             overdue_after=self._worker_timeout + CHECK_PERIOD,
             slow=self._worker.slow(self._job) if self._worker else None,
-            watch=self._node_watch,
+            watcher=self._watcher,
         )

@@ -14,14 +14,14 @@ from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.codec import to_file
 from capacityd.model.messages import SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
-from capacityd.service.node_watch import NodeWatch
+from capacityd.service.watcher_process import WatcherProcess
 
 
 class Reports:
     """The errors that the service has reported, and their current state. folder: the runtime directory."""
 
     def __init__(self, folder: str) -> None:
-        self.check = CheckResult()  # the last one whose watches are active
+        self.check = CheckResult()  # the last one whose configuration is active
         self._errors: dict[Job, str] = {}
         self._metrics = MetricsResult("")  # the last pass's
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
@@ -67,13 +67,13 @@ class Reports:
         overdue_after: float,
         running: bool,
         slow: tuple[Activity, float] | None,
-        watch: NodeWatch,
+        watcher: WatcherProcess,
     ) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
         is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: what a slow worker does, and
-        for how many seconds it has been running. watch: of the Node.
+        for how many seconds it has been running. watcher: the process that watches the Node.
         """
         now, (activity, seconds) = time.time(), slow or (None, 0.0)
         status = ServiceStatus(
@@ -89,8 +89,8 @@ class Reports:
             pass_running=running,
             slow_activity=activity,
             slow_since=now - seconds if slow else 0.0,
-            watched_since=watch.since,
-            not_watched=watch.reason,
+            watched_since=watcher.since,
+            not_watched=watcher.reason,
         )
         with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
             replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root

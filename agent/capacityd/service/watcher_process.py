@@ -12,7 +12,7 @@ from capacityd.service.child_process import ChildProcess
 from capacityd.service.node_comparison import NodeComparison
 
 
-class NodeWatch:
+class WatcherProcess:
     """The watcher process, which may not be running, and its last report.
 
     command: starts the watcher. folder: the runtime directory.

@@ -12,7 +12,7 @@ _FIRST, _LONGEST = 0.5, 30.0
 """Seconds of the first and of the longest pause. Each pause is twice as long as the one before."""
 
 
-class Pace:
+class Backoff:
     """Decides how soon the next connection follows: at once if the last one worked."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from capacityd.node.identity import require_own_machine
 from capacityd.node.watch import Alive, Limits, Missing, NodeWatch
 from capacityd.node.watch_target import WatchTarget
 from capacityd.watcher import send_message
-from capacityd.watcher.pace import Pace
+from capacityd.watcher.backoff import Backoff
 from capacityd.watcher.target import read_target
 
 _TARGET_AGE = 300.0
@@ -39,7 +39,7 @@ class Watcher:
         self._path = os.path.join(folder, WATCHED_NODE)
         self._command = command
         self._limits = limits
-        self._pace = Pace()
+        self._backoff = Backoff()
         self._target: WatchTarget | None = None
         self._watch: NodeWatch | None = None
         self._read_at = 0.0
@@ -141,7 +141,7 @@ class Watcher:
         one follows at once."""
         lasted = 0.0 if self._seen_at is None else time.monotonic() - self._seen_at
         retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
-        pause = self._pace.pause(lasted, retry_after)
+        pause = self._backoff.pause(lasted, retry_after)
         message = NotWatched(str(failure or "the API server has ended the connection"))
         if (pause or self._seen_at is None) and message != self._sent:
             self._send(message)

@@ -14,7 +14,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
-from capacityd.model.messages import CheckResult, Watch
+from capacityd.model.messages import CheckResult, ServiceConfig
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
@@ -54,14 +54,14 @@ def check(options: WorkerOptions) -> int:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
         config = previous.restored() if previous else config
-        send_message(replace(result, watch=watch_of(config, options.selection), error=str(e)))
+        send_message(replace(result, config=service_config(config, options.selection), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, watch=watch_of(config, options.selection)))
+    send_message(replace(result, config=service_config(config, options.selection)))
     return 0
 
 
-def watch_of(config: Config, selection: Selection) -> Watch:
+def service_config(config: Config, selection: Selection) -> ServiceConfig:
     """The events and files that the resident process must watch. selection: what the command line selects."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
@@ -82,7 +82,7 @@ def watch_of(config: Config, selection: Selection) -> Watch:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
     if filters.mounts == NO_EVENTS.mounts:
         kernel.discard(KernelEvents.MOUNTS)
-    return Watch(
+    return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),
         kernel=tuple(sorted(kernel)),
         filters=filters,

@@ -25,7 +25,7 @@ from typing import TypeAlias
 import pytest
 
 from capacityd.model.event_filters import ALL_EVENTS
-from capacityd.model.messages import Watch
+from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources, Signals
@@ -219,7 +219,7 @@ def test_the_start_of_udev_opens_the_source_of_its_events(
     def test() -> None:
         errors: list[Sequence[str]] = []
         sources = EventSources(errors.append)
-        sources.watch(Watch(("usb",)))
+        sources.watch(ServiceConfig(("usb",)))
         assert errors[-1] == ["udev is not running: there are no device events"]
         (tmp_path / "udev").mkdir(exist_ok=True)
         (tmp_path / folder / "control").touch()
@@ -241,7 +241,7 @@ def test_a_kernel_without_swap_lacks_no_event_source(
     errors: list[Sequence[str]] = []
     sources = EventSources(errors.append)
     clock_only = len(sources.filenos())
-    sources.watch(Watch(kernel=(KernelEvents.SWAPS,)))
+    sources.watch(ServiceConfig(kernel=(KernelEvents.SWAPS,)))
     assert (errors[-1], len(sources.filenos())) == ([], clock_only + exists)
 
 
@@ -256,7 +256,7 @@ def test_while_a_source_cannot_be_opened_each_comparison_is_a_reason_for_a_pass(
 
     monkeypatch.setattr(FileEvents, "__init__", used_up)
     sources = EventSources(errors.append)
-    sources.watch(Watch(files={str(tmp_path / "seats"): PassReason.FILE}))
+    sources.watch(ServiceConfig(files={str(tmp_path / "seats"): PassReason.FILE}))
     for _ in range(3):
         assert sources.check() == {PassReason.POLL}
         assert "max_user_instances" in errors[-1][0]
@@ -268,7 +268,7 @@ def test_while_a_source_cannot_be_opened_each_comparison_is_a_reason_for_a_pass(
 def test_a_source_that_fails_is_opened_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     errors: list[Sequence[str]] = []
     sources = EventSources(errors.append)
-    sources.watch(Watch(files={str(tmp_path / "seats"): PassReason.FILE}))
+    sources.watch(ServiceConfig(files={str(tmp_path / "seats"): PassReason.FILE}))
     monkeypatch.setattr(FileEvents, "check", _fails)
     assert sources.check() == {PassReason.HARDWARE}
     monkeypatch.undo()

@@ -25,8 +25,8 @@ from capacityd.service import table_events
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
 from capacityd.service.netlink_events import AddressEvents, LinkEvents
-from capacityd.service.node_watch import NodeWatch
 from capacityd.service.udev_events import UdevEvents
+from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 from tests.cluster.netlink import UdevSender
 from tests.support.forked import forked
@@ -155,7 +155,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 VARIANTS = ("Probed", "CheckResult", "PassResult", "MetricsResult", "NodeSeen", "NotWatched")
-KEYS = ("watch", "error", "failure", "requeue_after", "node", "status", "path", "fingerprint", "reason", "changed")
+KEYS = ("config", "error", "failure", "requeue_after", "node", "status", "path", "fingerprint", "reason", "changed")
 OUTPUT = st.lists(
     st.binary(max_size=60)
     | st.tuples(st.sampled_from(VARIANTS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4)).map(
@@ -171,15 +171,15 @@ def test_the_pipes_of_the_worker_and_of_the_watcher(tmp_path: Path) -> None:
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
         worker = WorkerProcess(["/bin/cat", str(path)], 60.0)
-        watch = NodeWatch(["/bin/cat", str(path)], str(tmp_path))
-        watch.start()
+        watcher = WatcherProcess(["/bin/cat", str(path)], str(tmp_path))
+        watcher.start()
         poll = select.poll()
         poll.register(worker.fileno(), select.POLLIN)
         while poll.poll(DEADLINE_MS) and not worker.read_messages():
             pass
-        while watch.filenos():
-            assert select.select(watch.filenos(), [], [], DEADLINE_MS / 1000)[0]
-            watch.read_messages()
+        while watcher.filenos():
+            assert select.select(watcher.filenos(), [], [], DEADLINE_MS / 1000)[0]
+            watcher.read_messages()
         worker.kill(spared=0)
 
     forked(lambda: check(never_ends, output=OUTPUT))

@@ -8,14 +8,18 @@ import pytest
 
 from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
-from capacityd.service.node_watch import NodeWatch
 from capacityd.service.reports import Reports
+from capacityd.service.watcher_process import WatcherProcess
 from capacityd.worker import runtime_files
 
 
 def written(folder: Path, reports: Reports, slow: tuple[Activity, float] | None = None) -> ServiceStatus:
     reports.write_status_file(
-        next_pass_in=5.0, overdue_after=60.0, running=slow is not None, slow=slow, watch=NodeWatch([], str(folder))
+        next_pass_in=5.0,
+        overdue_after=60.0,
+        running=slow is not None,
+        slow=slow,
+        watcher=WatcherProcess([], str(folder)),
     )
     status = runtime_files.read_service(str(folder))
     assert status

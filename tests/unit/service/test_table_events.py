@@ -18,7 +18,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.options import Selection
 from capacityd.service import table_events
-from capacityd.worker.check_job import watch_of
+from capacityd.worker.check_job import service_config
 from tests.support.forked import can_be_alone
 from tests.support.kernel_events import check_events
 from tests.support.readings import resource
@@ -78,7 +78,7 @@ def test_mounts_of_pods_concern_nobody_who_counts_disks(runtime: str) -> None:
 def filters_of(tables: Mapping[str, Mapping[str, object]]) -> EventFilters:
     """The filters of a configuration with these tables of detectors."""
     config = Config(tuple(resource(detector, table) for detector, table in tables.items()))
-    return watch_of(config, Selection()).filters
+    return service_config(config, Selection()).filters
 
 
 DISK = "31 1 8:17 / {point} rw - ext4 /dev/sdb1 rw\n"

@@ -33,12 +33,12 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 4 }\n')
     checked, _ = child(tmp_path, "check", "boot")
     assert isinstance(checked, CheckResult)
-    assert checked.watch
+    assert checked.config
     result, imported = child(tmp_path, "reconcile", "boot")
     assert "capacityd" in imported, "otherwise no imports were reported"
     assert not imported & {"kubernetes", "urllib3"}
     assert isinstance(result, PassResult)
     assert result.failure
     assert (result.failure.cause, result.failure.files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
-    assert checked.watch.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
+    assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
     assert result.status.startswith("waiting for a kubeconfig: ")

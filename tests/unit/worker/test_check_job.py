@@ -27,7 +27,7 @@ from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import Job, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import check_job
-from capacityd.worker.check_job import check, watch_of
+from capacityd.worker.check_job import check, service_config
 from capacityd.worker.runtime_files import read_config
 from tests.support.reachable import make_reachable
 from tests.support.readings import device_detector, device_detectors, event_sources, resource
@@ -47,16 +47,16 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
     counted = {"/srv/seats": PassReason.FILE}
     config = load(str(path)).config
     credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CREDENTIALS)
-    assert watch_of(config, Selection()).files == credentials | kubelets | counted
+    assert service_config(config, Selection()).files == credentials | kubelets | counted
     assert (
-        watch_of(config, Selection(kubeconfig="/etc/mine")).files
+        service_config(config, Selection(kubeconfig="/etc/mine")).files
         == {"/etc/mine": PassReason.CREDENTIALS} | kubelets | counted
     )
 
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
-    watch = watch_of(Config((resource("usb"), resource("pci"))), Selection())
-    assert watch.allowed == MAX_RUNNING + 2 * DEADLINE
+    config = service_config(Config((resource("usb"), resource("pci"))), Selection())
+    assert config.allowed == MAX_RUNNING + 2 * DEADLINE
 
 
 @pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.BOOT, False)])
@@ -102,7 +102,9 @@ SYSTEM = MountFilter(disks=True, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}),
 
 def filters(*resources: tuple[str, Mapping[str, object]], **more: Any) -> EventFilters:
     """The filters of a configuration with these detectors and tables."""
-    return watch_of(Config(tuple(resource(name, table, **more) for name, table in resources)), Selection()).filters
+    return service_config(
+        Config(tuple(resource(name, table, **more) for name, table in resources)), Selection()
+    ).filters
 
 
 def test_only_what_a_resource_can_match_concerns_it() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from capacityd.linux.netlink import ask, attribute, attributes, integer
 from capacityd.model.errors import HostError
@@ -25,6 +27,9 @@ _TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4, 0x01 has another mean
 _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
 _ADDRESS_MESSAGE = struct.Struct("BBBBi")
+_ATTEMPTS = 5
+
+Answer = TypeVar("Answer")
 
 
 @contextmanager
@@ -36,6 +41,20 @@ def kernel_errors(subject: str) -> Iterator[None]:
         raise HostError(f"{subject} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
     except (struct.error, ValueError) as e:
         raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer") from e
+
+
+def with_names(read: Callable[[], Answer]) -> Answer:
+    """What read returns. It names interfaces by their numbers: if one of them disappears meanwhile, it reads again.
+
+    On a node, an interface disappears whenever a pod ends. Raises OSError.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return read()
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
+    return read()
 
 
 def link_kind(interface: str) -> str:
@@ -81,7 +100,7 @@ def _link(interface: str) -> bytes:
 def addresses() -> list[Address]:
     """All addresses, sorted, without addresses that another machine on the link already uses. Raises HostError."""
     with kernel_errors("the addresses of interfaces"):
-        return sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address))
+        return with_names(lambda: sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address)))
 
 
 def _addresses() -> Iterator[Address]:

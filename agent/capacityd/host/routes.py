@@ -14,7 +14,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from capacityd.host.network import GETLINK, INFO_KIND, LINK_MESSAGE, LINKINFO, NEWLINK, kernel_errors, link_info
+from capacityd.host.network import (
+    GETLINK,
+    INFO_KIND,
+    LINK_MESSAGE,
+    LINKINFO,
+    NEWLINK,
+    kernel_errors,
+    link_info,
+    with_names,
+)
 from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, integer, pieces
 from capacityd.model.errors import HostError
 
@@ -52,13 +61,17 @@ def default_interfaces() -> list[str]:
     the packets of programs in the VRF.
     """
     with kernel_errors("the routes"):
-        tables = _tables()
-        routes = [route for family in _FAMILIES for route in _default_routes(family, tables[family])]
-        numbers = {number for route in routes for number in route.interfaces}
-        hops = {number for route in routes for number in route.hops}
-        if hops:
-            numbers |= _interfaces_of_hops(hops)
-        return [*map(os.fsdecode, sorted(os.fsencode(socket.if_indextoname(n)) for n in numbers))]
+        return with_names(_default_interfaces)
+
+
+def _default_interfaces() -> list[str]:
+    tables = _tables()
+    routes = [route for family in _FAMILIES for route in _default_routes(family, tables[family])]
+    numbers = {number for route in routes for number in route.interfaces}
+    hops = {number for route in routes for number in route.hops}
+    if hops:
+        numbers |= _interfaces_of_hops(hops)
+    return [*map(os.fsdecode, sorted(os.fsencode(socket.if_indextoname(n)) for n in numbers))]
 
 
 def _default_routes(family: int, tables: Collection[int]) -> Iterator[_Route]:

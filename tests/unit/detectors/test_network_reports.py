@@ -65,6 +65,9 @@ TWO = merge(pci_nic("eth0", "0000:01:00.0"), pci_nic("eth1", "0000:01:00.1", num
 
 TWO_MORE = merge(pci_nic("eth2", "0000:02:00.0", number=12), pci_nic("eth3", "0000:02:00.1", number=13))
 
+MLX4 = merge(pci_nic("eth0", "0000:41:00.0", driver="mlx4_core"), nic("eth1", pci_path("0000:41:00.0"), number=3))
+SAME = {"address": "28:00:af:0a:b4:8e\n"}
+
 SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
     "a DPU's link to its host is no port": (merge(PORTS, tmfifo()), {}, ["p0"]),
     "the ports of a DPU's host functions are no ports": (PORTS, {"kind": "representor"}, ["pf0hpf"]),
@@ -136,6 +139,62 @@ SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
         ["eth1"],
     ),
     "a USB adapter is a port": (merge(TWO, usb_nic("enx0")), {"bus": "usb"}, ["enx0"]),
+    "only the uplink of a card in switchdev mode is a port": (
+        merge(
+            pci_nic("pf0", "0000:81:00.0", attributes={"phys_port_name": "p0\n"}),
+            *(
+                pci_nic(f"eth{n}", "0000:81:00.0", number=10 + n, attributes={"phys_port_name": f"pf0vf{n}\n"})
+                for n in range(3)
+            ),
+        ),
+        {},
+        ["pf0"],
+    ),
+    "two ports may share a PCI function": (MLX4, {}, ["eth0", "eth1"]),
+    "the other port of the PCI function is free": (merge(MLX4, routes("eth0")), {"system": False}, ["eth1"]),
+    "two adapters with the same hardware address are two ports": (
+        merge(pci_nic("eth0", attributes=SAME), usb_nic("enx0", attributes=SAME, number=3)),
+        {},
+        ["enx0", "eth0"],
+    ),
+    "both ports of a switching processor are ports": (
+        merge(*(below("/sys/devices/platform/8000000.ethernet", "platform", "am65-cpsw", n) for n in ("e0", "e1"))),
+        {},
+        ["e0", "e1"],
+    ),
+    "a modem that is no Ethernet adapter is wireless": (
+        usb_nic("wwan0", devtype="wwan"),
+        {"kind": "wireless"},
+        ["wwan0"],
+    ),
+    "the default route is on a bridge on a VLAN on a bridge": (
+        merge(
+            TWO,
+            nic("br-user", devtype="bridge", lower=["eth0"], number=30),
+            nic("br-user.7", devtype="vlan", lower=["br-user"], number=31),
+            nic("br-user-7", devtype="bridge", lower=["br-user.7"], number=32),
+            routes("br-user-7"),
+        ),
+        {"system": False},
+        ["eth1"],
+    ),
+    "the default route is on a bridge on a VLAN on a bond": (
+        merge(
+            TWO,
+            TWO_MORE,
+            BOND,
+            nic("bond0.6", devtype="vlan", lower=["bond0"], number=31),
+            nic("br_public", devtype="bridge", lower=["bond0.6"], number=32),
+            routes("br_public"),
+        ),
+        {"system": False},
+        ["eth2", "eth3"],
+    ),
+    "the network of a VPN is beside the default route": (
+        merge(TWO, nic("wt0", number=30), routes("eth0")),
+        {"system": False},
+        ["eth1"],
+    ),
     "a Thunderbolt link is a port": (
         below("/sys/devices/pci0000:00/0000:00:0d.2/domain0/0-0/0-1/0-1.0", "thunderbolt", None, "thunderbolt0"),
         {},
@@ -150,7 +209,7 @@ def test_which_interfaces_count(parts: Recording, keys: dict[str, object], names
 
 
 def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
-    names = {"ID_NET_NAME_PATH": "enp1s0f0", "ID_NET_NAME_MAC": "enx001122334455"}
+    names = {"ID_NET_NAME_ONBOARD": "eno1", "ID_NET_NAME_PATH": "enp1s0f0", "ID_NET_NAME_MAC": "enx001122334455"}
     address = {"addresses": [["eth0", "ipv4", "192.0.2.7", 24, "global", False]]}
     host = machine(pci_nic("eth0", properties=names), address)
     for detector, key in (("nic", "name"), ("address", "interface")):
@@ -164,6 +223,13 @@ def test_a_name_that_only_udev_gives_to_an_interface_has_a_hint() -> None:
     unread = read(machine(nic("eth0", devtype="vlan")), "nic", {"name": "enp1s0f0"})
     assert isinstance(unread, Absent)
     assert unread.explanation is None
+
+
+def test_an_interface_with_another_name_is_absent_and_not_zero() -> None:
+    """An update may rename an interface."""
+    reading = read(machine(pci_nic("enp0s3")), "nic", {"name": "eth0"})
+    assert isinstance(reading, Absent)
+    assert [(r.device, r.reason) for r in reading.rejections] == [("enp0s3", 'name is "enp0s3", wanted eth0')]
 
 
 def test_the_case_of_a_hardware_address_has_a_hint() -> None:
@@ -212,6 +278,13 @@ def test_a_speed_is_whole_or_unknown(parts: Recording, speed: int | None) -> Non
         assert quantity(machine(parts), "nic", measure="speed", unit=GBIT) == speed
 
 
+def test_the_speed_of_a_bond_is_that_of_its_active_members_now() -> None:
+    """The switch aggregates only one of two members."""
+    host = machine(TWO, nic("bond0", bond=("802.3ad", ["eth0", "eth1"]), speed="10000", number=9))
+    assert quantity(host, "nic", {"kind": "bond"}, measure="speed", unit=GBIT) == 10
+    assert quantity(host, "nic", {"kind": "bond"}, measure="max_speed", unit=GBIT) == 20
+
+
 @pytest.mark.parametrize("tunnel", ["wg0", "dummy0"])
 def test_a_default_route_that_ends_in_no_port_makes_the_free_ports_unknown(tunnel: str) -> None:
     """A VPN of the machine, or a route to nowhere that only exists because a program needs a default route."""
@@ -227,6 +300,8 @@ ADDRESSES: list[tuple[str, str, str, int, str, bool]] = [
     ("eth0", "ipv4", "192.0.2.100", 32, "global", False),  # a virtual IP address, which moves between machines
     ("ens9", "ipv6", "fd00::31", 64, "global", False),  # the only address of its interface
     ("thunderbolt0", "ipv4", "169.254.205.206", 16, "link", False),
+    ("nodelocaldns", "ipv4", "169.254.25.10", 32, "global", False),
+    ("kube-ipvs0", "ipv4", "10.233.0.1", 32, "global", False),
 ]
 
 
@@ -237,6 +312,7 @@ ADDRESSES: list[tuple[str, str, str, int, str, bool]] = [
         ({"address": "::ffff:192.0.2.7"}, ["eth0 192.0.2.7/24"]),
         ({"address": "::ffff:192.0.2.0/120"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
         ({"address": "::/0"}, ["ens9 fd00::31/64"]),
+        ({"system": True}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
         ({"interface": "thunderbolt0"}, []),
         ({"interface": "thunderbolt0", "scope": "link"}, ["thunderbolt0 169.254.205.206/16"]),
         ({"interface": "eth0"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),

@@ -147,6 +147,12 @@ def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pyt
         addresses()
 
 
+def test_addresses_are_read_again_if_an_interface_disappears_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [struct.pack("BBBBi", 2, 24, 0x80, 0, index) + attribute(1, IP4) for index in (2**30, 2**30, 1)]
+    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, messages.pop(0))])
+    assert [a.interface for a in addresses()] == ["lo"]
+
+
 def kernel(*answers: bytes) -> MagicMock:
     """A double of the socket module. Its sockets return these answers in turn, and reject options like old kernels."""
     double = MagicMock()

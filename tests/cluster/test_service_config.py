@@ -76,7 +76,7 @@ def test_a_file_that_has_lost_its_content(s: Service) -> None:
     s.wait(lambda: s.condition()["reason"] == "NotConfigured", PROMPT, "nothing configures it")
     assert s.condition()["message"] == f"kept, although no resource is configured: {SEATS}"
     checked = s.cli("config", "check")
-    assert f"no resource is configured, so the Node keeps {SEATS}; `capacityd withdraw` removes" in checked.stderr
+    assert f"no resource is configured, so the Node keeps {SEATS}; to remove them: `systemctl stop" in checked.stderr
     assert "! no resource is configured, but the Node keeps" in s.cli("status").stdout
     assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
     s.stop()

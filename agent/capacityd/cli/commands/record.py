@@ -19,9 +19,11 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder, RecorderStoppedError, Source
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
+from capacityd.linux.trust import flaw_of, own_trust
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import machine_id
+from capacityd.model.text import printable
 
 _READ_TIMEOUT = 5.0  # seconds for one path: a file of the kernel takes longer only if hardware hangs
 _MAX_PATHS = 5  # paths to list in a message
@@ -112,6 +114,8 @@ def _write(path: str, recording: Recording) -> int:
         return len(content)
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe
+            if flaw := flaw_of(path, own_trust()):  # with a link, another user would choose a device to write
+                raise UsageError(f"{path} is not written, because {printable(str(flaw))}")
             with open(path, "wb") as out:
                 out.write(content)
         else:

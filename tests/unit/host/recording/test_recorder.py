@@ -318,3 +318,18 @@ def test_a_file_that_is_not_a_recording_is_an_error(
     path.write_bytes(content)
     assert run(["devices", "--machine", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
+def test_another_user_does_not_choose_what_a_recording_is_written_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device, with a link in a folder such as /tmp."""
+    (tmp_path / "made.json").write_text(json.dumps(bare()))
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")
+    words = ["--machine", str(tmp_path / "made.json"), "record", str(link)]
+    assert run(words) == 0
+    os.chown(link, 12345, 12345, follow_symlinks=False)
+    assert run(words) == 2
+    assert f"chown -h root {link}" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from capacityd.model.device import ValueDetector
-from capacityd.model.errors import HostError
+from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
 from capacityd.model.private import quoted
 from capacityd.model.quantity import whole_number
@@ -24,6 +24,8 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     try:
         content = host.read_file(path, _MAX_BYTES)
     except HostError as e:
+        if e.cause is Cause.NOT_TRUSTED:  # the advice would be about a path that another user has chosen
+            raise
         raise HostError(f"{e}{host.sandbox_advice([path])}", e.errno, e.cause, detail=e.detail.text) from e
     if isinstance(max_age, float) and content.age < -_MAX_CLOCK_STEP:
         raise HostError(f"{path} is dated {duration_text(-content.age)} in the future; is the clock right?")

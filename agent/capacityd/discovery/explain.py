@@ -170,7 +170,7 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NOT_TRUSTED:
-        return f"run the command at the end of the message; {_RETRIES}"
+        return f"do what the message says at its end; {_RETRIES}"
     if error.cause is Cause.NO_MEASURE:
         return f"set fallback: the {resource.measure} to assume for a device that does not report it"
     if resource.detector == "file":

@@ -21,7 +21,7 @@ from capacityd.host.program import run
 from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.model.errors import HostError
+from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Content, Memory, Output
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
@@ -205,7 +205,7 @@ def _read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -
         finally:
             os.close(fd)
     except ForeignLink as e:
-        raise HostError(f"{path} could not be read: {e}") from e
+        raise HostError(f"{path} could not be read: {e}", cause=Cause.NOT_TRUSTED) from e
     except OSError as e:
         raise _unreadable(path, e) from e
     if len(content) > limit:

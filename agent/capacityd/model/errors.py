@@ -22,7 +22,7 @@ class Cause(Enum):
     NO_MEASURE = "no_measure"  # a device matches but has no value to add up
     TOO_LARGE = "too_large"  # more than Kubernetes can count
     PROGRAM_FAILED = "program_failed"  # a program of the detector exec failed or printed no number
-    NOT_TRUSTED = "not_trusted"  # another user than root could change a program, so it was not run
+    NOT_TRUSTED = "not_trusted"  # another user could change what was to be run, or has chosen what was to be read
     TIMEOUT = "timeout"  # the program or the detector did not end in time
     HANGING = "hanging"  # an earlier pass's detector hangs in the kernel, so no other one is started
     KILLED = "killed"  # a signal killed the detector, or it used too much memory

@@ -10,6 +10,7 @@ import pytest
 
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux import sandbox
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 from capacityd.model.reading import Contribution
@@ -99,6 +100,21 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
     os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
     link = tmp_path / "link"
     assert error(link).startswith(f"{link} could not be read: {link} is a symbolic link of uid 12345 that ")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
+def test_there_is_no_advice_about_what_another_users_link_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the sandbox, an error names the folder above the file that denies access, and its mode."""
+    (tmp_path / "status").write_text("NoNewPrivs:\t1\n")
+    monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
+    (tmp_path / "secret").mkdir(mode=0o600)
+    (tmp_path / "secret/file").touch()
+    (tmp_path / "link").symlink_to("secret/file")
+    assert "secret" in error(tmp_path / "secret/missing")
+    os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
+    assert error(tmp_path / "link").endswith(f"run: chown -h root {tmp_path / 'link'}")
 
 
 def test_a_recorded_file_has_the_age_that_it_had() -> None:

@@ -61,16 +61,18 @@ class Trust:
     groups: frozenset[int] = frozenset()
 
     def with_owner_of(self, path: str) -> Trust:
-        """Returns a trust that includes the owner and the group of a file that the user has named.
+        """Returns a trust that includes the owner and the group of a file that the user has named."""
+        return self.with_user_of(path).with_group_of(path)
 
-        In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), all users but root may have the same uid.
-        This uid is not trusted.
+    def with_user_of(self, path: str) -> Trust:
+        """Returns a trust that includes the owner of a file.
+
+        In a user namespace, as of PrivateUsers= (systemd.exec(5)), all users but root may have one uid: not trusted.
         """
         try:
-            status = os.stat(path)
+            return replace(self, users=self.users | ({os.stat(path).st_uid} - {overflow_uid()}))
         except OSError:
             return self
-        return replace(self, users=self.users | ({status.st_uid} - {overflow_uid()})).with_group_of(path)
 
     def with_group_of(self, path: str) -> Trust:
         """Returns a trust that includes the group of a file."""
@@ -109,8 +111,7 @@ def flaw_of_folder(path: str, trust: Trust) -> Flaw | None:
 
 
 def flaw_of_program(path: str, trust: Trust) -> Flaw | None:
-    """As flaw_of(), for a program, a script, or a folder of them: nobody else may be able to create a file beside
-    it."""
+    """As flaw_of(), for a program, a script, or a folder of them: nobody else may create a file beside it."""
     return _first_flaw(path, trust, in_shared_folder=False, is_shared=False)
 
 

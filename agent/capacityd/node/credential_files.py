@@ -24,6 +24,9 @@ _CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
 The group's members may start privileged pods, so this adds nothing to their rights."""
+_KUBERNETES = "/etc/kubernetes"
+"""Kubespray gives this folder to the user kube (roles/kubernetes/preinstall in kubernetes-sigs/kubespray). Its owner
+may add static pods, which may do all that root does, so this adds nothing to the owner's rights."""
 
 
 def permission_advice(path: str) -> str:
@@ -36,9 +39,11 @@ def permission_advice(path: str) -> str:
 def _kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
     """Who may be able to change a kubelet's kubeconfig and the files that it names.
 
-    trust: for the kubelets of all other distributions than MicroK8s.
+    trust: for the kubelets of all other distributions than MicroK8s and Kubespray.
     """
-    return trust.with_group_of(kubeconfig) if kubeconfig.startswith(_MICROK8S) else trust
+    if kubeconfig.startswith(_MICROK8S):
+        return trust.with_group_of(kubeconfig)
+    return trust.with_user_of(_KUBERNETES) if kubeconfig.startswith(f"{_KUBERNETES}/") else trust
 
 
 def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:

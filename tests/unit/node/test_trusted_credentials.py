@@ -168,10 +168,12 @@ def test_a_check_runs_no_plugin(kubelet: Path) -> None:
     assert not (kubelet.parent / "ran").exists()
 
 
-# Files of distributions: path -> mode, with "g" for the distribution's group; the kubeconfig is the first one.
+# Files of distributions: path -> mode, with "g" for the distribution's group and "u" for its user; the kubeconfig is
+# the first one.
 DISTRIBUTIONS: dict[str, dict[str, str]] = {
     "kubeadm": {"etc/kubernetes/kubelet.conf": "600", "etc/kubernetes": "755"},
-    "kubespray": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755"},
+    "kubespray": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755u"},
+    "kubespray with kube_owner root": {"etc/kubernetes/kubelet.conf": "640", "etc/kubernetes": "755"},
     "k3s": {"var/lib/rancher/k3s/agent/kubelet.kubeconfig": "600", "var/lib/rancher/k3s/agent": "700"},
     "rke2": {"var/lib/rancher/rke2/agent/kubelet.kubeconfig": "644", "var/lib/rancher/rke2/agent": "755"},
     "k0s": {"var/lib/k0s/kubelet.conf": "600", "var/lib/k0s": "755"},
@@ -190,7 +192,8 @@ DISTRIBUTIONS: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("files", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
 def test_the_files_of_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> None:
-    """The group of MicroK8s may write its files. All others may not have such a group."""
+    """The group of MicroK8s may write its files, and the user of Kubespray owns a folder. No others may."""
+    monkeypatch.setattr(credential_files, "_KUBERNETES", f"{tmp_path}/etc/kubernetes")
     monkeypatch.setattr(credential_files, "_MICROK8S", f"{tmp_path}/var/snap/microk8s/")
     authority = tmp_path / "var/snap/microk8s/42/certs/ca.crt"
     for path in [*map(tmp_path.joinpath, files), authority]:
@@ -203,9 +206,8 @@ def test_the_files_of_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     else:
         written(kubeconfig.parent, config(user={"token": "t"}), kubeconfig.name)
     for name, mode in files.items():
-        (tmp_path / name).chmod(int(mode.rstrip("g"), 8))
-        if mode.endswith("g"):
-            os.chown(tmp_path / name, 0, OTHER)
+        (tmp_path / name).chmod(int(mode.rstrip("gu"), 8))
+        os.chown(tmp_path / name, OTHER if mode.endswith("u") else 0, OTHER if mode.endswith("g") else 0)
     assert load(str(kubeconfig)).server
     assert load(str(kubeconfig), plugin_timeout=None, trust=service_trust()).server
     kubeconfig.chmod(0o662)

@@ -14,7 +14,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
-from capacityd.model.mistakes import PATH, SEVERAL_NAMES
+from capacityd.model.mistakes import OTHER_WWN, PATH, SEVERAL_NAMES
 from capacityd.model.private import extent, quoted
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
@@ -168,7 +168,11 @@ DETECTOR = DeviceDetector(
             _serial,
             "serial number; many virtual disks have none, and those of virtio end after 20 characters",
         ),
-        "wwn": Key(Text(fold=True), _wwn, "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d"),
+        "wwn": Key(
+            Text(fold=True, mistakes=(OTHER_WWN,)),
+            _wwn,
+            "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d",
+        ),
         "type": Key(
             Choice(("nvme", "ssd", "hdd", "pmem")),
             _type,

@@ -154,8 +154,8 @@ DETECTOR = DeviceDetector(
         "system": Key(
             Flag(),
             _system,
-            "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc or /usr), or stores data "
-            "of the kubelet or of containers",
+            "whether it is the machine's own (mounted at / or /var, or in /boot, /efi, /etc, /gnu, /nix or /usr), "
+            "or stores data of the kubelet or of containers",
         ),
         "size": Key(
             Amount("size"),

@@ -18,8 +18,10 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
 OS_FOLDERS = ("/", "/var")
-OS_TREES = ("/boot", "/efi", "/etc", "/usr")
-"""Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …"""
+OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
+"""Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …
+
+/nix and /gnu contain all programs of NixOS and Guix: there, / may be in memory."""
 NODE_TREES = (
     *("/var/lib/kubelet", "/var/log/pods"),  # rootDir and podLogsDir of the kubelet
     *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"),  # container runtimes; the last one is CRI-O's

@@ -25,6 +25,13 @@ def _list_of(text: str) -> str:
     return f"is a single name; to match any of several, write a list: [{parts}]"
 
 
+def _wwn_of_lsblk(text: str) -> str:
+    if text.startswith(("wwn-", "nvme-")):
+        return text.partition("-")[2]
+    digits = re.sub("^(naa[.]|scsi-3)", "", text)
+    return f"0x{digits[1:] if len(digits) % 16 == 1 else digits}"
+
+
 def _absolute(text: str) -> str:
     """A by-id/* link is in a folder of /dev whose name depends on the device: disk, serial, …"""
     return f'is not below /dev; write "/dev/{"*/" if text.startswith("by-") else ""}{text}"'
@@ -59,5 +66,10 @@ NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; wri
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
 NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")
 NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')
+OTHER_WWN = Mistake(
+    "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
+    lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
+)
+"""As links in /dev/disk/by-id, the kernel and multipath write it; the 3 before the name is the type of the id (NAA)."""
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
 """A domain has at least four digits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.machines import Recording, disk, machine, nvme, stacked
-from tests.support.readings import counted, outcome, read
+from tests.support.readings import counted, outcome, read, table
 
 UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
 FC = "/sys/devices/pci0000:3b/0000:3b:00.0/host{0}/rport-{0}:0-0/target{0}:0:0/{0}:0:0:30"
@@ -14,6 +14,8 @@ LOOPBACK = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host3/target3:0:1/3:0:1:0
 VIRTIO = "/sys/devices/pci0000:00/0000:00:05.0/virtio1"
 CONTROLLER = "/sys/devices/pci0000:5e/0000:5e:00.{0}/nvme/nvme{0}"
 IDRAC = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.1/1-14.1:1.0/host9/target9:0:0/9:0:0:0"
+READER = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/host6/target6:0:0/6:0:0:{0}"
+DVD = "/sys/devices/pci0000:00/0000:00:17.0/ata6/host5/target5:0:0/5:0:0:0"
 MIB = 2**20
 
 
@@ -66,6 +68,12 @@ def vmware(name: str, target: int) -> Recording:
         ([namespace(0, 1, "nvme.144d-01-02-00000001"), namespace(0, 2, "nvme.144d-01-02-00000002")], "nvme0n1 nvme0n2"),
         ([disk("sdb", IDRAC, 0, removable=True)], ""),
         ([vmware("sda", 0), vmware("sdb", 1), vmware("sdc", 2)], "sda sdb sdc"),
+        ([disk(f"sd{name}", READER.format(lun), 0, number=f"8:{16 * lun}") for lun, name in enumerate("abcd")], ""),
+        ([disk("sr0", DVD, 8 * 10**9, number="11:0", removable=True)], ""),
+        (
+            [namespace(n, 1, f"eui.00{n}") for n in range(12)],
+            " ".join(f"nvme{n}n1" for n in (0, 10, 11, *range(1, 10))),
+        ),
     ],
     ids=[
         "ufs",
@@ -78,6 +86,9 @@ def vmware(name: str, target: int) -> Recording:
         "zero-ids",
         "no-medium",
         "no-ids",
+        "card-reader",
+        "dvd",
+        "twelve",
     ],
 )
 def test_disks_count_once_and_only_if_they_are_hardware(parts: list[Recording], disks: str) -> None:
@@ -99,6 +110,12 @@ EXPANDER = (
 RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
 VIRTIO_SCSI = "/sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/virtio6/host0/target0:0:3/0:0:3:1"
 HYPERV = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/MSFT1000:00/f8b3781a/host0/target0:0:0/0:0:0:1"
+NAA = disk("sda", RAID, of_device={"wwid": "naa.5000c500947f6dd7", "vendor": "BROADCOM", "model": "MR9560-16i"})
+XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0")
+T10 = disk("sda", RAID, of_device={"wwid": "t10.ATA     QEMU HARDDISK      QM00005     "})
+SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")
+LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})
+VOLUME = nvme(model="MSFT NVMe Accelerator v1.0", serial="SN: 000001", wwid=None)
 LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a00000001"}
 
 
@@ -125,8 +142,43 @@ LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a000000
             {},
             "xvda",
         ),
+        ([NAA, LOCKED, XEN], {"wwn": "0x5000C500947F6DD7"}, "sda"),
+        ([NAA, XEN], {"wwn": "*"}, "sda"),
+        ([NAA, LOCKED], {"vendor": "BROADCOM", "model": "MR9560*", "transport": "scsi"}, "sda"),
+        ([T10], {"wwn": "t10.ATA*QM00005"}, "sda"),
+        ([NAA, SEED], {}, "sda vdb"),
+        ([NAA, SEED], {"size": ">1GiB"}, "sda"),
+        ([disk("sda", RAID, of_disk={"ro": "0"}), LOCKED], {"attributes.ro": "0"}, "sda"),
+        ([VOLUME, nvme("nvme1n1", **LOCAL, wwid=None, number="259:1")], {"model": "Microsoft NVMe Direct*"}, "nvme1n1"),
     ],
-    ids=["expander", "raid", "virtio-scsi", "hot-plug", "nvme-serial", "azure-local", "lvm", "xen"],
+    ids=[
+        *("expander", "raid", "virtio-scsi", "hot-plug", "nvme-serial", "azure-local", "lvm", "xen"),
+        *("by-wwn", "no-wwn", "raid-volume", "t10", "seed", "no-seed", "writable", "azure-nvme"),
+    ],
 )
 def test_disks_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
     assert counted(machine(*parts), "disk", keys) == disks.split()
+
+
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        ("wwn-0x5000c500947f6dd7", "0x5000c500947f6dd7"),
+        ("naa.5000c500947f6dd7", "0x5000c500947f6dd7"),
+        ("5000c500947f6dd7", "0x5000c500947f6dd7"),
+        ("35000C500947F6DD7", "0x5000C500947F6DD7"),
+        ("36001405b17fca110", "0x6001405b17fca110"),
+        ("3600140575bbe0d1c2f3a4b5c6d7e8f90", "0x600140575bbe0d1c2f3a4b5c6d7e8f90"),
+        ("scsi-35000c500947f6dd7", "0x5000c500947f6dd7"),
+        ("scsi-3600*", "0x600*"),
+        ("nvme-eui.0025385b71b00c1d", "eui.0025385b71b00c1d"),
+    ],
+)
+def test_a_world_wide_name_as_other_programs_write_it_is_an_error(written: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=f'"{remedy.replace("*", "[*]")}"$'):
+        table("disk", {"wwn": written})
+
+
+@pytest.mark.parametrize("written", ["0x3000c500947f6dd7", "eui.00*", "3*", "nvme.8086-01", "uuid.1", "t10.ATA*", "*"])
+def test_world_wide_names_that_disks_have(written: str) -> None:
+    assert table("disk", {"wwn": written})

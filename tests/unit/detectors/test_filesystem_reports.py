@@ -79,8 +79,9 @@ BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerd
         ((ROOT, "8:32 / /srv xfs /dev/sdc rw"), LINKED, "/ /srv"),
         (BELOW, {}, "/media/root-ro /"),
         (OSTREE, {}, "/"),
+        (("0:20 / / tmpfs x rw", STORE), {}, "/ /nix/store"),
     ],
-    ids=["bind-mount", "no-bind-mount", "link", "below-the-root", "ostree"],
+    ids=["bind-mount", "no-bind-mount", "link", "below-the-root", "ostree", "nix"],
 )
 def test_a_file_system_that_the_machine_needs(lines: tuple[str, ...], more: Recording, system: str) -> None:
     by_name = values(machine(merge(mount_table(*lines), more)), "filesystem", "system")
@@ -168,3 +169,9 @@ def test_the_local_file_systems(lines: tuple[str, ...], points: str) -> None:
         machine(mount_table(ROOT, *lines)), "filesystem", {"kind": ["overlay", "memory", "network", "local"]}
     )
     assert every == points.split()
+
+
+@pytest.mark.parametrize(("lines", "count"), [((ROOT, "0:50 / /ibm/fs1 gpfs fs1 rw"), 1), ((ROOT,), 0)])
+def test_a_share_that_is_not_mounted_is_not_the_disk_below_its_folder(lines: tuple[str, ...], count: int) -> None:
+    host = machine(mount_table(*lines), {"folders": ["/ibm/fs1"]})
+    assert len(counted(host, "filesystem", {"mount": "/ibm/fs1", "kind": "network"})) == count

@@ -64,6 +64,27 @@ LOOP = merge(
     stacked("loop0", number="7:0"),
     files({"/sys/devices/virtual/block/loop0/loop/backing_file": "/data/foo.img\n", "/data/foo.img": ""}),
 )
+VERITY = stacked("dm-0", ["sdb1"], "253:0", dm=("x", "CRYPT-VERITY-x"))
+BY_HASH = stacked("dm-1", ["sda2", "sdb"], "253:1", dm=("y", "CRYPT-VERITY-y"))
+
+
+def volume(number: int, *below: str) -> Recording:
+    return stacked(f"dm-{number}", below, f"253:{number}", dm=(f"vg-{number}", f"LVM-{number}"))
+
+
+VOLUME_RAID = [volume(0, "sda3"), volume(1, "sdb1"), volume(2, "dm-0", "dm-1")]
+CACHED = [
+    *(volume(0, "sda3"), volume(1, "sda3"), volume(2, "sdb1"), volume(3, "dm-0", "dm-1", "dm-2")),  # cache and data
+    *(volume(4, "sdb1"), volume(5, "dm-3", "dm-4"), volume(6, "dm-5")),  # metadata, pool and a thin volume
+]
+IN_LOOP = [volume(0, "loop0"), volume(1, "dm-0")]
+DEDUPLICATED = [stacked("dm-0", ["sdc"], "253:0", dm=("bay5", "VDO-x")), volume(1, "dm-0")]
+VOLUMES = [volume(0, "sda3"), volume(1, "sdb1")]
+ABROOT: Recording = {"folders": ["/.system/etc", "/var/lib/abroot/etc/a", "/var/lib/abroot/etc/b"]}
+ABROOT_MOUNTS = (
+    *("253:0 / / btrfs /dev/dm-0 ro", "253:0 /.system/usr /usr btrfs /dev/dm-0 ro", "253:1 / /var btrfs /dev/dm-1 rw"),
+    "0:44 / /etc overlay x rw,lowerdir=/.system/etc,upperdir=/var/lib/abroot/etc/a,workdir=/var/lib/abroot/etc/b",
+)
 BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 
 
@@ -111,7 +132,19 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
             ("sda sdb", [mount_table(ROOT, "0:37 / /efi autofs systemd-1 rw,direct"), *unit(f"{tag}=X", f"by-{tag}/X")])
             for tag in ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
         ),
+        # systems whose programs are outside of /usr
+        (
+            "sda sdb",
+            [mount_table("0:20 / / tmpfs x rw", "8:1 / /boot vfat /dev/sda1 rw", "8:17 / /nix ext4 /dev/sdb1 rw")],
+        ),
+        ("sda sdb", [VERITY, mount_table(ROOT, "253:0 / /nix/store erofs /dev/mapper/x ro")]),
         # devices on others
+        ("sda sdb", [VERITY, BY_HASH, mount_table("8:1 / /boot vfat /dev/sda1 rw", "253:1 / / ext4 /dev/mapper/y ro")]),
+        ("sda sdb", [*VOLUME_RAID, mount_table(ROOT, "253:2 / /var/lib/containerd xfs /dev/mapper/vg-lv rw")]),
+        ("sda sdb", [*CACHED, mount_table("253:6 / / xfs /dev/mapper/vg-root rw")]),
+        ("sda sdc", [LOOP, *IN_LOOP, mount_table(ROOT, ON_C, "253:1 / /var/lib/docker ext4 /dev/mapper/f-vm rw")]),
+        ("sda sdc", [*DEDUPLICATED, mount_table(ROOT, "253:1 / /var xfs /dev/mapper/vg-x rw")]),
+        ("sda sdb", [ABROOT, *VOLUMES, mount_table(*ABROOT_MOUNTS)]),
         ("sda", [stacked("zd0", number="230:0"), mount_table(ROOT, "230:0 / /mnt/z ext4 /dev/zd0 rw")]),
         (
             "sda",
@@ -154,3 +187,8 @@ def test_disks_that_the_machine_needs(names: str, parts: list[Recording]) -> Non
 def test_layers_that_are_not_known(line: str, folders: list[str]) -> None:
     host = machine(A, B, CAS, mount_table(ROOT if " / / " not in line else OSTREE, VAR, line), {"folders": folders})
     assert system_disks(host).incomplete_because
+
+
+def test_swap_on_a_volume_of_zfs_may_be_on_any_disk() -> None:
+    host = machine(A, B, stacked("zd0", number="230:0"), files({"/dev/zd0": ""}), mount_table(ROOT), swap("/dev/zd0"))
+    assert "cannot determine the disk of the swap area /dev/zd0" in system_disks(host).incomplete_because

@@ -55,6 +55,7 @@ def test_how_long_a_lie_may_last() -> None:
     assert allowed(lie, [Span("policy", 90, 200)], []) == SLACK
     assert right_within([Span("policy", 0, 50), Span("role", 20, 1000)]) == 100 + SLACK
     assert right_within([Span("policy", 0, 50), Span("agent", 20, 60)]) == 80 + SLACK
+    assert right_within([Span("role", 0, 50), Span("agent", 20, 60)]) == 60 + 80 + SLACK
 
 
 def test_the_plans_have_every_fault() -> None:

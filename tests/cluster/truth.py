@@ -118,11 +118,15 @@ def allowed(lie: Lie, spans: Iterable[Span], writes: Sequence[float]) -> float:
 
 
 def right_within(spans: Sequence[Span]) -> float:
-    """Within how many seconds the Node must be right after the end of all faults."""
+    """Within how many seconds the Node must be right after the end of all faults.
+
+    After an outage, an agent that wrote meanwhile is noticed first, and counts as gone only after that.
+    """
     if not spans:
         return SLACK
     end = max(span.end for span in spans)
     promised = pace(end - min(span.begin for span in spans))
-    if any(span.kind == "agent" for span in spans):
-        promised = max(promised, ANSWERED)
+    kinds = {span.kind for span in spans}
+    if "agent" in kinds:
+        promised = promised + ANSWERED if kinds & OUTAGES else max(promised, ANSWERED)
     return promised + SLACK

@@ -140,6 +140,9 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Opera
     tests = [_test(_place(duplicate), dict(duplicate.stored)) for duplicate in duplicates]
     writes = [_remove(_place(duplicate)) for duplicate in duplicates]
     current = node_state.condition
+    if desired is None and current is not None and current.status != "True":
+        # Another writer may have set it to True since.
+        return [*tests, _test(_place(current), dict(current.stored))], writes
     if desired is None or (desired is REMOVED and current is None):
         return tests, writes
     value = desired.to_json() if isinstance(desired, DesiredCondition) else None

@@ -8,6 +8,7 @@ import pytest
 
 from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION, ConditionReason
+from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.condition import DesiredCondition
@@ -161,5 +162,16 @@ def test_what_another_writer_added_meanwhile_is_not_overwritten(part: str, name:
     patch = make_plan(node_state(document), Facts({NAME: Quantity(4)})).write.patch
     apply_patch(document, patch)
     document[part][name] = another
+    with pytest.raises(NodeConflict):
+        apply_patch(document, patch)
+
+
+def test_a_patch_that_leaves_the_condition_false_fails_if_another_writer_has_set_it_to_true() -> None:
+    document = node({NAME: "3"}, {NAME: 3}, "False")
+    change = Change(NAME, Action.SET, "3", "4", "the reading changed")
+    patch = patch_for(node_state(document), [change], {NAME: 4}, None, None)
+    apply_patch(document, patch)
+    for condition in document["status"]["conditions"]:
+        condition["status"] = "True"
     with pytest.raises(NodeConflict):
         apply_patch(document, patch)

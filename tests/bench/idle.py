@@ -34,7 +34,7 @@ _BOOT = (
 )
 
 # The events of a machine with ten resources: those of every detector, of file resources and of the kubelet's file.
-_WATCH = {
+_CONFIG = {
     "subsystems": ["block", "net", "pci", "usb"],
     "kernel": ["addresses", "links", "mounts", "swaps"],
     "allowed": 100.0,
@@ -43,7 +43,7 @@ _WATCH = {
 # The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once.
 _STUB = """
 case "$1" in
-check) echo '["CheckResult", {"watch": WATCH}]' ;;
+check) echo '["CheckResult", {"config": CONFIG}]' ;;
 reconcile)
     echo '["Probed", {}]'
     echo x >> RUNS
@@ -63,7 +63,7 @@ class Resident:
         self._runs.touch()
         watched.mkdir()
         files = {str(watched / f"{n}"): "file" for n in range(5)} | {f"{folder}/absent/{n}/x": "file" for n in range(5)}
-        stub = _STUB.replace("WATCH", json.dumps(_WATCH | {"files": files}))
+        stub = _STUB.replace("CONFIG", json.dumps(_CONFIG | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
         service = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder)]
         self._process = psutil.Popen([*service, "--", "/bin/sh", "-c", stub, "stub"], stderr=subprocess.DEVNULL)

@@ -72,7 +72,7 @@ def taken(paths):
 event_sources.FileEvents = taken
 """
 _GOOD = {
-    "check": """echo '["CheckResult", {"watch": {"files": {"FOLDER/seats": "file"}}}]'""",
+    "check": """echo '["CheckResult", {"config": {"files": {"FOLDER/seats": "file"}}}]'""",
     "reconcile": """echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1 resources published"}]'""",
 }
 

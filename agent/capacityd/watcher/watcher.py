@@ -118,10 +118,11 @@ class Watcher:
             replace_file(self._path, content, 0o600)
         except OSError as e:
             raise StateError(f"{self._path} could not be written: {os.strerror(e.errno or 0)}") from e
-        if self._seen_at is None or seen != self._sent:
-            self._send(seen)
+        is_first = self._seen_at is None
         self._seen_at = self._seen_at or time.monotonic()
         self._has_seen, self._failing_since = True, None
+        if is_first or seen != self._sent:
+            self._send(seen)
 
     def _is_final(self, failure: CapacitydError | None) -> bool:
         """Whether to give up, because the failure lasts until something is changed.

@@ -209,7 +209,7 @@ CASES: dict[str, Case] = {
     ),
     "a page of a proxy": response(lambda _: answer(502, MARKER.encode()), "is unavailable (HTTP 502)"),
     "a page that was not found": response(lambda _: answer(404, MARKER.encode()), "is not an API server (HTTP 404"),
-    "a page that denies": response(lambda _: answer(403, MARKER.encode()), "(HTTP 403)"),
+    "a page that denies": response(lambda _: answer(403, MARKER.encode()), "is not an API server (HTTP 403"),
     "another object": response(lambda _: answer(500, {"kind": MARKER, "message": MARKER}), "(HTTP 500)"),
     "a redirection": response(lambda _: answer(302, headers=f"Location: /{MARKER}\r\n"), "(HTTP 302"),
     "a status line": response(lambda _: f"HTTP/1.1 {MARKER}\r\n\r\n".encode(), "cannot be reached"),

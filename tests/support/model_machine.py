@@ -29,9 +29,9 @@ from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, machine_record, writing
+from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import journal, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_state import PassState
-from capacityd.worker.target_job import watched_names
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
 from tests.support.write_checks import WriteChecks
 

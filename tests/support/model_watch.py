@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from capacityd.model.watch import WatchedNode, fingerprint
 from capacityd.node.documents.node import node_state
-from capacityd.worker.target_job import watched_names
+from capacityd.reconcile.known_node import watched_names
 
 if TYPE_CHECKING:
     from tests.support.world import World

@@ -1,4 +1,4 @@
-"""The watched Node: what the watcher saves for the passes, and what counts as a change of it."""
+"""The watched Node: what the watcher saves for the passes, what counts as a change of it, and why it is not watched."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from capacityd.model.node import Condition, NodeState, annotated_quantities
+from capacityd.model.reasons import RetryCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,17 @@ class WatchedNode:
     """The configured and recorded resources, as of the start of the watch."""
     server: str = "the API server"
     """The API server, as messages call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetError:
+    """The Node to watch could not be determined."""
+
+    reason: str
+    """What is wrong, and how to fix it."""
+    cause: RetryCause = RetryCause.OTHER
+    retry_after: float | None = None
+    """The API server's Retry-After in seconds."""
 
 
 def fingerprint(state: NodeState | None, names: Collection[str]) -> str:

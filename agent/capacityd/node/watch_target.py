@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.model.reasons import RetryCause
+from capacityd.model.watch import TargetError
 from capacityd.node.cluster_access import ClusterAccess
 
 
@@ -24,17 +24,6 @@ class WatchTarget:
     """The Node's must not be another machine's; "" if this machine's is not known."""
     names: frozenset[str] = frozenset()
     """The configured and recorded resources."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetError:
-    """The Node to watch could not be determined."""
-
-    reason: str
-    """What is wrong, and how to fix it."""
-    cause: RetryCause = RetryCause.OTHER
-    retry_after: float | None = None
-    """The API server's Retry-After in seconds."""
 
 
 TargetResult: TypeAlias = WatchTarget | TargetError

@@ -1,8 +1,10 @@
-"""What a pass knows of its Node before it sends a request. Pure."""
+"""What a pass knows of its Node before it sends a request, and what of the Node concerns it. Pure."""
 
 from __future__ import annotations
 
+from capacityd.model.config import Config
 from capacityd.model.node import NodeState
+from capacityd.model.plan import MachineRecord
 from capacityd.model.watch import WatchedNode
 from capacityd.reconcile.memory import Memory
 
@@ -23,3 +25,9 @@ def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:
     if not all(version.isdecimal() for version in versions):
         return state if versions[0] == versions[1] else None
     return max(state, last, key=lambda node: int(node.resource_version))
+
+
+def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
+    """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
+    recorded = record.all_names if record else frozenset[str]()
+    return frozenset({resource.name for resource in config.resources} | config.broken.keys() | recorded)

@@ -11,7 +11,8 @@ from capacityd.linux.stderr import write_stderr
 from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.model.reasons import RetryCause
-from capacityd.node.watch_target import TargetError, TargetResult, WatchTarget
+from capacityd.model.watch import TargetError
+from capacityd.node.watch_target import TargetResult, WatchTarget
 
 _TIMEOUT = 90.0
 """Seconds for the worker: an exec plugin may take 30, and a request to the API server 30."""

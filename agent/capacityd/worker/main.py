@@ -10,7 +10,7 @@ from capacityd.model.messages import CheckResult, Failure, Message, PassResult
 from capacityd.model.modules import import_failure
 from capacityd.model.options import WorkerOptions
 from capacityd.model.reasons import Job
-from capacityd.node.watch_target import TargetError
+from capacityd.model.watch import TargetError
 from capacityd.worker import send_message
 
 

@@ -26,12 +26,12 @@ from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions
 from capacityd.reconcile.facts import Facts
+from capacityd.reconcile.known_node import watched_names
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
 from capacityd.worker.pass_state import PassState, PassStatus, other_writers
 from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
-from capacityd.worker.target_job import watched_names
 
 _T = TypeVar("_T")
 

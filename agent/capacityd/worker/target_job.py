@@ -5,14 +5,15 @@ Its result contains the credentials, so the watcher runs it with a private pipe.
 
 from __future__ import annotations
 
-from capacityd.model.config import Config
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError, UsageError
 from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import MachineRecord
+from capacityd.model.watch import TargetError
 from capacityd.node import ReviewCache
 from capacityd.node.api_node import ApiNode
-from capacityd.node.watch_target import TargetError, WatchTarget
+from capacityd.node.watch_target import WatchTarget
 from capacityd.reconcile import machine_record
+from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import runtime_files, send_message
 from capacityd.worker.selection import active_config, host_of, node_of
 
@@ -34,12 +35,6 @@ def _target(options: WorkerOptions) -> WatchTarget:
     if not isinstance(node, ApiNode):
         raise UsageError("--node-file replaces the API server, so there is no Node to watch")
     return node.watch_target(watched_names(config, _record()))
-
-
-def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
-    """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
-    recorded = record.all_names if record else frozenset[str]()
-    return frozenset({resource.name for resource in config.resources} | config.broken.keys() | recorded)
 
 
 def _record() -> MachineRecord | None:

@@ -18,9 +18,10 @@ import pytest
 
 from capacityd.model.messages import WATCHED_NODE, NodeSeen
 from capacityd.model.reasons import RetryCause
+from capacityd.model.watch import TargetError
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.watch import Limits
-from capacityd.node.watch_target import TargetError, WatchTarget
+from capacityd.node.watch_target import WatchTarget
 from tests.support.forked import still_alive
 from tests.support.server import Request, failure
 from tests.support.watch_server import DEADLINE, Stream, WatchServer, target_of, version, watch_server

@@ -16,11 +16,12 @@ from capacityd.model.codec import decode_variant, encode_variant, parse
 from capacityd.model.host import machine_id
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reasons import RetryCause
+from capacityd.model.watch import TargetError
 from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import credentials_hash
 from capacityd.node.kubeconfig import load
-from capacityd.node.watch_target import TargetError, TargetResult, WatchTarget
+from capacityd.node.watch_target import TargetResult, WatchTarget
 from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState

@@ -24,6 +24,8 @@ _MISTAKES = (  # what is before and after the position -> the remedy, with the g
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
     (r",\s*", r"\s*\}", "remove the comma before }}"),
+    (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
+    (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
 _BEFORE_VALUE = re.compile(rf"""(?:({_KEY})\s*=|[\[,])\s*([^\[\]{{}},#"'=\n]*)$""")

@@ -11,9 +11,12 @@ from capacityd.model.options import Selection
 
 def config_of(selection: Selection) -> Config:
     """The configuration. Raises ConfigError with all errors if there are any."""
-    config = load(selection.config).require()
+    loaded = load(selection.config)
+    config = loaded.require()
     if not config.resources:
         warn(nothing_configured(selection))
+        for problem in loaded.warnings:  # a file in the wrong place may be the reason
+            warn(problem.unlocated())
     return config
 
 

@@ -46,7 +46,15 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             documents += [(file, document)] if texts[file] else []
     loaded = parse(documents, unreadable, texts, {file for file, _ in documents if is_private(file)})
     warnings = (replace(warning, warning=True) for warning in numbered([*ignored, *loaded.warnings], texts))
-    return replace(loaded, problems=tuple(numbered(loaded.problems, texts)), warnings=tuple(warnings))
+    replaced = {path: f"replaces {masked}, which is not read" for path, masked in files.masking.items()}
+    notes = [Problem(clean(file), clean(why)) for file, why in (files.leftovers | replaced).items()]
+    return replace(
+        loaded,
+        problems=tuple(numbered(loaded.problems, texts)),
+        warnings=tuple(warnings),
+        notes=tuple(numbered([*notes, *loaded.notes], texts)),
+        folders=files.folders,
+    )
 
 
 def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: bool) -> Config:

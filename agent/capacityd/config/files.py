@@ -13,26 +13,26 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from capacityd.config.places import LOCAL, MAIN, VENDORS, misplaced
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
 
-# Later folders mask earlier ones. The specification's /run/capacityd is left out: it contains the service's own files,
-# and systemd removes it when the service stops.
-_VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
-_MAIN = "etc/capacityd/capacityd.toml"
-_LOCAL = "etc/capacityd/conf.d"
-_LEFTOVER = re.compile(
-    r"\..*|README.*|.*~|.*\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))|lost\+found"
-)
-"""Names of files that are skipped silently: hidden files, and leftovers of editors and package managers."""
+_SUFFIX = r"~|\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))"
+_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found")
+"""Names of files that the journal does not mention: hidden files, and leftovers of editors and package managers."""
+_HIDDEN = re.compile(r"\.(?!#).*\.toml")
+"""Hidden files that may be meant to be read, unlike the lock files of Emacs."""
+_RENAMED = re.compile(rf"[^.].*\.toml({_SUFFIX})")
+"""Leftovers that may be meant to be read."""
 
 
+_WRONG_NAME = 'is not read, because its name does not end with ".toml"'
 _LOST = ", as after a power failure: write it again or remove it"
 
 
@@ -44,24 +44,31 @@ class Files:
     """Whether the files are in the usual places, which the service reads."""
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts its owner and its group."""
-    masking: set[str] = field(default_factory=set)
-    """Paths of files that replace a vendor's file of the same name. Only such a file may be empty."""
+    masking: dict[str, str] = field(default_factory=dict)
+    """Path of a file -> the vendor's file of the same name, which it replaces. Only such a file may be empty."""
+    folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
     """Path of an unusable folder -> the reason."""
     ignored: dict[str, str] = field(default_factory=dict)
     """Path of a skipped file -> the reason."""
+    leftovers: dict[str, str] = field(default_factory=dict)
+    """The same, for files that are probably meant to be skipped."""
 
 
 def usual_files(root: str) -> Files:
     """The files in the usual places. root: the folder used as /."""
     files = Files(usual=True, trust=own_trust())
     vendors: dict[str, str] = {}
-    for folder in _VENDORS:
+    for folder in VENDORS:
         vendors |= _list_masking(os.path.join(root, folder), vendors, files)
-    local = _list_masking(os.path.join(root, _LOCAL), vendors, files)
-    main = os.path.join(root, _MAIN)
+    main = os.path.join(root, MAIN)
+    if os.path.lexists(main):
+        files.folders[os.path.dirname(main)] = (os.path.basename(main),)
+    local = _list_masking(os.path.join(root, LOCAL), vendors, files)
+    files.ignored |= misplaced(root)
     files.paths += [vendors[name] for name in sorted(vendors.keys() - local.keys())]
     files.paths += [main] if os.path.lexists(main) else []
     files.paths += [local[name] for name in sorted(local)]
@@ -137,18 +144,19 @@ def _problem(path: str, files: Files) -> tuple[str, str]:
     return "", ""
 
 
-def _list_masking(folder: str, masked: Collection[str], files: Files) -> dict[str, str]:
-    """As _list_folder(). masked: the names of the files in earlier folders, which files of the same name replace."""
+def _list_masking(folder: str, masked: Mapping[str, str], files: Files) -> dict[str, str]:
+    """As _list_folder(). masked: name -> path of the files in earlier folders, which files of the same name replace."""
     paths = _list_folder(folder, files)
-    files.masking |= {path for name, path in paths.items() if name in masked}
+    files.masking |= {path: masked[name] for name, path in paths.items() if name in masked}
     return paths
 
 
 def _list_folder(folder: str, files: Files) -> dict[str, str]:
     """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files).
 
-    Adds the folder to the failures if it is unusable, and its other files to the ignored ones.
+    Adds the folder to the failures if it is unusable, and its other files to the ignored ones and the leftovers.
     """
+    files.folders[folder] = None
     try:
         names = os.listdir(folder)
         checked = (os.path.dirname(folder), folder) if files.usual else (folder,)
@@ -163,9 +171,15 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     if unsafe:
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
-    others = [name for name in sorted(set(names) - paths.keys()) if not _LEFTOVER.fullmatch(name)]
-    why = 'is not read, because its name does not end with ".toml"'
-    files.ignored |= {os.path.join(folder, name): why for name in others}
+    files.folders[folder] = tuple(sorted(paths))
+    for name in sorted(set(names) - paths.keys()):
+        other = os.path.join(folder, name)
+        if not _LEFTOVER.fullmatch(name):
+            files.ignored[other] = _WRONG_NAME
+        elif _HIDDEN.fullmatch(name):
+            files.leftovers[other] = "is not read, because its name begins with a dot"
+        elif _RENAMED.fullmatch(name):
+            files.leftovers[other] = _WRONG_NAME
     return paths
 
 

@@ -32,6 +32,13 @@ class _Merged:
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     complete: bool = True
+    notes: list[Problem] = field(default_factory=list)
+    """Which values replace those of earlier files."""
+
+    def note(self, place: Place, key: str, text: str) -> None:
+        """Adds a note about a key of a table or, if the key is "", about the whole table."""
+        noted = replace(place, problems=self.notes)
+        noted.report(key, text)
 
 
 def parse(
@@ -82,7 +89,8 @@ def parse(
         origins["kubernetes.observe"] = doubtful
     config = Config(tuple(resources), Settings(**settings), merged.broken, merged.complete, _digest(values))
     files = tuple(file for file, _ in documents)
-    return Loaded(config, tuple(problems), tuple(_warnings(resources, private)), files, values, origins)
+    warnings = tuple(_warnings(resources, private))
+    return Loaded(config, tuple(problems), warnings, files, values, origins, tuple(merged.notes))
 
 
 def _may_observe(problems: Iterable[Problem], texts: Mapping[str, str], origin: str | None) -> str:
@@ -139,7 +147,10 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
             merged.complete &= name in TABLES
         elif name in TABLES:
             table = top.below(name)
-            merged.settings |= {(name, key): (replace(table, problems=[]), value) for key, value in raw.items()}
+            for key, value in raw.items():
+                if earlier := merged.settings.get((name, key)):
+                    merged.note(table, key, f"replaces the value in {earlier[0].file}")
+                merged.settings[name, key] = replace(table, problems=[]), value
         else:
             for key, value in raw.items():
                 _merge_resource(key, value, top.below(name), merged)
@@ -148,6 +159,10 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
 
 def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> None:
     if not name_problem(name):
+        if earlier := merged.resources.get(name):
+            drops = isinstance(raw, dict) and raw.get("enabled") is False
+            verb = "drops" if drops else "replaces"
+            merged.note(place.below(name), "", f"{verb} the resource in {earlier[0].file}")
         merged.resources[name] = (place.of_resource(name), raw)
         return
     tables = [key for key, value in raw.items() if isinstance(value, dict)] if isinstance(raw, dict) else []

@@ -99,6 +99,10 @@ class Loaded:
     """The valid values of these files: table -> key -> TOML value."""
     origins: Mapping[str, str]
     """table.key of each value -> its file."""
+    notes: tuple[Problem, ...] = ()
+    """Which values replace those of earlier files, and which files are probably meant to be skipped."""
+    folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
 
     def require(self) -> Config:
         """Returns the configuration if it is valid. Otherwise raises ConfigError with a line for each problem."""

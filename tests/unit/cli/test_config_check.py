@@ -1,13 +1,16 @@
-"""The warning of `config check` about published resources that the configuration no longer contains."""
+"""The warnings and notes of `config check`, and the folders that it lists."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from capacityd.cli import run
+from capacityd.config import load
 from capacityd.model.plan import HOW_TO_WITHDRAW, MachineRecord
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.memory import Memory
@@ -59,3 +62,31 @@ def test_a_record_of_an_earlier_node_keeps_nothing(
     (tmp_path / "c.toml").write_text("# nothing")
     assert run(["config", "check", "--config", str(tmp_path / "c.toml")]) == 0
     assert ("the Node keeps" in capsys.readouterr().err) is warns
+
+
+def test_the_folders_and_the_file_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "1.toml").write_text(SOME)
+    (tmp_path / "2.toml").write_text(f"\n{SOME}")
+    (tmp_path / ".3.toml").write_text(SOME)
+    command = ["config", "check", "--config", str(tmp_path)]
+    assert run(command) == 0
+    out, err = capsys.readouterr()
+    assert out == f"no errors: 1 resource from 2 files\n  {tmp_path}: 1.toml, 2.toml\n"
+    assert err.splitlines() == [
+        f"{tmp_path}/.3.toml: note: is not read, because its name begins with a dot",
+        f'{tmp_path}/2.toml:2: note: [resources."{B}"] replaces the resource in {tmp_path}/1.toml',
+    ]
+    assert run([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["folders"] == {str(tmp_path): ["1.toml", "2.toml"]}
+    assert [note["file"] for note in report["notes"]] == [f"{tmp_path}/.3.toml", f"{tmp_path}/2.toml"]
+
+
+def test_all_folders_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    folders = {"/usr/lib/capacityd/conf.d": None, "/etc/capacityd/conf.d": ()}
+    with mock.patch("capacityd.cli.commands.config.load", return_value=replace(load("/dev/null"), folders=folders)):
+        assert run(["config", "check"]) == 0
+    assert capsys.readouterr().out == (
+        "no errors: 0 resources from 0 files\n"
+        "  /usr/lib/capacityd/conf.d: no such folder\n  /etc/capacityd/conf.d: no file\n"
+    )

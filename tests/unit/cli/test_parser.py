@@ -89,7 +89,13 @@ def test_exit_status_2_for_a_configuration_with_errors(
     assert run(["config", "check", "--json", "--config", str(config)]) == 2
     error = {"file": str(config), "line": 2, "table": 'resources."example.com/dongle".usb', "key": "vndor"}
     output = json.loads(capsys.readouterr().out)
-    assert output == {"files": [str(config)], "errors": [error | {"message": message}], "warnings": []}
+    assert output == {
+        "files": [str(config)],
+        "folders": {},
+        "errors": [error | {"message": message}],
+        "warnings": [],
+        "notes": [],
+    }
 
 
 def test_a_recording_is_never_applied_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,15 @@ def _kept(loaded: Loaded) -> Iterator[Problem]:
         yield Problem(machine_record.path(machine_record.state_directory()), why)
 
 
+def _folders(loaded: Loaded) -> Iterator[str]:
+    """Yields a line for each searched folder that exists; for all of them if no file was read."""
+    for folder, names in loaded.folders.items():
+        if names is not None:
+            yield f"  {folder}: {', '.join(names) or 'no file'}"
+        elif not loaded.files:
+            yield f"  {folder}: no such folder"
+
+
 def config(options: Options) -> int:
     """Checks the configuration, or prints it or its schema. Returns exit status 2 if it contains errors.
 
@@ -49,17 +58,22 @@ def config(options: Options) -> int:
         warnings = (*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig), *_kept(loaded))
         if options.json:
             errors = list(map(_as_dict, loaded.problems))
-            print_json({"files": list(loaded.files), "errors": errors, "warnings": list(map(_as_dict, warnings))})
+            values = {"files": list(loaded.files), "folders": loaded.folders, "errors": errors}
+            print_json(values | {"warnings": list(map(_as_dict, warnings)), "notes": list(map(_as_dict, loaded.notes))})
             return 2 if errors else 0
         # No prefix: editors parse FILE:LINE:
         for warning in warnings:
             print(printable(warning.located("warning: ")), file=sys.stderr)
+        for note in loaded.notes:
+            print(printable(note.located("note: ")), file=sys.stderr)
         for problem in loaded.problems:
             print(printable(problem.located()), file=sys.stderr)
         if loaded.problems:
             return 2
         resources, files = len(loaded.config.resources), len(loaded.files)
         print(f"no errors: {plural(resources, 'resource')} from {plural(files, 'file')}")
+        for line in _folders(loaded):
+            print(printable(line))
         return 0
     loaded.require()
     if options.json:

@@ -84,3 +84,25 @@ def test_an_image_without_a_running_systemd(fresh: Machine, packages: Packages) 
     checked = fresh.out("capacityd", "config", "check").splitlines()
     assert (checked[0], checked[-1]) == ("no errors: 0 resources from 0 files", "  /etc/capacityd/conf.d: no file")
     fresh.run("sh", "-ec", "mv /usr/bin/systemctl.hidden /usr/bin/systemctl; mv /run/systemd.hidden /run/systemd")
+
+
+def test_status_says_what_a_reboot_and_a_reload_would_change(fresh: Machine, packages: Packages) -> None:
+    fresh.install(packages.current)
+    nothing = "capacityd is not running; the Node keeps nothing that it has published"
+    assert fresh.run("capacityd", "status", status=1).stdout.splitlines() == [nothing]
+    enable(fresh)
+    assert "next boot" not in fresh.out("capacityd", "status")
+    fresh.run("systemctl", "disable", UNIT)
+    file = "/etc/capacityd/conf.d/70-more.toml"
+    fresh.write(file, '[resources."example.com/more"]\nstatic = { quantity = 1 }\n', "600")
+    for user in ("root", "nobody"):
+        output = fresh.out("runuser", "-u", user, "--", "capacityd", "status")
+        assert "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`" in output
+        assert f"changed since the last reload: {file}; to use it: `systemctl reload capacityd`" in output
+    fresh.run("systemctl", "enable", UNIT)
+    fresh.run("systemctl", "reload", UNIT)
+    fresh.wait_for_readings({"example.com/more": 1})
+    for user in ("root", "nobody"):
+        output = fresh.out("runuser", "-u", user, "--", "capacityd", "status")
+        assert "disabled" not in output
+        assert "last reload" not in output

@@ -15,14 +15,16 @@ from unittest import mock
 
 from capacityd import __version__
 from capacityd.cli import run
+from capacityd.linux.unit import UnitState
 from capacityd.model.codec import to_file
 from capacityd.model.errors import Cause
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import NodeState
-from capacityd.model.plan import Action, Change, Health
+from capacityd.model.plan import Action, Change, Health, MachineRecord
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile import machine_record
 from capacityd.reconcile.memory import Memory
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -71,12 +73,17 @@ class ServiceFiles:
     service: ServiceStatus | None = RUNNING
     """None: the service has ended."""
     last_seen: NodeState = HEALTHY_NODE
+    record: MachineRecord | None = None
+    unit: UnitState | None = None
+    """None: there is no systemd."""
 
     @contextlib.contextmanager
     def written(self, folder: Path) -> Iterator[None]:
         """Writes the files. While the service runs, holds its lock."""
         if self.last_pass:
             runtime_files.write_state(str(folder), PassState(Memory(self.last_seen), self.last_pass))
+        if self.record:
+            machine_record.write(str(folder), self.record)
         if self.service is None:
             yield
             return
@@ -164,8 +171,16 @@ def shown(
         _mixed(folder)
         if files:
             stack.enter_context(files.written(folder))
-        variables = {"RUNTIME_DIRECTORY": str(folder), "TERM": "xterm-256color", "NO_COLOR": "", "COLUMNS": "500"}
+        variables = {
+            "RUNTIME_DIRECTORY": str(folder),
+            "STATE_DIRECTORY": str(folder),
+            "TERM": "xterm-256color",
+            "NO_COLOR": "",
+            "COLUMNS": "500",
+        }
         stack.enter_context(mock.patch.dict(os.environ, variables | environment))
+        unit = files.unit if files else None
+        stack.enter_context(mock.patch("capacityd.cli.commands.status.unit_state", return_value=unit))
         stack.enter_context(mock.patch("time.time", return_value=NOW))
         stack.enter_context(mock.patch("capacityd.cli.commands.status.uptime", return_value=UPTIME))
         stack.enter_context(contextlib.redirect_stdout(output))

@@ -14,11 +14,15 @@ class UnitState:
     """A unit's properties, from systemctl(1)."""
 
     enabled: bool
-    """Whether the unit is started at boot."""
+    """Whether the unit is started at boot, because it is enabled or another unit wants it."""
     failing: bool
     """Whether the unit has failed, or will soon be restarted after a failure."""
     exit_status: int
     """The exit status of the unit's last main process; 0 if there was none."""
+    masked: bool = False
+    """Whether systemd refuses to start the unit."""
+    active: bool = False
+    """Whether the unit runs, or reloads its configuration."""
 
 
 def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -43,17 +47,22 @@ def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 def unit_state(unit: str) -> UnitState | None:
     """Returns the state of a unit; None if there is no systemd, or the unit does not exist."""
-    names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus")
+    names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus", "WantedBy", "RequiredBy")
     command = ["systemctl", "show", f"--property={','.join(names)}", unit]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     values = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if values.get("LoadState") != "loaded":
+    state, masked = values.get("UnitFileState"), "masked" in values.get("LoadState", "")
+    if values.get("LoadState") != "loaded" and not masked:
         return None
+    wanted = values.get("WantedBy") or values.get("RequiredBy")
+    only_now = state in ("enabled-runtime", "linked-runtime", "masked")  # such links are in /run
     return UnitState(
-        enabled=values.get("UnitFileState") in ("enabled", "enabled-runtime"),
+        enabled=not masked and (state == "enabled" or (bool(wanted) and not only_now)),
         failing=values.get("ActiveState") == "failed" or values.get("SubState") == "auto-restart",
         exit_status=int(values.get("ExecMainStatus") or 0),
+        masked=masked,
+        active=values.get("ActiveState") in ("active", "reloading"),
     )

@@ -51,6 +51,16 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigFiles:
+    """The files of the configuration, as a check has read them."""
+
+    path: str | None
+    """The file or folder that the command line selects, absolute; None: the usual places."""
+    stamps: Mapping[str, str] | None
+    """As returned by config/saved.py."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """A check of the configuration has ended."""
 
@@ -62,6 +72,8 @@ class CheckResult:
     """Each with its file and line."""
     previous_active: bool = False
     """Whether these errors come from a reload, so that the previous configuration stays active."""
+    files: ConfigFiles | None = None
+    """None: the check has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +152,9 @@ class ServiceStatus:
     """The errors of the last check and of the last pass."""
     event_source_errors: tuple[str, ...] = ()
     configuration_errors: tuple[str, ...] = ()
-    """As in CheckResult, from the last check; so is previous_active."""
+    """As in CheckResult, from the last check; so are previous_active and configuration_files."""
     previous_active: bool = False
+    configuration_files: ConfigFiles | None = None
     metrics_error: str = ""
     metrics_advice: str = ""
     """As in MetricsResult.advice, from the last pass."""

@@ -84,6 +84,7 @@ class Reports:
             event_source_errors=self._unavailable,
             configuration_errors=self.check.configuration_errors,
             previous_active=self.check.previous_active,
+            configuration_files=self.check.files,
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
             pass_running=running,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import replace
 
 from capacityd.config import load
+from capacityd.config.saved import stamps_of
 from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
 from capacityd.linux.systemd import EntryKind, Priority
@@ -14,7 +16,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
-from capacityd.model.messages import CheckResult, ServiceConfig
+from capacityd.model.messages import CheckResult, ConfigFiles, ServiceConfig
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
@@ -30,6 +32,8 @@ def check(options: WorkerOptions) -> int:
     If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
     previous configuration or, at boot, the files themselves.
     """
+    path = options.selection.config and os.path.abspath(options.selection.config)
+    files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
     loaded = load(options.selection.config)
     previous = runtime_files.read_config(options.folder) if PassReason.CONFIG in options.reasons else None
     saved = SavedConfig.of(loaded)
@@ -57,7 +61,7 @@ def check(options: WorkerOptions) -> int:
         send_message(replace(result, config=service_config(config, options.selection), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, config=service_config(config, options.selection)))
+    send_message(replace(result, config=service_config(config, options.selection), files=files))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,12 @@ import pytest
 
 from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.status import StatusReport
+from capacityd.config import load
+from capacityd.config.saved import stamps_of
+from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.plan import Action, Change, Health
+from capacityd.model.messages import ConfigFiles
+from capacityd.model.plan import Action, Change, Health, MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
@@ -83,9 +88,24 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
 @pytest.mark.parametrize(
     ("files", "status", "expected"),
     [
-        (ServiceFiles(None, None), 1, "capacityd is not running\n\n! the Node keeps its capacity, but nothing updates"),
+        (ServiceFiles(None, None), 1, "capacityd is not running; the Node keeps nothing that it has published\n"),
+        (
+            ServiceFiles(None, None, record=MachineRecord({NAME: 4})),
+            1,
+            "capacityd is not running\n\n! the Node keeps its capacity, but nothing updates it\n  → start it: ",
+        ),
+        (
+            ServiceFiles(None, None, unit=UnitState(True, True, 1)),
+            1,
+            "that it has published\n\n! the service has published nothing\n  → it fails to start (exit status 1): ",
+        ),
         (ServiceFiles(HEALTHY, None), 1, "capacityd is not running; this is its last known state\nlast pass 12 s ago"),
         (ServiceFiles(None), 0, "capacityd is running (PID 812), no reconcile pass completed yet\n"),
+        (
+            ServiceFiles(unit=UnitState(False, False, 0, active=True)),
+            0,
+            "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`\n\nRES",
+        ),
         (
             ServiceFiles(),
             0,
@@ -132,6 +152,46 @@ def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: st
     assert ("degraded" in text) is (status == 4)
     assert text.count("has been running for") <= 1  # an error, or a line at the top
     assert ("a pass runs now" in text) is (files.service is not None and files.service.pass_running)
+
+
+def test_nothing_that_publishes_again_after_a_withdrawal() -> None:
+    """The last pass's state says what the Node had before."""
+    status, text = shown("status", ServiceFiles(HEALTHY, None, record=MachineRecord({}, node_uid="u")))
+    assert (status, text) == (1, "capacityd is not running; the Node keeps nothing that it has published\n")
+    observing = ServiceFiles(replace(HEALTHY, observe=True), None, last_seen=replace(HEALTHY_NODE, annotation=None))
+    status, text = shown("status", observing)
+    assert status == 1
+    assert "that it has published; this is its last known state\n" in text
+    assert "systemctl" not in text
+
+
+def test_a_running_or_starting_unit_is_not_called_disabled() -> None:
+    for unit in (UnitState(True, False, 0, active=True), UnitState(False, False, 0), None):
+        assert "next boot" not in shown("status", ServiceFiles(unit=unit))[1]
+    assert "next boot" not in shown("status", ServiceFiles(service=None, unit=UnitState(False, False, 0)))[1]
+
+
+def test_files_that_have_changed_since_the_last_reload(tmp_path: Path) -> None:
+    config, other = tmp_path / "60-x.toml", tmp_path / "70-y.toml"
+    config.write_text('[service]\nresync = "1h"\n')
+    digest = load(str(tmp_path)).config.digest
+    files = ServiceFiles(
+        replace(HEALTHY, configuration=digest),
+        replace(RUNNING, configuration_files=ConfigFiles(str(tmp_path), stamps_of(str(tmp_path)))),
+    )
+    line = "changed since the last reload: {}; to use it: `systemctl reload capacityd`\n"
+
+    assert "last reload" not in shown("status", files)[1]
+    os.utime(config, (1, 1))
+    config.write_text('# the same\n[service]\nresync = "1h"\n')
+    assert "last reload" not in shown("status", files)[1]
+    other.write_text("[kubernetes]\nobserve = true\n")
+    status, text = shown("status", files)
+    assert (status, line.format(f"{config}, {other}") in text) == (0, True), text
+    other.unlink()
+    config.write_text("= ")
+    assert line.format(config) in shown("status", files)[1]
+    assert json.loads(shown("status --json", files)[1])["changed_files"] == [str(config)]
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:

@@ -17,7 +17,9 @@ from capacityd.cli import run
 from capacityd.cli.help import EXAMPLES
 from capacityd.cli.output.terminal import print_json, print_line, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
+from capacityd.model.plan import MachineRecord
 from capacityd.model.text import printable
+from capacityd.reconcile import machine_record
 from tests.support.terminals import CASES, GOLDEN, golden, shown
 
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
@@ -50,6 +52,8 @@ def test_a_table_fits_a_narrow_terminal() -> None:
 
 def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    machine_record.write(str(tmp_path), MachineRecord({"example.com/a": 4}))
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")) as output:
         assert run(["status"]) == 1
     assert b"  \\u2192 start it: `systemctl enable --now capacityd`; " in output.buffer.getvalue()

@@ -9,7 +9,7 @@ import pytest
 from capacityd.cli.output.problems import _start_advice
 from capacityd.linux.unit import UnitState, unit_state
 
-PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\n"
+PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\nWantedBy={}\n"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,15 @@ PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMain
         ("loaded enabled activating auto-restart 1", UnitState(True, True, 1), "fails to start"),
         ("loaded enabled inactive dead 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
         ("loaded disabled inactive dead 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),
+        (
+            "masked masked inactive dead 0",
+            UnitState(False, False, 0, masked=True),
+            "run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`",
+        ),
+        ("loaded disabled active running 0", UnitState(False, False, 0, active=True), ""),
+        ("loaded disabled active running 0 multi-user.target", UnitState(True, False, 0, active=True), ""),
+        ("loaded enabled-runtime active running 0 multi-user.target", UnitState(False, False, 0, active=True), ""),
+        ("loaded enabled reloading reload 0", UnitState(True, False, 0, active=True), ""),
         ("not-found - inactive dead 0", None, "`systemctl enable --now capacityd`"),
     ],
 )
@@ -37,7 +46,7 @@ def test_the_state_of_a_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: str, expected: UnitState | None, advice: str
 ) -> None:
     program = tmp_path / "systemctl"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values.split())}END\n")
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{PRINTED.format(*values.split(), '')}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     state = unit_state("capacityd.service")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,19 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     assert (after.restored() == before.restored()) == stays
     assert (after.restored().broken == {}) == stays
     assert "quantitty: unknown key" in after.errors[0]
+
+
+def test_the_files_are_those_of_the_last_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`status` compares them with those that are there."""
+    make_reachable(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text("# nothing")
+    check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config="c.toml"), frozenset({PassReason.BOOT})))
+    _, result = json.loads(capsys.readouterr().out)
+    assert result["files"]["path"] == str(tmp_path / "c.toml")
+    assert [*result["files"]["stamps"]] == [str(tmp_path / "c.toml")]
 
 
 def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

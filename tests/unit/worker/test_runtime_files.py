@@ -90,8 +90,8 @@ SERVICE = ServiceStatus(
     ("no udev",),
     ("c.toml:1: x",),
     True,
-    "full",
-    "make room",
+    metrics_error="full",
+    metrics_advice="make room",
     watched_since=5.0,
     not_watched="a proxy",
 )

@@ -9,9 +9,11 @@ from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport, print_status
 from capacityd.cli.output.terminal import print_json
+from capacityd.config import load
+from capacityd.config.saved import changed_files
 from capacityd.linux.clock import uptime
 from capacityd.linux.sandbox import UNIT
-from capacityd.linux.unit import unit_state
+from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import ServiceStatus
@@ -19,6 +21,7 @@ from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, outcome_of
+from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 
@@ -33,8 +36,9 @@ def status(options: Options) -> int:
     """
     refuse_other_sources(options, "status is about the service on this machine")
     directory, now = runtime_files.runtime_directory(), time.time()
-    report = _report(directory, now)
-    errors = problems_in(report, now, unit_state(UNIT) if report.service is None else None)
+    unit = unit_state(UNIT)
+    report = _report(directory, now, unit)
+    errors = problems_in(report, now, unit)
     if options.json:
         print_json(encode(report))
     else:
@@ -44,7 +48,7 @@ def status(options: Options) -> int:
     return 4 if errors else 0
 
 
-def _report(directory: str, now: float) -> StatusReport:
+def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     running, last_written = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
     state, unreadable = PassState(), ""
     try:
@@ -52,6 +56,9 @@ def _report(directory: str, now: float) -> StatusReport:
     except CapacitydError as e:
         unreadable = f"{e}; the last pass's state is not shown"
     node, last_pass = state.memory.node, state.status or _NO_PASS
+    published_nothing = not unreadable and _has_published_nothing(node)
+    if running is None and published_nothing and node is not None and annotated_quantities(node.annotation):
+        node, last_pass = None, _NO_PASS  # `withdraw` has changed the Node since the last pass
     now_running = (running and running.status) or _NO_SERVICE
     return StatusReport(
         node=node.name if node else None,
@@ -78,9 +85,36 @@ def _report(directory: str, now: float) -> StatusReport:
         metrics_advice=last_written.metrics_advice,
         watched_since=now_running.watched_since,
         not_watched=now_running.not_watched,
+        published_nothing=published_nothing,
+        changed_files=_changed_files(now_running, last_pass.configuration),
+        starts_at_boot=unit.enabled if running and unit and unit.active else None,
         other_agent=last_pass.health.other_agent.quantities if last_pass.health.other_agent else None,
         service=ServiceReport(running.status.pid if running.status else None) if running else None,
     )
+
+
+def _has_published_nothing(node: NodeState | None) -> bool:
+    """Whether the Node keeps nothing of this machine, as far as the machine knows. node: as a pass last knew it."""
+    try:
+        record = machine_record.read(machine_record.state_directory())
+    except CapacitydError:
+        return False
+    if record is None:
+        return node is None or not annotated_quantities(node.annotation)
+    return not record.all_names
+
+
+def _changed_files(service: ServiceStatus, active: str) -> tuple[str, ...]:
+    """The files that make the configuration differ from the active one. active: the hash of the active one.
+
+    Files that this user may not read count as soon as they are saved.
+    """
+    files = service.configuration_files
+    changed = changed_files(files.path, files.stamps) if files else ()
+    if not files or not changed:
+        return ()
+    loaded = load(files.path)
+    return () if not loaded.problems and loaded.config.digest == active else changed
 
 
 def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:

@@ -18,11 +18,12 @@ _NOT_EXECUTED = 200
 
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
-    """The errors in a report. now: in seconds since the epoch. unit: the systemd unit's state, if it is not running."""
+    """The errors in a report. now: in seconds since the epoch. unit: the systemd unit's state."""
     errors = []
-    if report.service is None:
-        advice = _start_advice(unit)
-        errors.append(Problem("the Node keeps its capacity, but nothing updates it", advice))
+    if report.service is None and not report.published_nothing:
+        errors.append(Problem("the Node keeps its capacity, but nothing updates it", _start_advice(unit)))
+    elif report.service is None and unit is not None and unit.failing:
+        errors.append(Problem("the service has published nothing", _start_advice(unit)))
     if report.stale_reason:
         advice = "see `journalctl -u capacityd` for what the service has logged since"
         errors.append(Problem(report.stale_reason, advice))
@@ -79,6 +80,8 @@ def _start_advice(unit: UnitState | None) -> str:
     if unit is not None and unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"
+    if unit is not None and unit.masked:
+        return "it is masked: run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`"
     start = "start" if unit is not None and unit.enabled else "enable --now"
     return f"start it: `systemctl {start} capacityd`; see why it stopped: `journalctl -u capacityd`"
 

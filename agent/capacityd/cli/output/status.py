@@ -107,6 +107,12 @@ class StatusReport:
     """None: the Node is not watched."""
     not_watched: str = ""
     """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
+    published_nothing: bool = False
+    """Whether the Node keeps nothing of this machine, as far as the machine knows."""
+    changed_files: tuple[str, ...] = ()
+    """The files that make the configuration differ from the one that the service uses."""
+    starts_at_boot: bool | None = None
+    """None: unknown, or the service was not started by systemd."""
     other_agent: Mapping[str, tuple[int, int]] | None = None
     """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
 
@@ -135,6 +141,12 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         print_line(_times(report, now))
     if not is_too_slow(report, now) and (activity := slow_activity(report, now)):
         print_line(activity)
+    if report.starts_at_boot is False:
+        print_line("disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`")
+    if report.changed_files:
+        print_line(
+            f"changed since the last reload: {', '.join(report.changed_files)}; to use it: `systemctl reload capacityd`"
+        )
     if passed:
         print_line()
         _print_resources(report)
@@ -198,7 +210,8 @@ def _print_resources(report: StatusReport) -> None:
 def _summary(report: StatusReport, *, degraded: bool) -> str:
     passed = report.last_reconcile is not None
     if report.service is None:
-        return "capacityd is not running" + ("; this is its last known state" if passed else "")
+        nothing = "; the Node keeps nothing that it has published" if report.published_nothing else ""
+        return f"capacityd is not running{nothing}" + ("; this is its last known state" if passed else "")
     pid = report.service.pid
     running = f"capacityd is running (PID {'?' if pid is None else pid})"
     if not passed:

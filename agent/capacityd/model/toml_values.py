@@ -49,6 +49,7 @@ def texts_schema(text: Schema) -> Schema:
 
 
 def or_whole_number(text: Schema) -> Schema:
-    """The schema of this text or a whole number from 0."""
+    """The schema of this text or a whole number from 0. In a list of texts, there may be such numbers, too."""
     kinds = text["type"]
-    return text | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}
+    items = {"items": or_whole_number(text["items"])} if "items" in text else {}
+    return text | items | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}

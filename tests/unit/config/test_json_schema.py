@@ -127,6 +127,14 @@ def test_what_only_the_parser_rejects(message: str, text: str) -> None:
     assert [p for p in loaded(X + text).problems if re.search(message, p.unlocated())]
 
 
+def test_numbers_in_a_list_of_conditions() -> None:
+    text = f'{X}cpu = {{ threads = [4, ">=8"] }}'
+    assert (refused(read(text)), disagreement(read(text), text)) == ([], "")
+    text = text.replace("4", "-4")
+    assert refused(read(text))
+    assert loaded(text).problems
+
+
 def test_the_schema_may_reject_a_disabled_resource() -> None:
     text = f"{X}enabled = false\nnic = {{ no = 1 }}"
     assert [is_off(read(text), error) for error in refused(read(text))] == [True]

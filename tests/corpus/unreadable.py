@@ -136,7 +136,9 @@ def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
         for key in {*entry.values.by_key, *now.by_key} - {*now.unread, *entry.values.unread}:
             if now.get(key) != entry.values.get(key):
                 yield f"{entry.name}: {key} {entry.values.get(key)} -> {now.get(key)}"
-    yield from (f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].values.doubt)
+    yield from (
+        f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].values.uncertain_because
+    )
 
 
 def _of_each_key() -> Iterator[Resource]:

@@ -65,7 +65,7 @@ DETECTOR = DeviceDetector(
         "system": Key(Flag(), is_system, "whether the interface carries the default route"),
     },
     identity=("interface", "address"),
-    alike=("interface", "family"),
+    same_model=("interface", "family"),
     defaults={"scope": "global", "temporary": False},
     events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
     filters=_filters,

@@ -47,7 +47,7 @@ DETECTOR = DeviceDetector(
         ),
     },
     identity=(),
-    alike=(),
+    same_model=(),
     subsystems=("cpu",),
     shown_by_default=False,
 )

@@ -193,11 +193,12 @@ DETECTOR = DeviceDetector(
         "size": Key(Amount("size"), _size, "the size"),
     },
     identity=("wwn", "serial", "name"),
-    alike=("type", "model"),
+    same_model=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
     events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk the system's
     filters=_filters,
-    words=("vendor", "model"),
+    vendor_key="vendor",
+    model_key="model",
     suggest={"system": False},
 )

@@ -90,9 +90,9 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 def _system(_: Host, device: Device) -> Value:
     """Whether the machine needs the file system; it may do so by a mount of a part, such as a bind mount."""
     points = device.cached_values.get("points")
-    if device.system is None or not isinstance(points, tuple):
+    if device.system_devices is None or not isinstance(points, tuple):
         return device.cached_values["system"]  # of an automount
-    return any(map(is_of_system, points)) or device.system().has(str(device.cached_values["number"]))
+    return any(map(is_of_system, points)) or device.system_devices().has(str(device.cached_values["number"]))
 
 
 def _size(host: Host, device: Device) -> Value:
@@ -164,7 +164,7 @@ DETECTOR = DeviceDetector(
         ),
     },
     identity=("mount", "source"),
-    alike=("type",),
+    same_model=("type",),
     defaults={"kind": "local"},
     events=frozenset({KernelEvents.MOUNTS}),
     filters=_filters,

@@ -34,7 +34,7 @@ DETECTOR = DeviceDetector(
         ),
     },
     identity=(),
-    alike=(),
+    same_model=(),
     subsystems=("memory",),
     events=frozenset({KernelEvents.SWAPS}),
     shown_by_default=False,

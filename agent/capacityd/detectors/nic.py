@@ -197,7 +197,7 @@ DETECTOR = DeviceDetector(
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },
     identity=("name",),
-    alike=("vendor", "device"),
+    same_model=("vendor", "device"),
     defaults={"kind": "physical"},
     subsystems=("net",),
     modalias=_modalias,

@@ -94,7 +94,7 @@ DETECTOR = DeviceDetector(
         ),
     },
     identity=("vendor", "device", "address"),
-    alike=("vendor", "device"),
+    same_model=("vendor", "device"),
     defaults={"vf": False},
     subsystems=("pci",),
     modalias=_modalias,

@@ -119,7 +119,7 @@ DETECTOR = DeviceDetector(
         "tag": Key(Text(), _tags, "a tag from udev's rules"),
     },
     identity=("subsystem", "name"),
-    alike=("subsystem", "devtype"),
+    same_model=("subsystem", "devtype"),
     scope=Scope("subsystem", find_in, elsewhere),
     shown_by_default=False,
 )

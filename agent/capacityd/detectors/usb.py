@@ -81,9 +81,10 @@ DETECTOR = DeviceDetector(
         "hub": Key(Flag(), _is_hub, "whether the device is a hub"),
     },
     identity=("vendor", "product", "serial", "port"),
-    alike=("vendor", "product"),
+    same_model=("vendor", "product"),
     defaults={"hub": False},
     subsystems=("usb",),
     modalias=_modalias,
-    words=("manufacturer", "model"),
+    vendor_key="manufacturer",
+    model_key="model",
 )

@@ -154,7 +154,7 @@ def _read_devices_once(
     for device in candidates(resource, detector, host):
         total += 1
         read = _cached_reader(host, detector, device, disappeared_error)
-        result = with_doubt(match_device(resource.tables, resource.excepts, read), device.doubt)
+        result = with_doubt(match_device(resource.tables, resource.excepts, read), device.may_be_duplicate)
         if result.matches:
             try:
                 counted.append(_measure(host, resource, device, read))

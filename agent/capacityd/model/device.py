@@ -24,18 +24,19 @@ class Device:
     """The device's location on the machine: usually a folder in /sys."""
     name: str
     """The device's name in messages."""
-    system: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
-    """The devices that the operating system depends on. Read once per pass, and only if a configured key needs it,
-    because this reads every mount or route. None: the detector has no such key."""
+    system_devices: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
+    """Reads which devices of this kind the operating system depends on. Called only if a configured key needs it,
+    because it reads every mount or route. All devices of a pass share one call. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    """Values that find has already read; see cached()."""
-    doubt: str = field(default="", compare=False)
-    """Why it is unknown whether this is a separate device: if it matches, the match is unknown. "": it is separate."""
+    """Values that the detector's find() has already read; see cached()."""
+    may_be_duplicate: str = field(default="", compare=False)
+    """Why this may be another path to a device that was already found: if it matches, it is unknown whether it counts.
+    "": it is a separate device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A device attribute that the configuration can match. If read raises HostError, the match is unknown."""
+    """A device attribute that the configuration can match. If read() raises HostError, the match is unknown."""
 
     kind: Kind
     read: Callable[[Host, Device], Value]
@@ -48,8 +49,10 @@ def cached(key: str) -> Callable[[Host, Device], Value]:
 
 
 def is_system(_: Host, device: Device) -> Value:
-    """Reads whether the operating system depends on the device."""
-    return device.system().has(basename(device.path) or "") if device.system else None
+    """Reads whether the operating system depends on the device; None if the detector does not know."""
+    if device.system_devices is None:
+        return None
+    return device.system_devices().has(basename(device.path) or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class Scope:
     key: str
     find: Callable[[Host, Collection[str]], Iterable[Device]]
     """Yields the candidates in the given subsystems."""
-    elsewhere: Callable[[Host, Collection[str]], str] = lambda *_: ""
-    """Where the devices are that one of these subsystems lists only under another name, as the end of a message."""
+    elsewhere: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
+    """If no device is in the given subsystems: which other subsystem lists such devices, as the end of a message; "" if
+    none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class DeviceDetector:
     identity: tuple[str, ...]
     """Keys that distinguish a device from all others. `devices --toml` adds them in this order until only that device
     matches."""
-    alike: tuple[str, ...]
+    same_model: tuple[str, ...]
     """Keys with the same value for all devices of one model."""
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Tests, in TOML's form, that apply unless a table contains their key."""
@@ -90,8 +94,10 @@ class DeviceDetector:
     """Limits the enumeration to subsystems. None: the detector always enumerates all devices."""
     modalias: Callable[[Host, Device], str | None] | None = None
     """For `devices`: returns the device's key in the hardware database, hwdb(7)."""
-    words: tuple[str, ...] = ()
-    """For `devices`: keys whose values name the device."""
+    vendor_key: str | None = None
+    """For `devices`: the key whose value names the vendor. None: only the hardware database names it."""
+    model_key: str | None = None
+    """For `devices`: the key whose value names the model."""
     suggest: Mapping[str, object] = field(default_factory=dict)
     """For `devices --toml`: additional tests, in TOML's form, that a suggested device must pass."""
     shown_by_default: bool = True

@@ -14,7 +14,7 @@ from capacityd.model.host import Host
 _COMPANY_SUFFIX = re.compile(
     r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I
 )
-_NO_VENDORS = ("ATA",)  # libata's placeholder
+_NO_VENDORS = ("ATA",)  # the kernel's libata reports this instead of the vendor of a SATA disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class DeviceListing:
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """Devices that could not be listed or may not be separate devices, each with the reason."""
-        doubts = tuple(f"{entry.name}: {entry.values.doubt}" for entry in self.entries if entry.values.doubt)
-        return (*([self.error] if self.error else []), *doubts)
+        """Why devices are missing, and why entries may be duplicates or have no values; empty if the list is right."""
+        missing = [self.error] if self.error else []
+        uncertain = [f"{e.name}: {e.values.uncertain_because}" for e in self.entries if e.values.uncertain_because]
+        return (*missing, *uncertain)
 
 
 def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:
@@ -67,24 +68,36 @@ def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:
     """The devices of a detector with their TOML."""
     devices = sorted(found.devices, key=_natural_order)
     values = [_values_of(device) for device in devices]
-    index = DeviceIndex(detector, values, found.error)
-    kinds: dict[str, list[DeviceEntry]] = {}
-    for device, own in zip(devices, values, strict=True):
-        unique, kind = unique_selector(index, own), kind_selector(index, own)
-        vendor, model = _names_of(detector, device, own)
-        entry = DeviceEntry(device.name, device.path, vendor, model, own, unique, kind)
-        kinds.setdefault(kind.toml or device.path, []).append(entry)
-    return DeviceListing(detector, tuple(entry for entries in kinds.values() for entry in entries), found.error)
+    index = DeviceIndex(detector, values, incomplete_because=found.error)
+    entries_by_kind: dict[str, list[DeviceEntry]] = {}
+    for device, own_values in zip(devices, values, strict=True):
+        vendor, model = _names_of(detector, device, own_values)
+        entry = DeviceEntry(
+            name=device.name,
+            path=device.path,
+            vendor=vendor,
+            model=model,
+            values=own_values,
+            unique=unique_selector(index, own_values),
+            kind=kind_selector(index, own_values),
+        )
+        # A device that no TOML for a kind matches is alone in its group.
+        entries_by_kind.setdefault(entry.kind.toml or device.path, []).append(entry)
+    entries = tuple(entry for group in entries_by_kind.values() for entry in group)
+    return DeviceListing(detector, entries, error=found.error)
 
 
 def _natural_order(device: FoundDevice) -> list[tuple[str, int]]:
-    """A key that sorts 1-2 before 1-10."""
-    parts = re.split("([0-9]+)", device.name)
-    return [(text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)]
+    """A key that sorts 1-2 before 1-10: pairs of text and the number after it."""
+    parts = re.split("([0-9]+)", device.name)  # texts at even indexes, numbers at odd ones; begins and ends with a text
+    texts = parts[::2]
+    numbers = [*map(int, parts[1::2]), 0]  # there is no number after the last text
+    return list(zip(texts, numbers, strict=True))
 
 
 def _values_of(device: FoundDevice) -> DeviceValues:
-    return DeviceValues(device.values, {key: _error(unread) for key, unread in device.unread.items()}, device.doubt)
+    errors = {key: _error(unread) for key, unread in device.unread.items()}
+    return DeviceValues(device.values, errors, uncertain_because=device.uncertain_because)
 
 
 def _error(unread: Unread) -> HostError:
@@ -94,9 +107,20 @@ def _error(unread: Unread) -> HostError:
 
 def _names_of(detector: DeviceDetector, device: FoundDevice, values: DeviceValues) -> tuple[str, str]:
     """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
-    words = [word for key in detector.words if isinstance(word := values.get(key), str) and word not in _NO_VENDORS]
-    vendor = _without_suffixes(device.vendor) or (words[0] if len(words) > 1 else "")
-    return vendor, device.model or (words[-1] if words else "")
+    own_vendor = _name_in(values, detector.vendor_key)
+    own_model = _name_in(values, detector.model_key)
+    if not own_model:
+        # A name is shown in any case: without a model, the vendor stands in its place.
+        own_vendor, own_model = "", own_vendor
+    vendor = _without_suffixes(device.vendor) or own_vendor
+    model = device.model or own_model
+    return vendor, model
+
+
+def _name_in(values: DeviceValues, key: str | None) -> str:
+    """The value of the detector's key for the vendor or model; "" if there is no such key or value."""
+    name = values.get(key) if key is not None else None
+    return name if isinstance(name, str) and name not in _NO_VENDORS else ""
 
 
 def _without_suffixes(vendor: str) -> str:

@@ -16,7 +16,8 @@ from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Unknown
 
-_VENDOR, _MODEL = "ID_VENDOR_FROM_DATABASE", "ID_MODEL_FROM_DATABASE"
+_VENDOR_PROPERTY = "ID_VENDOR_FROM_DATABASE"  # set by udev, see hwdb(7)
+_MODEL_PROPERTY = "ID_MODEL_FROM_DATABASE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class FoundDevice:
-    """A device and all that is known about it."""
+    """A device that a detector has found, with its values and names."""
 
     name: str
     path: str
@@ -38,12 +39,13 @@ class FoundDevice:
     """Key -> value, without the keys that the device lacks."""
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
-    doubt: str
-    """Why it is unknown whether this is a separate device; "" if it is separate."""
+    uncertain_because: str
+    """Why this may be no device of its own: it has disappeared, or may be another path to a listed device; "" if it is
+    one."""
     vendor: str
     """The vendor's name in the hardware database, hwdb(7), or set by a rule of udev; "" if unknown."""
     model: str
-    """The model's name, from the same place."""
+    """The model's name, from the hardware database or from a rule of udev; "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,13 @@ class FoundDevices:
 
 def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevices]:
     """The devices of each detector. If a detector does not end in time, its devices are unknown."""
-    running: dict[int, Child] = {}
+    running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
     running_until = time.monotonic() + MAX_RUNNING
     try:
         for detector in detectors:
-            resource = Resource(f"devices/{detector.name}", detector.name, ())
+            # A child reads a resource. This one is not configured, and only its detector is used below.
+            resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             child = start_child(resource, partial(find, host, detector), private=True, running_until=running_until)
             if isinstance(child, Child):
                 running[child.pipe] = child
@@ -72,7 +75,9 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevic
             for child in wait_for_any(running):
                 del running[child.pipe]
                 result = child.finish(FoundDevices | Unknown)
-                found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
+                if isinstance(result, Unknown):
+                    result = _not_found(result)
+                found[child.resource.detector] = result
     finally:
         for child in running.values():
             child.kill()
@@ -80,15 +85,16 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevic
 
 
 def _not_found(result: Unknown) -> FoundDevices:
-    return FoundDevices((), result.reason)
+    return FoundDevices(devices=(), error=result.reason)
 
 
 def find(host: Host, detector: DeviceDetector) -> FoundDevices:
     """The devices of a detector, read in this process."""
-    devices, error = [], ""
+    devices: list[Device] = []
+    error = ""
     try:
         for device in detector.find(host):
-            devices.append(device)  # noqa: PERF402  # devices before an error are listed
+            devices.append(device)  # noqa: PERF402  # list(…) would lose the devices that come before an error
     except HostError as e:
         error = str(e)
     return FoundDevices(tuple(_found(host, detector, device) for device in devices), error)
@@ -102,17 +108,28 @@ def _found(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
         try:
             value = value_of(host, detector, device, key)
         except HostError as e:
-            unread[key] = Unread(str(e), e.possible if isinstance(e, AmbiguousValue) else ())
+            possible = e.possible if isinstance(e, AmbiguousValue) else ()
+            unread[key] = Unread(str(e), possible)
             continue
-        if value in (None, "", ()):
+        if value in (None, "", ()):  # not False and 0, which are values
             missing.append(key)
         else:
             values[key] = value
-    doubt = device.doubt
+    uncertain_because = device.may_be_duplicate
+    # A device that disappears while it is read looks as if it lacked keys.
     if missing and (gone := _why_gone(host, device)):
-        doubt = gone
+        uncertain_because = gone
         unread |= dict.fromkeys(missing, Unread(gone))
-    return FoundDevice(device.name, device.path, values, unread, doubt, *_names(host, detector, device))
+    vendor, model = _names(host, detector, device)
+    return FoundDevice(
+        name=device.name,
+        path=device.path,
+        values=values,
+        unread=unread,
+        uncertain_because=uncertain_because,
+        vendor=vendor,
+        model=model,
+    )
 
 
 def _why_gone(host: Host, device: Device) -> str:
@@ -124,13 +141,14 @@ def _why_gone(host: Host, device: Device) -> str:
 
 
 def _names(host: Host, detector: DeviceDetector, device: Device) -> tuple[str, str]:
-    """Vendor and model from the hardware database or, if only the machine's own rules know it, from udev."""
+    """Vendor and model from the hardware database or, if it lacks the model, from the device's properties in udev,
+    which the machine's own rules may set."""
     names: Mapping[str, str] = {}
     if detector.modalias is not None:
         try:
             names = host.hardware_names(detector.modalias(host, device) or "")
-            if _MODEL not in names:
+            if _MODEL_PROPERTY not in names:
                 names = {**names, **host.properties(device.path)}
         except HostError:
             pass  # udev does not know the device (yet)
-    return names.get(_VENDOR, ""), names.get(_MODEL, "")
+    return names.get(_VENDOR_PROPERTY, ""), names.get(_MODEL_PROPERTY, "")

@@ -14,8 +14,8 @@ from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
 from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Flag, HexId, Kind, Text
 
-_CLASS_ONLY = GLOB_CHARACTERS | {"|", ","}
-"""Characters that some keys accept only in a class."""
+_ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
+"""Characters that some keys accept only in a class of a glob, such as a[,]b: see SEVERAL_NAMES in model/mistakes.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class DeviceValues:
     """Key -> value, without the keys that the device lacks."""
     unread: Mapping[str, HostError]
     """Key -> why its value could not be read."""
-    doubt: str = ""
-    """Why it is unknown whether this is a separate device; "" if it is separate."""
+    uncertain_because: str = ""
+    """As in FoundDevice: why this may be no device of its own; "" if it is one."""
 
     def get(self, key: str) -> Value:
         """The value; None if the device has none, or if it could not be read."""
@@ -36,13 +36,13 @@ class DeviceValues:
     def read(self, key: str) -> Value:
         """The value; None if the device has none. Raises HostError if the value could not be read."""
         if key in self.unread:
-            raise self.unread[key].with_traceback(None)
+            raise self.unread[key].with_traceback(None)  # raised many times: each time would extend its traceback
         return self.by_key.get(key)
 
 
 def match_values(tests: Sequence[KeyMatcher], device: DeviceValues) -> MatchResult:
     """Whether these tests match a device."""
-    return with_doubt(match_all(tests, device.read), device.doubt)
+    return with_doubt(match_all(tests, device.read), device.uncertain_because)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class TomlSelector:
     table: Mapping[str, object] = field(default_factory=dict)
     """The table as the TOML parser returns it."""
     count: int | None = None
-    """Number of matching devices; None: unknown, because a value could not be read."""
+    """Number of matching devices; None: unknown, because a value could not be read or devices may be missing."""
     reason: str = ""
     """Why toml is empty."""
 
@@ -62,15 +62,15 @@ class TomlSelector:
 class DeviceIndex:
     """Indexes a machine's devices by their values, so that selectors for 10,000 devices are found in linear time.
 
-    error: why there may be more devices; "" if there are none.
+    incomplete_because: why there may be more devices than these; "" if there are none.
     """
 
-    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], error: str = "") -> None:
+    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], incomplete_because: str = "") -> None:
         self.detector = detector
-        self._complete = not error
+        self._complete = not incomplete_because
         self._devices = devices
-        self._by_value: dict[tuple[str, str], list[DeviceValues]] = {}
-        self._unread: dict[str, list[DeviceValues]] = {}
+        self._by_value: dict[tuple[str, str], list[DeviceValues]] = {}  # key and folded value -> devices with it
+        self._unread: dict[str, list[DeviceValues]] = {}  # key -> devices whose value could not be read
         for device in devices:
             for key in detector.keys:
                 if key in device.unread:
@@ -87,14 +87,19 @@ class DeviceIndex:
             table = {key: "" if value == "" else exact_match(keys[key].kind, value) for key, value in items}
             tests = key_matchers(self.detector, table)
             results = [match_values(tests, device).matches for device in self._candidates(items)]
-            count = sum(map(bool, results)) if self._complete and None not in results else None
+            # A result is None if a value that decides it could not be read.
+            count = results.count(True) if self._complete and None not in results else None
             self._selectors[items] = TomlSelector(toml_line(self.detector.name, table), table, count)
         return self._selectors[items]
 
     def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:
         """The devices that may match: those with, or possibly with, the rarest of these values."""
-        by_key = [(self._by_value.get((k, _folded(v)), ()), self._unread.get(k, ())) for k, v in wanted]
-        having, unread = min(by_key, key=lambda devices: sum(map(len, devices)), default=(self._devices, ()))
+        candidates_by_key = [
+            (self._by_value.get((key, _folded(value)), ()), self._unread.get(key, ())) for key, value in wanted
+        ]
+        if not candidates_by_key:
+            return self._devices
+        having, unread = min(candidates_by_key, key=lambda lists: len(lists[0]) + len(lists[1]))
         return [*having, *unread]
 
 
@@ -104,9 +109,11 @@ def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
     base, reason = _non_default_values(detector, device)
     if reason:
         return TomlSelector("", reason=reason)
-    least = 1
-    while detector.identity[:least] == detector.alike[:least] and least < len(detector.alike):
-        least += 1  # a vendor alone is too vague, even if this is its only device now
+    # If identity begins with the keys of the model (vendor, device), the selector contains at least all of these: a
+    # vendor alone is too vague, even if this is the vendor's only device now.
+    least = 1  # number of identity keys to use at least
+    while detector.identity[:least] == detector.same_model[:least] and least < len(detector.same_model):
+        least += 1
     wanted: dict[str, Value] = {}
     for key in detector.identity:
         if len(wanted) >= least and index.select(wanted | base).count == 1:
@@ -114,7 +121,7 @@ def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
         if exact_match(detector.keys[key].kind, device.get(key)) is not None:
             wanted[key] = device.get(key)
     selector = index.select(wanted | base)
-    if selector.count in (1, None):
+    if selector.count is None or selector.count == 1:
         return selector
     return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identity)}")
 
@@ -123,21 +130,26 @@ def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
     """The selector for all devices of the same kind. Includes a missing key only if this excludes other devices."""
     detector = index.detector
     base, reason = _non_default_values(detector, device)
-    unread = [f"{key}: {device.unread[key]}" for key in detector.alike if key in device.unread]
+    unread = [f"{key}: {device.unread[key]}" for key in detector.same_model if key in device.unread]
     if reason or unread:
         return TomlSelector("", reason=reason or unread[0])
-    kinds = {key: detector.keys[key].kind for key in detector.alike}
-    wanted = {key: device.get(key) for key in kinds if exact_match(kinds[key], device.get(key)) is not None} | base
+    kinds = {key: detector.keys[key].kind for key in detector.same_model}
+    present = {key: device.get(key) for key in kinds if exact_match(kinds[key], device.get(key)) is not None}
     missing = {key: "" for key in kinds if key not in device.by_key and isinstance(kinds[key], Text | HexId)}
-    short, exact = index.select(wanted), index.select(wanted | missing)
-    short_is_enough = bool(wanted) and short.count is not None and short.count == exact.count
+    short = index.select(present | base)
+    exact = index.select(present | base | missing)
+    has_keys = bool(present or base)
+    short_is_enough = has_keys and short.count is not None and short.count == exact.count
     return short if short_is_enough else exact
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """A table's tests, with the detector's defaults, as the configuration compiles them."""
-    wanted = {**detector.defaults, **table}
-    return tuple(KeyMatcher(key, detector.keys[key].kind.parse(raw), str(raw)) for key, raw in wanted.items())
+    """The tests of a table and of the detector's defaults, as config/ compiles them. table: in TOML's form."""
+    with_defaults = {**detector.defaults, **table}
+    return tuple(
+        KeyMatcher(key, matchers=detector.keys[key].kind.parse(raw), text=str(raw))
+        for key, raw in with_defaults.items()
+    )
 
 
 def toml_line(detector: str, table: Mapping[str, object]) -> str:
@@ -150,23 +162,28 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
     if isinstance(kind, Flag):
         return value if isinstance(value, bool) else None
     if isinstance(kind, Amount) and isinstance(value, int):
-        return f"{value}{next(iter(UNITS[kind.dimension]), '')}"
+        base_unit = next(iter(UNITS[kind.dimension]), "")  # UNITS lists it first; plain numbers have none
+        return f"{value}{base_unit}"
     if not isinstance(value, str) or not value:
         return None
-    for special in (GLOB_CHARACTERS, _CLASS_ONLY):
+    # With as few brackets as possible: more of them only if the key does not accept the text with fewer.
+    for special in (GLOB_CHARACTERS, _ONLY_IN_BRACKETS):
         text = "".join(f"[{char}]" if char in special else char for char in value)
         with suppress(ValueError):
-            return text if any(pattern.matches(value) for pattern in kind.parse(text)) else None
+            matchers = kind.parse(text)
+            return text if any(matcher.matches(value) for matcher in matchers) else None
     return None
 
 
 def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
-    """The device's values that a default would exclude; otherwise why no table is certain to match the device."""
-    if device.doubt:
-        return {}, device.doubt
+    """The values that a table must name because the detector's defaults would exclude the device, and "". If no table
+    is certain to match the device, no values, and the reason."""
+    if device.uncertain_because:
+        return {}, device.uncertain_because
     values: dict[str, Value] = {}
     for default in key_matchers(detector, {}):
-        key, value = default.key, device.get(default.key)
+        key = default.key
+        value = device.get(key)
         if key in device.unread:
             return {}, f"{key}: {device.unread[key]}"
         if default.matches(value):
@@ -182,5 +199,5 @@ def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple
 
 
 def _folded(value: Value) -> str:
-    """The same text for all values that one exact match can match."""
+    """A text that is the same for all values that one exact match can match: it may ignore case."""
     return str(value or "").lower()

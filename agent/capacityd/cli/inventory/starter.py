@@ -16,12 +16,12 @@ from capacityd.cli.inventory.selectors import key_matchers, match_values, toml_l
 from capacityd.cli.output.terminal import listed
 from capacityd.model.device import DeviceDetector
 from capacityd.model.units import Dimension
-from capacityd.model.value_types import Amount, Flag
+from capacityd.model.value_types import Flag
 
-_DOMAIN = "example.com"
+_DOMAIN = "example.com"  # of the resources' names; the user replaces it
 _MAX_NAMES = 8  # devices to list in a comment
 _MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
-_UNITS: Mapping[Dimension, tuple[str, int]] = {
+_UNITS: Mapping[Dimension, tuple[str, int]] = {  # dimension -> unit to suggest, and its number of base units
     "size": ("GiB", 1024**3),
     "speed": ("Mbit/s", 10**6),
     "frequency": ("MHz", 10**6),
@@ -44,8 +44,8 @@ class _Suggestion:
 
     toml: str
     devices: tuple[DeviceEntry, ...]
-    """The counted devices."""
-    doubt: str
+    """The counted devices; if none is certain to count, one device of the kind."""
+    unknown_because: str
     """Why the quantity is unknown; "" if it is known."""
 
 
@@ -68,18 +68,25 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     detector, devices = listing.detector, listing.entries
     suggested = key_matchers(detector, detector.suggest)
     flags = {key: value for key, value in detector.suggest.items() if isinstance(detector.keys[key].kind, Flag)}
-    kinds: dict[str, DeviceEntry] = {}
+    first_of_kind: dict[str, DeviceEntry] = {}
     for device in devices:
+        # Also if it is unknown whether it matches: then the suggestion is commented out.
         if device.kind.toml and match_values(suggested, device.values).matches is not False:
-            kinds.setdefault(device.kind.toml, device)
+            first_of_kind.setdefault(device.kind.toml, device)
     suggestions = []
-    for first in kinds.values():
+    for first in first_of_kind.values():
         table = {**first.kind.table, **flags}
         tests = key_matchers(detector, table)
         results = [(device, match_values(tests, device.values)) for device in devices]
         counted = tuple(device for device, result in results if result.matches)
-        doubt = next((f"{device.name}: {r.reason}" for device, r in results if r.matches is None), listing.error)
-        suggestions.append(_Suggestion(toml_line(detector.name, table), counted or (first,), doubt))
+        unknown = [f"{device.name}: {result.reason}" for device, result in results if result.matches is None]
+        suggestions.append(
+            _Suggestion(
+                toml=toml_line(detector.name, table),
+                devices=counted or (first,),
+                unknown_because=unknown[0] if unknown else listing.error,
+            )
+        )
     return suggestions
 
 
@@ -90,15 +97,17 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
         yield f"# not all devices could be listed: {listing.error}\n"
     elif not devices:
         yield "# this machine has none\n"
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}  # reason -> names of devices
     suggested = key_matchers(detector, detector.suggest)
     for device in devices:
         result = match_values(suggested, device.values)
         if result.matches is False:
-            reasons.setdefault(f"because of {result.mismatches[0][0].key}", []).append(device.name)
+            test, _value = result.mismatches[0]
+            reasons.setdefault(f"because of {test.key}", []).append(device.name)
         elif not device.kind.toml:
             reasons.setdefault(f"because a value is unknown ({device.kind.reason})", []).append(device.name)
-    yield from (f"# left out {reason}: {listed(names, _MAX_NAMES)}\n" for reason, names in reasons.items())
+    for reason, names in reasons.items():
+        yield f"# left out {reason}: {listed(names, _MAX_NAMES)}\n"
 
 
 def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> str:
@@ -110,31 +119,40 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
     ]
     for key, unit, total in _totals(detector, devices):
         lines.append(f'# measure = "{key}"  # instead of a count; then expect = {total}')
-        lines += [f'# unit = "{unit}"'] if unit else []
-    if suggestion.doubt:
-        lines = [f"# commented out, because the count is unknown: {suggestion.doubt}", *(f"# {line}" for line in lines)]
+        if unit:
+            lines.append(f'# unit = "{unit}"')
+    if suggestion.unknown_because:
+        why = f"# commented out, because the count is unknown: {suggestion.unknown_because}"
+        lines = [why, *(f"# {line}" for line in lines)]
     title = devices[0].title or f"{detector.name} device"
-    return "\n".join([f"# {title} ({len(devices)}): {listed([d.name for d in devices], _MAX_NAMES)}", *lines, ""])
+    names = listed([device.name for device in devices], _MAX_NAMES)
+    return "\n".join([f"# {title} ({len(devices)}): {names}", *lines, ""])
 
 
 def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
     """Yields key, unit and total of the first measure in each dimension that all these devices report."""
     for dimension, (unit, factor) in _UNITS.items():
-        for name, key in detector.keys.items():
-            values = [device.values.get(name) for device in devices]
-            if isinstance(key.kind, Amount) and key.kind.dimension == dimension and all(values):
-                if total := sum(v for v in values if isinstance(v, int)) // factor:
-                    yield name, unit, total
+        for key, measure in detector.measures.items():
+            values = [device.values.get(key) for device in devices]
+            if measure.dimension == dimension and all(values):
+                total = sum(value for value in values if isinstance(value, int)) // factor
+                if total:
+                    yield key, unit, total
                 break
 
 
 def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collection[str]) -> str:
-    """An unused name for devices of this kind."""
-    model = re.sub(r"[([].*?[)\]]", " ", device.model)
-    ids = "-".join(str(device.values.get(key)) for key in detector.alike if device.values.get(key))
-    words = re.findall("[a-z0-9]+", f"{detector.name} {model if model.strip() else ids}".lower())
+    """An unused name for devices of this kind, such as usb-security-key; without the domain."""
+    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without what is in brackets
+    if not model.strip():
+        ids = [device.values.get(key) for key in detector.same_model]
+        model = "-".join(str(value) for value in ids if value)
+    words = re.findall("[a-z0-9]+", f"{detector.name} {model}".lower())
+    # wrap() cuts between words.
     name = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)[0].replace(" ", "-")
+    unused = name
     number = 1
-    while (unique := name if number == 1 else f"{name}-{number}") in used:
+    while unused in used:
         number += 1
-    return unique
+        unused = f"{name}-{number}"
+    return unused

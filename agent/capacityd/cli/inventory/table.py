@@ -1,8 +1,8 @@
 """The table of a detector's devices, built from the detector's declaration.
 
-It contains a column for each measure and for each key that devices of one kind share (alike). Other text keys get a
-column unless all devices have the same value. All flags share the column IS. The name is the last column, because only
-names contain spaces.
+It contains a column for each measure, and for each key that is the same for all devices of a model (same_model). Other
+text keys get a column unless all devices have the same value. All flags share the column IS. The title (vendor and
+model) is the last column, because only titles contain spaces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from capacityd.model.value_types import Amount, Flag, HexId, Kind
 OVERVIEW_ROWS = 8
 """Maximum number of devices of a kind in an overview."""
 
-_SCALES = {
+_SCALES = {  # dimension -> ratio of a unit to the one before it, and the units
     "size": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")),
     "speed": (1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")),
     "frequency": (1000, ("Hz", "kHz", "MHz", "GHz")),
@@ -49,15 +49,17 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
     total = Counter(device.kind.toml for device in devices)
-    shown: Counter[str] = Counter()  # number of devices of each kind so far
+    seen: Counter[str] = Counter()  # number of devices of each kind so far
     for device in devices:
         kind = device.kind
-        shown[kind.toml] += 1
+        seen[kind.toml] += 1
         several = kind.toml and kind.count is not None and kind.count > 1 and kind.toml != device.unique.toml
-        if several and shown[kind.toml] == 1:
-            selectors.append((kind.toml, f"all {kind.count}{f', {device.title}' if device.title else ''}"))
-        if limit is not None and shown[kind.toml] > limit:
-            if shown[kind.toml] == total[kind.toml]:
+        if several and seen[kind.toml] == 1:
+            title = f", {device.title}" if device.title else ""
+            selectors.append((kind.toml, f"all {kind.count}{title}"))
+        if limit is not None and seen[kind.toml] > limit:
+            is_last = seen[kind.toml] == total[kind.toml]
+            if is_last:
                 more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
                 rows.append(("…", *[""] * len(columns), more))
             continue
@@ -71,7 +73,7 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
         else:
             selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
     heading = (detector.name.upper(), *columns, "NAME")
-    return DeviceTable(heading, tuple(rows), tuple(selectors), common, _unread(devices))
+    return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(devices))
 
 
 def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
@@ -84,33 +86,40 @@ def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
 
 
 def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:
-    """Path -> a device's flags as words, with "?" if unknown; empty if no device has any flag."""
-    keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
+    """A device's path -> the names of its flags that are true, with "?" if unknown; empty if no device has any flag."""
+    flag_keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
     flags = {}
     for device in devices:
-        unread = device.values.unread
-        set_ = [f"{k}?" if k in unread else k for k in keys if k in unread or device.values.get(k) is True]
-        flags[device.path] = ",".join(set_)
+        names = []
+        for key in flag_keys:
+            if key in device.values.unread:
+                names.append(f"{key}?")
+            elif device.values.get(key) is True:
+                names.append(key)
+        flags[device.path] = ",".join(names)
     return flags if any(flags.values()) else {}
 
 
 def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
     """The keys that get a column, and the keys with one common value, as "key value"."""
-    keys, common = [], []
+    columns: list[str] = []
+    common: list[str] = []
     for key, declared in detector.keys.items():
         kind = declared.kind
+        if key in (detector.vendor_key, detector.model_key) or isinstance(kind, Flag):
+            continue  # in the columns NAME and IS
         values = {device.values.get(key) for device in devices}
         unread = any(key in device.values.unread for device in devices)
-        if key in detector.words or isinstance(kind, Flag) or (values <= {None, 0} and not unread):
+        if values <= {None, 0} and not unread:
             continue
-        if key in detector.alike or isinstance(kind, Amount):
-            keys.append(key)
+        if key in detector.same_model or isinstance(kind, Amount):
+            columns.append(key)
         elif key not in detector.identity and not isinstance(kind, HexId):
             if len(values) > 1 or unread or len(devices) == 1:
-                keys.append(key)
+                columns.append(key)
             else:
                 common.append(f"{key} {_text(kind, values.pop())}")
-    return keys, tuple(common)
+    return columns, tuple(common)
 
 
 def _cell(kind: Kind, device: DeviceEntry, key: str) -> str:
@@ -127,9 +136,11 @@ def _text(kind: Kind, value: Value) -> str:
 
 def readable(value: int, dimension: str) -> str:
     """A measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
-    base, units = _SCALES.get(dimension, (1000, ("",)))
+    ratio, units = _SCALES.get(dimension, (1000, ("",)))
     power = 0
-    while power < len(units) - 1 and round(Fraction(value, base**power), 1) >= base:
+    number = Fraction(value)
+    while number >= ratio and power < len(units) - 1:
         power += 1
-    number = round(Fraction(value, base**power), 1)
-    return f"{number.numerator if number.denominator == 1 else float(number)}{units[power]}"
+        number = round(Fraction(value, ratio**power), 1)
+    digits = str(number.numerator) if number.denominator == 1 else str(float(number))
+    return f"{digits}{units[power]}"

@@ -26,7 +26,7 @@ def _words(values: type[Cause] | type[Reason] | type[WaitReason]) -> str:
 
 _CHANGES = (
     Field("node", "text", "name of the Node"),
-    Field("changes[].name", "text", "name of the resource"),
+    Field("changes[].name", "text", "name of the resource, or `label ` and the name for its label"),
     Field("changes[].action", "text", "`set`, `remove`, `keep`, `hold`, `refuse` or `deny`"),
     Field("changes[].old", "text or null", "quantity on the Node"),
     Field("changes[].new", "text or null", "quantity after the change"),
@@ -97,12 +97,16 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("waits[].name", "text or null", "the resource that waits; null if the Node does"),
         Field("waits[].until", "number", "when it is due, in seconds since 1970"),
         Field("waits[].text", "text", "the reason and the time left, as `plan`, `status` and the journal print them"),
-        Field("resources[].name", "text", "name of the resource"),
+        Field("resources[].name", "text", "name of the resource, or `label ` and the name for its label"),
         Field("resources[].reading", "number or text", "the quantity, `absent` or `unknown`"),
         Field("resources[].cause", "text or null", "of an unknown reading, as in `probe`"),
         Field("resources[].expect", "number or null", "`expect` of the configuration"),
         Field("resources[].published", "number or null", "what capacityd has published"),
-        Field("resources[].capacity, resources[].allocatable", "text or null", "what the Node has"),
+        Field(
+            "resources[].capacity, resources[].allocatable",
+            "text or null",
+            "what the Node has; a label's value",
+        ),
         Field("resources[].held_until", "time or null", "when a change that is held back will be written"),
         Field("resources[].refused, resources[].denied", "true or false", "whether the key is refused or denied"),
         Field(

@@ -84,6 +84,35 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
     assert after == before, "nothing of it is left on the Node"
 
 
+def test_labels_pass_with_the_published_number(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
+    """They are set, raised, lowered and removed together with the resource. A label of another writer stays."""
+    name = ("--node-name", own) if kind == "certificate" else ()
+    text = agent.config.read_text()
+    agent.configure(
+        f'{text}label = true\n[resources."example.com/seats"]\nstatic = {{ quantity = 25000 }}\nlabel = true\n'
+    )
+    before = cluster.node(own)["metadata"]["labels"]
+    with cluster.audit.requests(user_agent="capacityd/") as requests:
+        agent.run("apply", *name)
+        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "4", "example.com/seats": "25000"}
+        agent.machine.pull("1-1")
+        agent.run("apply", *name)
+        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "3", "example.com/seats": "25000"}
+        agent.configure(text)
+        agent.run("apply", *name)
+        assert cluster.node(own)["metadata"]["labels"] == before
+        cluster.admin.patch(f"/api/v1/nodes/{own}", {"metadata": {"labels": {DONGLE: "7"}}})
+        agent.configure(f"{text}label = true\n")
+        agent.run("apply", *name, status=4)
+        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "7"}
+        agent.configure(f"{text}label = true\nadopt = true\n")
+        agent.run("apply", *name)
+        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "3"}
+        agent.run("withdraw", *name)
+    assert cluster.node(own)["metadata"]["labels"] == before
+    assert {r.code for r in requests.all()} == {200, 201}
+
+
 def set_(path: str, value: object) -> dict[str, Any]:
     return {"op": "add", "path": path, "value": value}
 
@@ -95,7 +124,9 @@ def remove(path: str) -> dict[str, Any]:
 OTHER_DOMAIN = "these domains only: example.com"
 ALLOCATABLE = "of these domains only, and to the value of capacity: example.com"
 STATUS = "in the status of a Node only"
-METADATA = "no label, owner, finalizer or other metadata"
+LABELS = "labels of published resources of these domains only, and to the value of capacity: example.com"
+NO_LABEL = "remove labels that it has published only"
+METADATA = "no owner, finalizer or other metadata"
 DENIED = {
     "cpu": (set_("/status/capacity/cpu", "64"), OTHER_DOMAIN),
     "a foreign key": (set_("/status/capacity/other.example~1new", "1"), OTHER_DOMAIN),
@@ -115,8 +146,17 @@ DENIED = {
     "an address": (set_("/status/addresses/-", {"type": "InternalIP", "address": "10.0.0.9"}), STATUS),
     "addresses removed": (remove("/status/addresses"), STATUS),
     "images": (set_("/status/images", [{"names": ["x"], "sizeBytes": 1}]), STATUS),
-    "a label": (set_("/metadata/labels/zone", "b"), METADATA),
-    "labels removed": (remove("/metadata/labels"), METADATA),
+    "a label": (set_("/metadata/labels/zone", "b"), LABELS),
+    "a new label": (set_("/metadata/labels/node-role.kubernetes.io~1control-plane", ""), LABELS),
+    "a label of another number": (set_("/metadata/labels/example.com~1labelled", "4"), LABELS),
+    "a label that is no number": (set_("/metadata/labels/example.com~1labelled", "3k"), LABELS),
+    "a label of an unpublished resource": (set_("/metadata/labels/example.com~1kept", "2"), LABELS),
+    "a label of a resource whose label is not published": (set_("/metadata/labels/example.com~1dongle", "4"), LABELS),
+    "a label of a missing resource": (set_("/metadata/labels/example.com~1missing", "1"), LABELS),
+    "a label of a foreign resource": (set_("/metadata/labels/other.example~1card", "2"), LABELS),
+    "a label removed": (remove("/metadata/labels/zone"), NO_LABEL),
+    "another's label in the domain removed": (remove("/metadata/labels/example.com~1theirs"), NO_LABEL),
+    "labels removed": (remove("/metadata/labels"), NO_LABEL),
     "a finalizer": (set_("/metadata/finalizers", ["other.example/keep"]), METADATA),
     "a foreign annotation": (set_("/metadata/annotations/other.example~1note", "2"), "capacityd/configuration only"),
     "a new annotation": (set_("/metadata/annotations/capacityd~1more", "2"), "capacityd/configuration only"),
@@ -131,7 +171,13 @@ DENIED = {
 def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
     """A Node that all these tests share, because no write to it passes, and the identity that tries to write."""
     node = create_node(cluster)
-    kept = {"example.com/kept": "2"}
+    kept = {"example.com/kept": "2", "example.com/labelled": "3000"}
+    record = {"example.com/labelled": 3000, "label example.com/labelled": 3000, "label example.com/missing": 1}
+    metadata = {
+        "annotations": {ANNOTATION: json.dumps(record, separators=(",", ":"))},
+        "labels": {"example.com/theirs": "1"},
+    }
+    cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": metadata})
     cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": kept, "allocatable": kept}})
     return node, identity(cluster, node, "certificate", cluster.folder / "own")
 

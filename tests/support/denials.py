@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from capacityd.model.label import label_of
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.node.refusal import HttpError
 
@@ -20,7 +21,7 @@ _TOO_LARGE = "etcdserver: request is too large"
 
 @dataclass(frozen=True, slots=True)
 class Denies:
-    """A validating webhook or policy that denies writes that change one capacity key."""
+    """A validating webhook or policy that denies writes that change one capacity key or label."""
 
     name: str
     code: int
@@ -68,6 +69,12 @@ def http_error(
 def capacity_of(document: Mapping[str, Any]) -> dict[str, str]:
     quantities: dict[str, str] = document["status"].setdefault("capacity", {})
     return quantities
+
+
+def stored_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """The capacity, and the labels by their names in a plan."""
+    labels: Mapping[str, str] = document["metadata"].get("labels") or {}
+    return capacity_of(document) | {label_of(key): value for key, value in labels.items()}
 
 
 def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from capacityd.model.errors import NodeConflict, NodeUnreachable
+from capacityd.model.label import label_of, labelled
 from capacityd.model.node import ANNOTATION, CONDITION, NodeState, annotation_content
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -18,13 +19,15 @@ from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.node.errors import from_http_status
 from capacityd.node.refusal import Call, HttpError
-from tests.support.denials import GUARD, Alters, Denies, alter, capacity_of, http_error
+from tests.support.denials import GUARD, Alters, Denies, alter, capacity_of, http_error, stored_of
 from tests.support.nodes import node
 
 A, B, C = OURS = ("example.com/a", "example.com/b", "example.com/c")
 THEIRS = "vendor.example/gpu"
 NAMES = (*OURS, THEIRS)
 """Names that a configuration may contain. At first, the last name belongs to another writer."""
+LABELS = tuple(map(label_of, NAMES))
+"""The names of these resources' labels."""
 
 ACCESS = ClusterAccess("kubeconfig", "https://server")
 
@@ -60,7 +63,7 @@ class ModelServer:
         self.loses_events = False
         """Whether creating some Events fails."""
         self.written_by_others: set[str] = set()
-        """The keys of capacity whose value is another writer's."""
+        """The keys of capacity, and the labels, whose value is another writer's."""
         self.ever_published: set[str] = set()
         """The names that capacityd has ever published on this Node."""
         self.annotated_by_others = False
@@ -85,6 +88,11 @@ class ModelServer:
         return capacity_of(self.document) if self.document else {}
 
     @property
+    def stored(self) -> dict[str, str]:
+        """The capacity, and the labels by their names in a plan."""
+        return stored_of(self.document) if self.document else {}
+
+    @property
     def allocatable(self) -> dict[str, str]:
         allocatable: dict[str, str] = self.document["status"]["allocatable"] if self.document else {}
         return allocatable
@@ -103,19 +111,21 @@ class ModelServer:
         return our_conditions(self.document) if self.document else []
 
     def record(self) -> dict[str, int]:
-        """The part of capacityd's annotation whose names may be extended resources."""
+        """The part of capacityd's annotation whose names may be extended resources or their labels."""
         return record_of(self.annotation)
 
     # Writes of other clients
 
     def write(self, name: str, value: str | None) -> None:
-        """Another writer sets or removes a key of capacity."""
-        if self.document is None or self.capacity.get(name) == value:
+        """Another writer sets or removes a key of capacity, or a label."""
+        if self.document is None or self.stored.get(name) == value:
             return
         self.written_by_others.add(name)
-        self.capacity.pop(name, None)
+        key = labelled(name)
+        written = self.capacity if key is None else self.document["metadata"].setdefault("labels", {})
+        written.pop(key or name, None)
         if value is not None:
-            self.capacity[name] = value
+            written[key or name] = value
         self._changed()
 
     def write_allocatable(self, name: str, value: str | None) -> None:
@@ -228,11 +238,11 @@ class ModelServer:
             raise http_error(422, GUARD) from e
         self.check(before, after, operations)
         publishes = record_of(after["metadata"].get("annotations", {}).get(ANNOTATION)).keys()
-        changed = {n for n, _ in capacity_of(before).items() ^ capacity_of(after).items()}
+        changed = {n for n, _ in stored_of(before).items() ^ stored_of(after).items()}
         for alters in self.alters:
             alter(after, before, alters)
         for denies in self.denies:
-            if denies.applies(capacity_of(before).get(denies.name), capacity_of(after).get(denies.name)):
+            if denies.applies(stored_of(before).get(denies.name), stored_of(after).get(denies.name)):
                 raise denies.error()
         self.ever_published |= publishes  # whatever a webhook makes of the annotation
         self.store(after)
@@ -313,4 +323,4 @@ def our_conditions(document: Mapping[str, Any]) -> list[dict[str, str]]:
 def record_of(annotation: str | None) -> dict[str, int]:
     """The part of an annotation that concerns this model's names; other content is ignored."""
     content = annotation_content(annotation)
-    return {n: q for n, q in content.items() if n in NAMES and type(q) is int and 0 <= q < 2**63}
+    return {n: q for n, q in content.items() if n in (*NAMES, *LABELS) and type(q) is int and 0 <= q < 2**63}

@@ -5,13 +5,15 @@ The limits are those of docs/explanation.md. They depend only on time, on the di
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from capacityd.model.label import labelled
 from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import RetryCause
-from tests.support.model_server import NAMES
+from tests.support.model_server import LABELS, NAMES
 from tests.support.write_checks import BOOTING, PER_WRITE, WRITES
 
 if TYPE_CHECKING:
@@ -139,7 +141,20 @@ class Truth:
             capacity, allocatable = (whole_quantity(q.get(name, "")) for q in (server.capacity, server.allocatable))
             if isinstance(wanted.get(name), Quantity) and (capacity != quantity or (allocatable or 0) < quantity):
                 wrong.add(("another value of", name))
-        return wrong
+        return wrong | self._wrong_labels(annotated)
+
+    def _wrong_labels(self, annotated: Mapping[str, int]) -> set[Wrong]:
+        """The labels that are not the published numbers. annotated: the content of the annotation."""
+        server, machine = self._loop.world.server, self._loop.world.machine
+        readings = machine.probe()
+        known = {resource for resource, reading in readings.items() if isinstance(reading, Quantity)}
+        return {
+            ("another value of", name)
+            for name in machine.configured.labels()
+            if (resource := labelled(name)) in known - self._loop.unheard
+            and resource in annotated
+            and server.stored.get(name) != str(annotated[resource])
+        }
 
     def _allowed(self, wrong: Wrong, since: float) -> float:
         """For how many seconds the condition may be True beside this."""
@@ -150,7 +165,7 @@ class Truth:
             allowed += EVENTS
         if wrong[0] in ("a lower reading of", "the gone"):
             allowed += max(settings.lower_after, settings.lower_after_boot if since < BOOTING else 0.0)
-        if any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, "")):
+        if any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, *LABELS, "")):
             allowed += PER_WRITE
         allowed += max(0.0, self._paced_until - since)
         if loop.watch.is_late or loop.watch.late_at >= since:

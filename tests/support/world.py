@@ -327,10 +327,13 @@ def configuration(
     settings: Settings,
     *,
     complete: bool,
+    labelled: frozenset[str] = frozenset(),
 ) -> Config:
     """A configuration with these names. For the broken resources, only the names can be read."""
     return Config(
-        resources=tuple(Resource(name, "static", (), adopt=name in adopt) for name in sorted(names - broken)),
+        resources=tuple(
+            Resource(name, "static", (), adopt=name in adopt, label=name in labelled) for name in sorted(names - broken)
+        ),
         settings=settings,
         broken=dict.fromkeys(sorted(names & broken), "an error"),
         complete=complete,

@@ -9,13 +9,15 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from capacityd.model.label import is_label, label_of, labelled
 from capacityd.model.messages import PassResult
-from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
+from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, stored_number
 from capacityd.model.plan import MachineRecord
 from capacityd.model.quantity import name_problem, whole_quantity
-from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
-from tests.support.model_server import NAMES, ModelServer, our_conditions, record_of
+from tests.support.denials import stored_of
+from tests.support.model_server import LABELS, NAMES, ModelServer, our_conditions, record_of
 
 if TYPE_CHECKING:
     from tests.support.model_machine import Machine
@@ -102,9 +104,10 @@ class WriteChecks:
         check_guards(patch)
         check_unread(after, patch)
         _check_rest(before, after)
-        limited = {name for name in NAMES if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
+        every = (*NAMES, *LABELS)
+        limited = {name for name in every if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
         check_true(before, after, {name: reading for name, reading in self._readings.items() if name not in limited})
-        old, new = before["status"]["capacity"], after["status"]["capacity"]
+        old, new = stored_of(before), stored_of(after)
         if not self._readings and any(name in new for name in _record(after)):
             assert not _becomes_true(before, after), "nothing configures what is published"
         own = _about(self._own, before)
@@ -112,15 +115,17 @@ class WriteChecks:
         kept = kept_quantities(self._machine.own_record, before) | kept_quantities(own, before)
         record = kept | _record(before) | agreed_quantities(own, before)
         record_after = _record(after)
-        adopt = {resource.name for resource in config.resources if resource.adopt}
+        adopt = {name for r in config.resources if r.adopt for name in (r.name, label_of(r.name))}
         for name in record_after.keys() - _record(before).keys() - self._server.ever_published - adopt:
-            assert name not in before["status"]["capacity"], f"{name}, another writer's key, was taken over"
+            assert name not in old, f"{name}, another writer's key, was taken over"
         allocatable = before["status"]["allocatable"], after["status"]["allocatable"]
         changed, allocated = changed_names(old, new), changed_names(*allocatable)
         for name in changed | allocated:
-            assert name in NAMES, f"{name} is no extended resource of ours"
+            assert name in every, f"{name} is neither an extended resource of ours nor its label"
             assert name not in (plugins or ()), f"{name} is a device plugin's"
-            assert new.get(name) == allocatable[1].get(name), f"{name}: allocatable differs from capacity"
+            followed = new if is_label(name) else allocatable[1]
+            assert new.get(name) == followed.get(name), f"{name}: allocatable differs from capacity"
+            self._check_label(name, new.get(name), record_after)
         for name in allocated:
             assert name in record or name in record_after, f"allocatable of {name}, which is not published, was changed"
         for name in changed:
@@ -129,7 +134,7 @@ class WriteChecks:
                 old.get(name),
                 new.get(name),
                 record.get(name),
-                self._readings.get(name),
+                self._reading(name, record_after),
                 own,
                 plugins,
                 adopt,
@@ -141,8 +146,24 @@ class WriteChecks:
                 assert whole_quantity(new.get(name, "")) == number, f"{name}: the record differs from capacity"
         self._names |= (changed | allocated) or {""}
 
+    def _reading(self, name: str, record_after: Mapping[str, int]) -> Reading | None:
+        """What decides about a name: about a label, the published quantity, and whether the resource is unknown."""
+        resource = labelled(name)
+        if resource is None or isinstance(self._readings.get(resource), Unknown):
+            return self._readings.get(resource or name)
+        return Quantity(record_after[resource]) if resource in record_after else Absent("not published")
+
+    def _check_label(self, name: str, new: str | None, record_after: Mapping[str, int]) -> None:
+        """A label that is written is configured, and has the published number. While the resource is unknown, a label
+        may only come back."""
+        resource = labelled(name)
+        if resource is None or new is None or isinstance(self._readings.get(resource), Unknown):
+            return
+        assert name in self._machine.configured.labels(), f"{name} is not configured"
+        assert new == str(record_after.get(resource)) == str(record_after.get(name)), f"{name} is {new}"
+
     def _check_lower(self, name: str, old: str | None, new: str | None, recorded: int | None) -> None:
-        if old is None or self._server.annotated_by_others:
+        if old is None or is_label(name) or self._server.annotated_by_others:
             return
         less = whole_quantity(new or "0") or 0
         if less < (whole_quantity(old) or 0) and (recorded is None or less < recorded or new is None):
@@ -154,7 +175,7 @@ class WriteChecks:
 def agreed_quantities(own: MachineRecord | None, node: Mapping[str, Any]) -> dict[str, int]:
     """The quantities on the Node that the machine record of this Node confirms, whatever the annotation lists."""
     own = _about(own, node)
-    numbers = {name: whole_quantity(quantity) for name, quantity in node["status"].get("capacity", {}).items()}
+    numbers = {name: stored_number(name, text) for name, text in stored_of(node).items()}
     return {n: q for n, q in numbers.items() if own and q is not None and own.confirms(n, q)}
 
 
@@ -166,11 +187,11 @@ def kept_quantities(own: MachineRecord | None, node: Mapping[str, Any]) -> dict[
     own = _about(own, node)
     if own is None:
         return {}
-    names, capacity = readable_names(_annotation(node)), node["status"].get("capacity", {})
+    names, stored = readable_names(_annotation(node)), stored_of(node)
     return {
         name: quantity
         for name, quantity in own.published.items()
-        if names is None or name in names or whole_quantity(capacity.get(name, "0")) == 0
+        if names is None or name in names or name not in stored or (stored[name] == "0" and not is_label(name))
     }
 
 
@@ -206,7 +227,10 @@ def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[
     if not _becomes_true(before, after):
         return
     for name, quantity in record.items():
-        assert (whole_quantity(allocatable[name]) or 0) >= quantity, f"{name} is not allocatable"
+        if is_label(name):
+            assert stored_of(after).get(name) == str(quantity), f"{name} differs from what is published"
+        else:
+            assert (whole_quantity(allocatable[name]) or 0) >= quantity, f"{name} is not allocatable"
     for name, reading in readings.items():
         assert not isinstance(reading, Unknown), f"{name} is unknown"
         published = name in record and whole_quantity(capacity.get(name, "")) == record[name]
@@ -233,19 +257,20 @@ def check_change(
 
     recorded: the quantity in the Node's annotation. machine: the machine record.
     """
-    assert not name_problem(name)
+    assert not name_problem(labelled(name) or name)
     assert name not in (plugins or ()), f"{name} is a device plugin's"
     ours = recorded is not None and (machine is None or machine.names(name))
-    adopted = plugins is not None and name in adopt
+    adopted = (plugins is not None or is_label(name)) and name in adopt
     assert ours or (isinstance(reading, Quantity) and (old is None or adopted))
     if new is None or isinstance(reading, Unknown):
         assert recorded is not None
         confirmed = reading is not None if machine is None else machine.confirms(name, recorded)
         assert confirmed, f"{name}: only the Node's record names it as ours"
     if new is None:
-        assert whole_quantity(old or "") in (recorded, 0), f"{name}: another's value was removed"
+        left = (recorded,) if is_label(name) else (recorded, 0)
+        assert stored_number(name, old) in left, f"{name}: another's value was removed"
     if isinstance(reading, Unknown):
-        lost = old is None or whole_quantity(old) == 0 != recorded
+        lost = old is None or (whole_quantity(old) == 0 != recorded and not is_label(name))
         assert lost, f"{name}: unknown was published as less"
         assert new == str(recorded)
 
@@ -257,10 +282,10 @@ def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
     assert not patch or patch[0]["path"] == "/metadata/uid"
     for operation in patch:
         path = str(operation["path"])
-        ours = "/metadata/uid", "/metadata/annotations", "/status/capacity", "/status/allocatable", "/status/conditions"
+        ours = "/metadata/uid", "/metadata/annotations", "/metadata/labels", "/status/capacity", "/status/allocatable"
         if operation["op"] == "test" and path == "/metadata/resourceVersion":
             continue
-        assert path.startswith(ours)
+        assert path.startswith((*ours, "/status/conditions"))
         assert path in tested or path == "/status/conditions/-"
 
 
@@ -277,13 +302,14 @@ def check_unread(after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -
     assert len(conditions) <= 1, "there are two conditions of capacityd's type"
     if patch and conditions and conditions[0]["status"] == "True":
         for name in _record(after):
-            for part in ("capacity", "allocatable"):
-                path = f"/status/{part}/{name.replace('/', '~1')}"
-                assert path in tested or f"/status/{part}" in tested, f"True, but nothing guards {path}"
+            parents = ("/metadata/labels",) if is_label(name) else ("/status/capacity", "/status/allocatable")
+            for parent in parents:
+                path = f"{parent}/{(labelled(name) or name).replace('/', '~1')}"
+                assert path in tested or parent in tested, f"True, but nothing guards {path}"
 
 
 def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Only capacity, allocatable, and capacityd's annotation and condition may differ."""
+    """Only capacity, allocatable, labels of resources, and capacityd's annotation and condition may differ."""
 
     def rest(node: dict[str, Any]) -> object:
         annotations = {
@@ -291,7 +317,9 @@ def _check_rest(before: dict[str, Any], after: dict[str, Any]) -> None:
         }
         status = {k: v for k, v in node["status"].items() if k not in ("capacity", "allocatable")}
         status["conditions"] = [c for c in status["conditions"] if c["type"] != CONDITION]
-        return {**node, "metadata": {**node["metadata"], "annotations": annotations}, "status": status}
+        labels = {k: v for k, v in (node["metadata"].get("labels") or {}).items() if k not in NAMES}
+        metadata = {**node["metadata"], "annotations": annotations, "labels": labels}
+        return {**node, "metadata": metadata, "status": status}
 
     assert rest(before) == rest(after)
 

@@ -67,6 +67,9 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
         Integer(1, LARGEST),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
+    "label": Setting(
+        Boolean(), "also publish the quantity as a label of the Node, with the resource's name", _RESOURCE["label"]
+    ),
     "adopt": Setting(Boolean(), "take over a key of the Node that another writer has set", _RESOURCE["adopt"]),
     "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file configures it", default=True),
 }

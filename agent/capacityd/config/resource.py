@@ -11,6 +11,7 @@ from capacityd.config.tables import GROUPS, device_tables, setting_tables, when_
 from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
+from capacityd.model.label import may_label
 from capacityd.model.quantity import countable
 from capacityd.model.setting_types import Setting
 from capacityd.model.toml_values import describe_toml_value
@@ -54,6 +55,10 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         elif isinstance(entry := RESOURCE.get(key), Setting):
             fields[key] = place.parse(key, entry.kind.parse, value)
     fields.pop("enabled", None)
+    if fields.get("label") and not may_label(name):
+        place.report(
+            "label", "a kubelet may not set labels in the domains of Kubernetes; leave it out, or use your domain"
+        )
     if place.problems:
         return None
     resource = Resource(name=name, detector=detectors[0].name, source=place.file, **fields)

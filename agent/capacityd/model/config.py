@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from capacityd.model.label import label_of, labelled
 from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
 from capacityd.model.setting_types import (
     Boolean,
@@ -67,6 +68,7 @@ class Resource:
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None  # in the measure's base units
     adopt: bool = False
+    label: bool = False
     expect: int | None = None
     """In units of the quantity. If there are fewer, or the resource is absent, the Node condition is False."""
     source: str = ""
@@ -152,8 +154,12 @@ class Config:
         return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}
 
     def adopts(self, name: str) -> bool:
-        """Whether capacityd may take over this name from another writer."""
-        return any(resource.adopt for resource in self.resources if resource.name == name)
+        """Whether capacityd may take over this resource or label from another writer."""
+        return any(resource.adopt for resource in self.resources if resource.name == (labelled(name) or name))
+
+    def labels(self) -> frozenset[str]:
+        """The names of the labels to publish (model/label.py)."""
+        return frozenset(label_of(resource.name) for resource in self.resources if resource.label)
 
     def errors(self) -> tuple[str, ...]:
         """The errors of the effective configuration."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from capacityd.model.quantity import LARGEST, name_problem
+from capacityd.model.label import is_label, labelled
+from capacityd.model.quantity import LARGEST, name_problem, whole_quantity
 
 ANNOTATION = "capacityd/published"
-"""The annotation on the Node that lists the published quantities: JSON, name -> quantity."""
+"""The annotation on the Node that lists the published quantities: JSON, name of a resource or a label -> quantity."""
 
 CONFIGURATION_ANNOTATION = "capacityd/configuration"
 """The annotation on the Node with a short hash of the effective configuration. It shows whether a rollout is done."""
@@ -79,6 +80,23 @@ class NodeState:
     """Changes with each write to the Node, by any writer; "" if unknown."""
     system_uuid: str = ""
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
+    labels: Mapping[str, str] | None = None
+    """Key -> value. None: the Node has no labels."""
+
+    def stored(self, name: str) -> str | None:
+        """The quantity in capacity, or the value of a label, as stored; None if absent. name: as in a plan."""
+        key = labelled(name)
+        return (self.capacity or {}).get(name) if key is None else (self.labels or {}).get(key)
+
+    def with_labels_of(self, names: Collection[str]) -> NodeState:
+        """The state without the labels that none of these names, as in a plan, is about: a pass does not use them."""
+        keys = {labelled(name) or name for name in names}
+        labels = self.labels
+        return replace(self, labels=labels and {key: value for key, value in labels.items() if key in keys})
+
+    def number(self, name: str) -> int | None:
+        """The whole number that is stored; None if it is absent or not a whole number. name: as in a plan."""
+        return stored_number(name, self.stored(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +156,29 @@ def _parsed(annotation: str | None) -> dict[str, object] | None:
 
 
 def annotated_quantities(annotation: str | None) -> dict[str, int]:
-    """Name -> quantity, from the annotation ANNOTATION. Skips entries that capacityd can't have written."""
+    """Name of a resource or of its label -> quantity, from the annotation ANNOTATION.
+
+    Skips entries that capacityd can't have written.
+    """
     return {
         name: value
         for name, value in sorted(annotation_content(annotation).items())
-        if type(value) is int and 0 <= value <= LARGEST and not name_problem(name)
+        if type(value) is int and 0 <= value <= LARGEST and not name_problem(labelled(name) or name)
     }
+
+
+def published_resources(node_state: NodeState | None) -> dict[str, int]:
+    """Name -> quantity of the annotated resources, without their labels; empty if there is no Node."""
+    annotated = annotated_quantities(node_state.annotation) if node_state else {}
+    return {name: quantity for name, quantity in annotated.items() if not is_label(name)}
+
+
+def stored_number(name: str, text: str | None) -> int | None:
+    """The number in a stored quantity or in a label's value; None for any other text. name: as in a plan.
+
+    1k is a quantity of 1000. But a label 1k does not match a selector for 1000.
+    """
+    if text is None:
+        return None
+    number = whole_quantity(text)
+    return number if labelled(name) is None or text == str(number) else None

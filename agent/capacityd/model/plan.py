@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
+from capacityd.model.label import resources_first
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.quantity import plain
@@ -34,9 +35,10 @@ class Action(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a plan does to a name."""
+    """What a plan does to a resource or a label."""
 
     name: str
+    """The name of the resource, or of the label (model/label.py)."""
     action: Action
     old: str | None
     """The quantity before; None: absent."""
@@ -196,7 +198,7 @@ class Plan:
         """The plan, with the changes that were written before it was made."""
         merged = {change.name: change for change in (*self.changes, *changes)}
         merged |= {change.name: change for change in self.changes if change.action.writes}
-        return replace(self, changes=tuple(merged[name] for name in sorted(merged)))
+        return replace(self, changes=tuple(merged[name] for name in sorted(merged, key=resources_first)))
 
     def as_dict(self) -> dict[str, object]:
         """The plan for JSON output: node, changes, patch."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from capacityd.model.label import labelled
 from capacityd.model.node import Condition, NodeState, annotated_quantities
 from capacityd.model.reasons import RetryCause
 
@@ -52,6 +53,7 @@ def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
         state.machine_id,
         _only(state.capacity, relevant),
         _only(state.allocatable, relevant),
+        _only(state.labels, {labelled(name) or name for name in relevant}),
         state.has_annotations,
         state.annotation,
         state.configuration,

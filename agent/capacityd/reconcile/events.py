@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 
+from capacityd.model.label import is_label
 from capacityd.model.node import Event
 from capacityd.model.plan import Action, Change, Health, Plan, Reported
 from capacityd.model.quantity import plain, whole_quantity
@@ -107,6 +108,8 @@ def _joined(texts: Sequence[str], after: str = "") -> str:
 
 
 def _lowers(change: Change) -> bool:
-    """Whether the change can stop pods at a kubelet's restart: a lower key can, a removed key can't."""
+    """Whether the change can stop pods at a kubelet's restart: a lower key can, a removed key or a label can't."""
+    if is_label(change.name):
+        return False
     old = whole_quantity(change.old or "")
     return change.action is Action.SET and old is not None and (whole_quantity(change.new or "") or 0) < old

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
+from capacityd.model.label import is_label, labelled
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
 from capacityd.model.plan import Action, Change, Patch
 from capacityd.model.quantity import plain
@@ -30,7 +31,7 @@ _ConditionChange: TypeAlias = DesiredCondition | Removed | None
 """None: the condition stays as it is."""
 
 
-_CAPACITY, _ALLOCATABLE = "/status/capacity", "/status/allocatable"
+_CAPACITY, _ALLOCATABLE, _LABELS = "/status/capacity", "/status/allocatable", "/metadata/labels"
 
 
 def patch_for(
@@ -45,14 +46,16 @@ def patch_for(
     annotated: the quantities in the annotation after the write. configuration: the hash of the configuration; ""
     removes the stored hash, None keeps it.
     """
-    capacity_tests, capacity_writes = _quantities(_CAPACITY, node_state.capacity, changes)
-    allocatable_tests, allocatable_writes = _quantities(_ALLOCATABLE, node_state.allocatable, changes)
+    resources = [change for change in changes if not is_label(change.name)]
+    capacity_tests, capacity_writes = _quantities(_CAPACITY, node_state.capacity, resources)
+    allocatable_tests, allocatable_writes = _quantities(_ALLOCATABLE, node_state.allocatable, resources)
+    label_tests, label_writes = _quantities(_LABELS, node_state.labels, [c for c in changes if is_label(c.name)])
     annotation_tests, annotation_writes = _annotations(node_state, changes, annotated, configuration)
     condition_tests, condition_writes = _condition(node_state, condition)
-    tests = [*capacity_tests, *allocatable_tests, *annotation_tests, *condition_tests]
+    tests = [*capacity_tests, *allocatable_tests, *label_tests, *annotation_tests, *condition_tests]
     if _is_true_after(node_state, condition):
         tests += _published_guards(node_state, changes, annotated)
-    writes = [*capacity_writes, *allocatable_writes, *annotation_writes, *condition_writes]
+    writes = [*capacity_writes, *allocatable_writes, *label_writes, *annotation_writes, *condition_writes]
     return _patch(node_state, tests, writes)
 
 
@@ -77,12 +80,13 @@ def _quantities(
     path: str, current: Mapping[str, str] | None, changes: Sequence[Change]
 ) -> tuple[_Operations, _Operations]:
     """The operations on the map at this path. A value that is already as desired is tested but not written."""
-    desired = {c.name: c.new if c.action is Action.SET else None for c in changes if c.action.writes}
+    desired = {_key_of(c.name): c.new if c.action is Action.SET else None for c in changes if c.action.writes}
     if current is None:
         added = {name: quantity for name, quantity in desired.items() if quantity is not None}
         return ([_test(path, None)], [_add(path, added)]) if added else ([], [])
     tests = [_test(_key(path, name), current.get(name)) for name in desired]
-    changed = {name: quantity for name, quantity in desired.items() if plain(quantity) != plain(current.get(name))}
+    shown = (lambda text: text) if path == _LABELS else plain  # a label 1k does not match a selector for 1000
+    changed = {name: quantity for name, quantity in desired.items() if shown(quantity) != shown(current.get(name))}
     return tests, [
         _remove(_key(path, name)) if quantity is None else _add(_key(path, name), quantity)
         for name, quantity in changed.items()
@@ -93,9 +97,12 @@ def _published_guards(node_state: NodeState, changes: Sequence[Change], annotate
     """Tests that published quantities that are not written are still on the Node: only then may the condition be
     True."""
     written = {c.name for c in changes if c.action.writes}
-    parts = ((_CAPACITY, node_state.capacity or {}), (_ALLOCATABLE, node_state.allocatable or {}))
     names = [name for name in annotated if name not in written]
-    return [_test(_key(path, name), stored.get(name)) for path, stored in parts for name in names]
+    allocatable = node_state.allocatable or {}
+    return [
+        *(_test(_path_of(name), node_state.stored(name)) for name in names),
+        *(_test(_key(_ALLOCATABLE, name), allocatable.get(name)) for name in names if not is_label(name)),
+    ]
 
 
 def _annotations(
@@ -131,7 +138,7 @@ def _quantities_annotation(
         return [], node_state.annotation
     # A key that already has the desired value is recorded without a write; the patch tests that the key still has it.
     newly = {name for name, quantity in annotated.items() if current.get(name) != quantity}
-    tests = [_test(_key(_CAPACITY, c.name), c.old) for c in changes if c.action is Action.KEEP and c.name in newly]
+    tests = [_test(_path_of(c.name), c.old) for c in changes if c.action is Action.KEEP and c.name in newly]
     return tests, json.dumps(dict(sorted(annotated.items())), separators=(",", ":"))
 
 
@@ -155,6 +162,16 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Opera
     # Only the version guards an append: two writers that append at the same time would add two conditions.
     version = [_test("/metadata/resourceVersion", node_state.resource_version)] if node_state.resource_version else []
     return version, [_add("/status/conditions/-", value)]
+
+
+def _key_of(name: str) -> str:
+    """The key of a resource, or of a label."""
+    return labelled(name) or name
+
+
+def _path_of(name: str) -> str:
+    """Where the quantity of a resource, or a label, is stored."""
+    return _key(_LABELS if is_label(name) else _CAPACITY, _key_of(name))
 
 
 def _place(condition: Condition) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from capacityd.model.label import label_of
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
 from capacityd.model.quantity import plain, whole_quantity
-from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import desired_condition
 from capacityd.reconcile.events import reported_after, reported_before
 from capacityd.reconcile.facts import Facts
@@ -27,9 +28,12 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     now."""
     facts = facts.of_node(node_state)
     memory, uptime = facts.memory, facts.uptime
-    entries = capacity_entries(node_state, facts.machine_record, facts.readings)
+    configured = (*facts.readings, *facts.config.labels())
+    entries = capacity_entries(node_state, facts.machine_record, configured)
     recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
-    steps = [make_step(entry, facts) for entry in entries]
+    steps = [make_step(entry, facts) for entry in entries if not entry.is_label]
+    of_labels = replace(facts, readings={**facts.readings, **_label_readings(steps, facts)})
+    steps += [make_step(entry, of_labels) for entry in entries if entry.is_label]
     health, last = health_after(node_state, steps, facts), reported_before(facts)
     write = _write(node_state, steps, health, last, facts)
     waits = [step.wait for step in steps if step.wait]
@@ -55,6 +59,23 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         has_condition=facts.config.settings.condition and not facts.observe,
         node_uid=node_state.uid,
     )
+
+
+def _label_readings(steps: Sequence[Step], facts: Facts) -> dict[str, Reading]:
+    """The quantities for labels: those that stay published as the resources. steps: the resources' steps.
+
+    While a resource is unknown, its label stays as it is, even if it may not be configured.
+    """
+    configured = facts.config.labels()
+    readings: dict[str, Reading] = {}
+    for step in steps:
+        label = label_of(step.name)
+        if isinstance(step.reading, Unknown):
+            readings[label] = step.reading
+        elif label in configured:
+            unpublished = Absent(f"{step.name} is not published")
+            readings[label] = unpublished if step.annotated is None else Quantity(step.annotated)
+    return readings
 
 
 def _write(node_state: NodeState, steps: Sequence[Step], health: Health, last: Reported, facts: Facts) -> Write:
@@ -132,7 +153,7 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
     So the condition is never set to True while less is allocatable than what is published.
     """
     published, allocatable = step.annotated, step.entry.allocatable
-    if published is None or step.action in (Action.REFUSE, Action.DENY):
+    if published is None or step.entry.is_label or step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
     last = facts.memory.less_allocatable.get(step.name)
     recent = last if last and facts.uptime < last.over_at else None
@@ -178,8 +199,11 @@ def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
     """The keys on the Node that the annotation lists but this machine's record does not confirm."""
     machine_record = _confirming(node_state, machine_record)
-    published, capacity = published_quantities(node_state, machine_record), node_state.capacity or {}
-    return [name for name, n in published.items() if name in capacity and _is_unconfirmed(name, n, machine_record)]
+    return [
+        name
+        for name, quantity in published_quantities(node_state, machine_record).items()
+        if node_state.stored(name) is not None and _is_unconfirmed(name, quantity, machine_record)
+    ]
 
 
 def _confirming(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:

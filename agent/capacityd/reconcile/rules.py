@@ -9,6 +9,8 @@ The rules, in order of precedence:
 - Remove a key only if its value is the quantity in both records, or 0.
 - An unknown reading never lowers or removes a key. It restores a lost or zeroed key if both records agree.
 - Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
+- A label follows the quantity that stays published as its resource, so it needs no delay of its own. A 0 is never the
+  kubelet's.
 - Write allocatable together with capacity, with the same quantity: nothing reserves a share of an extended resource
   (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
 """
@@ -19,9 +21,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from capacityd.model.device_plugins import CHECKPOINT_UNREADABLE
+from capacityd.model.label import is_label
 from capacityd.model.node import NodeState, annotated_quantities, annotation_content, is_annotation_lost
 from capacityd.model.plan import HOW_TO_WITHDRAW, Action, MachineRecord
-from capacityd.model.quantity import plain, whole_quantity
+from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.step import CapacityEntry, Step
@@ -30,11 +33,12 @@ from capacityd.reconcile.step import CapacityEntry, Step
 def capacity_entries(
     node_state: NodeState, machine_record: MachineRecord | None, configured: Collection[str]
 ) -> list[CapacityEntry]:
-    """The entries of all configured or published names, sorted. configured: the configured names."""
+    """The entries of all configured or published names, sorted. configured: the configured resources and labels."""
     published = published_quantities(node_state, machine_record)
-    capacity, allocatable = node_state.capacity or {}, node_state.allocatable or {}
     entries = []
     for name in sorted({*configured, *published}):
+        current = node_state.stored(name)
+        allocatable = current if is_label(name) else (node_state.allocatable or {}).get(name)
         annotated = published.get(name)
         if annotated is None or (machine_record is None and name not in configured):
             recorded = None
@@ -42,7 +46,7 @@ def capacity_entries(
             recorded = annotated
         else:
             recorded = machine_record.published.get(name)
-        entries.append(CapacityEntry(name, capacity.get(name), allocatable.get(name), annotated, recorded))
+        entries.append(CapacityEntry(name, current, allocatable, annotated, recorded))
     return entries
 
 
@@ -57,7 +61,7 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     if machine_record is None:
         return published
     for name in machine_record.published.keys() | (machine_record.intended.keys() & published.keys()):
-        current = whole_quantity((node_state.capacity or {}).get(name, ""))
+        current = node_state.number(name)
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
         elif name in machine_record.published and not _may_be_claimed(name, node_state):
@@ -73,8 +77,7 @@ def _may_be_claimed(name: str, node_state: NodeState) -> bool:
     """
     if is_annotation_lost(node_state.annotation) or name in annotation_content(node_state.annotation):
         return False
-    current = (node_state.capacity or {}).get(name)
-    return current is not None and whole_quantity(current) != 0
+    return node_state.stored(name) is not None and (is_label(name) or node_state.number(name) != 0)
 
 
 def decide(entry: CapacityEntry, facts: Facts) -> Step:
@@ -113,7 +116,7 @@ def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
 
 def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
     """Keeps an owned key that another writer changed while device plugins are unknown: a plugin may own the key now."""
-    if facts.device_plugins is not None or entry.annotated is None or not entry.is_ours:
+    if facts.device_plugins is not None or entry.is_label or entry.annotated is None or not entry.is_ours:
         return None
     if entry.current is None or entry.equals(entry.annotated):
         return None
@@ -135,7 +138,7 @@ def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
         return _keep_as(entry, desired, "as published")
     if entry.equals(entry.annotated):
         return _set(entry, desired, "the reading changed")
-    if entry.equals(0):
+    if entry.is_zeroed:
         return _set(entry, desired, "restored: something else set it to 0 (a kubelet restart?)")
     return _set(entry, desired, f"restored: another writer wrote {plain(entry.current)}")
 
@@ -145,7 +148,7 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     if not facts.config.adopts(entry.name):
         same = "the same value, but " if entry.equals(desired) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
-    if facts.device_plugins is None:
+    if facts.device_plugins is None and not entry.is_label:
         reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason)
     return _keep_as(entry, desired, "adopted") if entry.equals(desired) else _set(entry, desired, "adopted")
@@ -154,7 +157,7 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Step:
     if entry.annotated is None:
         return _keep(entry, f"unknown: {reading.reason}")
-    if entry.confirmed and (entry.current is None or (entry.equals(0) and entry.annotated != 0)):
+    if entry.confirmed and (entry.current is None or (entry.is_zeroed and entry.annotated != 0)):
         return _set(entry, entry.annotated, f"restored as last published; unknown: {reading.reason}")
     return _keep(entry, f"stays as it is; unknown: {reading.reason}")
 
@@ -182,8 +185,7 @@ def unpublish(entry: CapacityEntry, reason: str) -> Step:
         return Step(entry, Action.KEEP, reason)
     if not entry.confirmed:
         return _refuse(entry, f"{reason}, but this machine has no record of publishing it, so the key stays")
-    is_zeroed = entry.equals(0)  # by a kubelet that has started
-    if not entry.equals(entry.annotated) and not is_zeroed:
+    if not entry.equals(entry.annotated) and not entry.is_zeroed:
         changed = f"another writer changed the published {entry.annotated}, so the key stays"
         return Step(entry, Action.REFUSE, f"{reason}, but {changed}")
     return Step(entry, Action.REMOVE, reason)

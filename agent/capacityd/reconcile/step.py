@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from capacityd.model.label import is_label
+from capacityd.model.node import stored_number
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Reading
@@ -12,13 +14,13 @@ from capacityd.model.waits import Wait
 
 @dataclass(frozen=True, slots=True)
 class CapacityEntry:
-    """The quantities of one name: on the Node, in the Node's annotation, and in the machine record."""
+    """The quantities of one resource or label: on the Node, in the Node's annotation, and in the machine record."""
 
     name: str
     current: str | None
-    """The quantity in the Node's capacity; None if the key is absent."""
+    """The quantity in the Node's capacity, or the label's value; None if the key is absent."""
     allocatable: str | None
-    """The quantity in the Node's allocatable; None if the key is absent."""
+    """The quantity in the Node's allocatable, or again the label's value; None if the key is absent."""
     annotated: int | None
     """The quantity in the annotation. It is the machine record's if the Node has that quantity, or if no other writer
     claims the key. None if neither lists the key."""
@@ -35,9 +37,24 @@ class CapacityEntry:
         """Whether both records contain the same quantity."""
         return self.recorded is not None and self.recorded == self.annotated
 
+    @property
+    def is_label(self) -> bool:
+        """Whether the name is that of a label."""
+        return is_label(self.name)
+
+    @property
+    def number(self) -> int | None:
+        """The quantity on the Node; None if it is absent, or not a whole number."""
+        return stored_number(self.name, self.current)
+
     def equals(self, quantity: int) -> bool:
-        """Whether the quantity in the Node's capacity equals this one."""
-        return self.current is not None and whole_quantity(self.current) == quantity
+        """Whether the quantity on the Node equals this one."""
+        return self.number == quantity
+
+    @property
+    def is_zeroed(self) -> bool:
+        """Whether the quantity is a 0 that a starting kubelet may have written."""
+        return self.equals(0) and not self.is_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +98,15 @@ class Step:
     @property
     def reduces(self) -> bool:
         """Whether the step reduces capacity below both the current and the annotated quantity. Removing a 0 does not
-        count."""
+        count, and a label stops no pod."""
         entry = self.entry
-        if not self.action.writes:
+        if not self.action.writes or entry.is_label:
             return False
         if self.desired is None:
             return not entry.equals(0)
         if entry.current is None:
             return False
-        current = whole_quantity(entry.current)
-        below_current = current is None or self.desired < current
+        below_current = entry.number is None or self.desired < entry.number
         return below_current and (entry.annotated is None or self.desired < entry.annotated)
 
     @property
@@ -100,7 +116,7 @@ class Step:
         If capacity differs, and stays as it is, neither the kubelet nor a repair will change allocatable.
         """
         annotated = self.entry.annotated
-        if annotated is None or not self.entry.is_ours or self.action is Action.REFUSE:
+        if self.entry.is_label or annotated is None or not self.entry.is_ours or self.action is Action.REFUSE:
             return False
         left = self.action is Action.KEEP and not self.entry.equals(annotated)
         return not left and is_less(self.entry.allocatable, annotated)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
+from capacityd.model.label import is_label, resources_first
 from capacityd.model.node import ANNOTATION, ConditionReason, Node, NodeState, annotated_quantities
 from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
 from capacityd.model.quantity import plain
@@ -70,7 +71,7 @@ class Attempt:
         Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds
         leaves the right condition, and no further request is needed unless all changes are denied.
         """
-        names = tuple(sorted(self.plan.changed_names))
+        names = tuple(sorted(self.plan.changed_names, key=resources_first))
         if not names:
             raise self._reported(self.plan, self.node_state, error)
         denied, altered = dict.fromkeys(names, error.reason), dict[str, str]()
@@ -169,13 +170,15 @@ class Attempt:
         if annotated_quantities(node_state.annotation) != plan.write.annotated:
             error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
             raise self._reported(plan, node_state, error)
-        desired = {change.name: change.new for change in _writing(plan)}
-        return {
-            name: _ALTERED.format(plain(quantity), f"{plain(stored.get(name))}{suffix}")
-            for suffix, stored in ((" as allocatable", node_state.allocatable or {}), ("", node_state.capacity or {}))
-            for name, quantity in desired.items()
-            if plain(stored.get(name)) != plain(quantity)
-        }
+        altered = {}
+        for change in _writing(plan):
+            name, desired = change.name, None if change.new is None else int(change.new)
+            allocatable = (node_state.allocatable or {}).get(name)
+            if node_state.number(name) != desired or (desired is None and node_state.stored(name) is not None):
+                altered[name] = _ALTERED.format(plain(change.new), plain(node_state.stored(name)))
+            elif not is_label(name) and plain(allocatable) != plain(change.new):
+                altered[name] = _ALTERED.format(plain(change.new), f"{plain(allocatable)} as allocatable")
+        return altered
 
     def _plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
         """The plan for the remaining changes. Its Events are those that were due before the first write."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from capacityd.model.messages import Failure
-from capacityd.model.node import annotated_quantities
+from capacityd.model.node import published_resources
 from capacityd.model.plan import UNWRITABLE
 from capacityd.model.reading import Reading, Unknown
 from capacityd.model.reasons import RetryCause
@@ -31,7 +31,7 @@ def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failur
         no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
         return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
     node, plan = result.memory.node, result.plan
-    published = len(annotated_quantities(node.annotation)) if node else 0
+    published = len(published_resources(node))
     numbers = {
         "unknown": sum(isinstance(r, Unknown) for r in readings.values()),
         "denied": len(plan.health.denied) if plan else 0,

@@ -8,7 +8,7 @@ from typing import Any
 
 from capacityd import __version__
 from capacityd.model.config import Config
-from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.node import NodeState, published_resources
 from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.worker.pass_state import Counters, PassStatus
@@ -127,7 +127,7 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     readings = metrics.status.readings
     status, denied = metrics.status, metrics.status.health.denied
-    published = annotated_quantities(metrics.node.annotation) if metrics.node else {}
+    published = published_resources(metrics.node)
     held = {wait.name for wait in status.waits if wait.holds_change}
     refused = {change.name for change in status.changes if change.action is Action.REFUSE}
     yield (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -27,6 +27,7 @@ from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import watched_names
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import failure_of, status_line
@@ -83,7 +84,8 @@ def reconcile_once(options: WorkerOptions) -> int:
     logged = journal.logged_after(readings, last, uptime())
     succeeded = failure_of(result, save_errors) is None
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
-    state = PassState(result.memory, status, reconciled.cache.review, logged, counters)
+    memory = _public(result.memory, reconciled.names, status)
+    state = PassState(memory, status, reconciled.cache.review, logged, counters)
     save_errors += _try(partial(runtime_files.write_state, options.folder, state))[1]
     journal.send(journal.outcome_entries(result, status, last.status))
     journal.send(journal.first_pass_entries(readings, result, last.status))
@@ -104,6 +106,12 @@ def reconcile_once(options: WorkerOptions) -> int:
     if written := metrics_file.replace(machine_record.state_directory(), figures, time.monotonic() - began):
         send_message(written)
     return 0
+
+
+def _public(memory: Memory, names: Collection[str], status: PassStatus) -> Memory:
+    """The memory without labels that capacityd does not use: everybody on the machine may read its file."""
+    used = {*names, *(change.name for change in status.changes)}
+    return replace(memory, node=memory.node and memory.node.with_labels_of(used))
 
 
 def _answer(reconciled: _Reconciled, readings: Mapping[str, Reading], failure: Failure | None) -> PassResult:

@@ -21,6 +21,7 @@ from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
 from capacityd.model.config import Settings
+from capacityd.model.label import label_of
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
 from capacityd.model.quantity import whole_quantity
@@ -31,7 +32,7 @@ from capacityd.reconcile.plan import make_plan, make_withdrawal
 from tests.support.configs import config_with
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle
-from tests.support.model_server import NAMES, OURS, THEIRS, ModelServer
+from tests.support.model_server import LABELS, NAMES, OURS, THEIRS, ModelServer
 from tests.support.truth import ANSWERED, EVENTS, LONGEST, MINUTE, POLLED, pace
 from tests.support.world import Loop, World, configuration
 from tests.support.write_checks import PER_WRITE, WRITES
@@ -45,6 +46,7 @@ pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
 ours = st.sampled_from(OURS)
 any_key = st.sampled_from([*NAMES, "cpu"])
+any_entry = st.sampled_from([*NAMES, *LABELS, "cpu"])
 some_names = st.frozensets(names)
 readings = st.sampled_from([Quantity(n) for n in range(5)] + [Absent("none"), Unknown("busy")] * 2)
 flips = st.lists(readings, min_size=2, max_size=8)
@@ -52,7 +54,7 @@ values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
 reasons = st.sampled_from([PassReason.HARDWARE, PassReason.FILE, None])
 records = st.one_of(
     st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
-    st.dictionaries(any_key, st.integers(0, 4)).map(json.dumps),
+    st.dictionaries(any_entry, st.integers(0, 4)).map(json.dumps),
     st.just(json.dumps({f"example.com/x{number}": number for number in range(200)})),
 )
 settings = st.builds(
@@ -73,7 +75,8 @@ class LongHistory:
     """
 
     def __init__(self, folder: str, seed: int, *, registered: bool, theirs: str | None) -> None:
-        config = configuration(frozenset(OURS[:2]), frozenset(), frozenset(), Settings(), complete=True)
+        of_a = frozenset(OURS[:1])
+        config = configuration(frozenset(OURS[:2]), frozenset(), frozenset(), Settings(), complete=True, labelled=of_a)
         self.machine = Machine(Path(folder), ModelServer(), state_file=False, config=config, uptime=20.0)
         self.server, self.world = self.machine.server, World(self.machine)
         if registered:
@@ -151,7 +154,9 @@ class LongHistory:
         if self.world.other_agents:
             return
         readings = {name: changes.get(name, without_details(read)) for name, read in self.machine.probe().items()}
-        config = configuration(frozenset(readings), frozenset(), frozenset(), Settings(), complete=True)
+        config = configuration(
+            frozenset(readings), frozenset(), frozenset(), Settings(), complete=True, labelled=frozenset(OURS[:1])
+        )
         (folder := self.machine.folder / f"other{self._taken}").mkdir()
         other = Machine(folder, self.server, False, readings, config, self.world.uptime, self.machine.booted)
         other.is_other = True
@@ -191,9 +196,15 @@ class LongHistory:
         self._notify(PassReason.PLUGINS)
 
     def the_configuration_changes(
-        self, configured: frozenset[str], adopt: frozenset[str], broken: frozenset[str], settings: Settings, whole: bool
+        self,
+        configured: frozenset[str],
+        adopt: frozenset[str],
+        broken: frozenset[str],
+        settings: Settings,
+        whole: bool,
+        labels: frozenset[str],
     ) -> None:
-        self.machine.config = configuration(configured, adopt, broken, settings, complete=whole)
+        self.machine.config = configuration(configured, adopt, broken, settings, complete=whole, labelled=labels)
         self.loop.configure()
         self._notify(PassReason.CONFIG)
 
@@ -403,7 +414,7 @@ class LongHistory:
         self._others_leave()
         machine, loop, checks, began = self.machine, self.loop, self.machine.checks, self.world.uptime
         allowed = pace(self.world.uptime - min([loop.truth.fine_at, *checks.unknown_since.values()]))
-        limited = any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, ""))
+        limited = any(checks.times_written(name, WRITES * PER_WRITE) >= WRITES - 1 for name in (*NAMES, *LABELS, ""))
         allowed += ANSWERED * (began - loop.truth.another_wrote_at <= ANSWERED)
         allowed += POLLED * (loop.watch.seen is None)
         allowed += EVENTS + SLACK + limited * PER_WRITE + machine.configured.settings.lower_after
@@ -429,7 +440,7 @@ class LongHistory:
         confirms = own.confirms if own and own.node_uid == uid else lambda *_: False
         kept = {n: q for n, q in server.record().items() if confirms(n, q)}
         server.annotate(json.dumps(kept))
-        for name in {*NAMES} - kept.keys():
+        for name in {*NAMES, *LABELS} - kept.keys():
             server.write(name, None)
             server.write_allocatable(name, None)
         for name, reading in machine.probe().items():
@@ -447,6 +458,9 @@ class LongHistory:
             wanted = str(reading.value) if isinstance(reading, Quantity) else None
             if published != [wanted, wanted]:
                 return f"{name} is {published}, not {wanted}; {condition}"
+            label = wanted if label_of(name) in self.machine.configured.labels() else None
+            if server.stored.get(label_of(name)) != label:
+                return f"the label {name} is {server.stored.get(label_of(name))}, not {label}; {condition}"
         if set(server.capacity) & {*NAMES} - {*self.machine.probe()} and self.machine.probe():
             return f"unconfigured keys: {server.capacity}"
         kept = not self.machine.probe() and condition.get("reason") == "NotConfigured"
@@ -502,15 +516,32 @@ class LongHistory:
             elif (isinstance(reading, Absent) or (config.complete and wanted)) and (confirmed or recorded is None):
                 assert recorded is None, f"{name} is still recorded"
                 assert left, f"{name} is still there"
+        self._check_labels(wanted)
         if config.settings.condition and wanted:
             unknown = any(isinstance(r, Unknown) for r in wanted.values())
             assert len(server.conditions) == 1
-            full = all((whole_quantity(server.allocatable.get(n, "0")) or 0) >= record[n] for n in record)
+            full = all((whole_quantity(server.allocatable.get(n, "0")) or 0) >= record[n] for n in {*NAMES} & {*record})
             assert server.condition["status"] == "False" or (full and config.complete and not unknown)
         elif not config.settings.condition:
             assert not server.conditions
         elif config.complete and any(name in capacity for name in record):
             assert server.condition["reason"] == "NotConfigured"
+
+    def _check_labels(self, wanted: Mapping[str, Reading]) -> None:
+        """A label that is ours has the published number. Otherwise, it is another writer's, and is reported."""
+        server, machine, record, own = self.server, self.machine, self.server.record(), self.machine.own_record
+        for resource in NAMES:
+            label, reading = label_of(resource), wanted.get(resource)
+            if not isinstance(reading, Quantity) or label not in machine.configured.labels() or resource not in record:
+                continue
+            stored, ours = server.stored.get(label), label in record and (own is None or own.names(label))
+            adopted = any(r.name == resource and r.adopt for r in machine.configured.resources)
+            assert stored is not None, f"{label} is missing"
+            refused = not ours and not adopted
+            assert refused or (stored, record.get(label)) == (str(record[resource]), record[resource]), (
+                f"{label}: {stored}"
+            )
+            assert not refused or server.condition.get("status") != "True", f"True beside another writer's {label}"
 
     def _check_idle(self) -> None:
         """Each resync needs one PATCH of the heartbeat. An event that changes nothing causes no request.
@@ -533,7 +564,7 @@ Act = tuple[Any, ...]
 """The name of a method of LongHistory or of one of its attributes, and the method's arguments."""
 
 BY_OTHERS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
-    "server.write": (any_key, values),
+    "server.write": (any_entry, values),
     "server.annotate": (records,),
     "server.disturb_conditions": (st.sampled_from(["front", "add", "change", "remove"]),),
     "server.delete": (),
@@ -572,7 +603,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "a_source_becomes_too_old": (ours, st.integers(0, 4), st.sampled_from([20.0, 100.0, 300.0])),
     "hardware_flaps": (names, flips, st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0])),
     "the_checkpoint_changes": (st.booleans(),),
-    "the_configuration_changes": (some_names, some_names, some_names, settings, st.booleans()),
+    "the_configuration_changes": (some_names, some_names, some_names, settings, st.booleans(), some_names),
     "the_clock_jumps": (st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]),),
     "the_machine_reboots": (st.booleans(), st.sampled_from([0.4, 20.0])),
     "the_machine_is_imaged_anew": (),

@@ -16,6 +16,7 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
+from capacityd.model.label import is_label, resources_first
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
@@ -138,13 +139,14 @@ def _stale_reason(directory: str, service: ServiceStatus) -> str:
 def _resources(last_pass: PassStatus, node: NodeState | None) -> tuple[ResourceRow, ...]:
     changes = {change.name: change for change in last_pass.changes}
     return tuple(
-        _resource(name, last_pass, node, changes.get(name)) for name in sorted({*last_pass.readings, *changes})
+        _resource(name, last_pass, node, changes.get(name))
+        for name in sorted({*last_pass.readings, *changes}, key=resources_first)
     )
 
 
 def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: Change | None) -> ResourceRow:
     reading, health = last_pass.readings.get(name), last_pass.health
-    capacity, allocatable = (node.capacity or {}, node.allocatable or {}) if node else ({}, {})
+    capacity, allocatable = (node.stored(name), (node.allocatable or {}).get(name)) if node else (None, None)
     wait = next((wait for wait in last_pass.waits if wait.name == name and wait.holds_change), None)
     row = ResourceRow(
         name=name,
@@ -152,8 +154,8 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
         expect=last_pass.expect.get(name),
         published=annotated_quantities(node.annotation).get(name) if node else None,
         # The API server returns 1000 as "1k".
-        capacity=plain(capacity[name]) if name in capacity else None,
-        allocatable=plain(allocatable[name]) if name in allocatable else None,
+        capacity=None if capacity is None else plain(capacity),
+        allocatable=None if allocatable is None else plain(allocatable),
         held_until=time.time() + wait.until - uptime() if wait else None,
         cause=reading.cause if isinstance(reading, Unknown) else None,
         refused=change is not None and change.action is Action.REFUSE,
@@ -184,6 +186,8 @@ def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
 
 def _reading(reading: Reading | None, change: Change | None, *, not_configured: bool) -> int | str | None:
     """The quantity or, if there is none, the outcome; None if it is unknown whether the resource is configured."""
+    if change and is_label(change.name):
+        return None
     if reading is None:
         # Without a reading, a plan keeps the key because the file that configures it may be unreadable.
         return None if change and change.action is Action.KEEP and not not_configured else "unconfigured"

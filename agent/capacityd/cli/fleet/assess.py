@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from capacityd.cli.fleet.cluster_findings import clashes, overlay_differences
 from capacityd.cli.fleet.findings import (
     OUTLIERS,
     Finding,
     Reason,
-    clashes,
     findings_of_node,
     norm_of,
     overcommitments,
-    overlay_differences,
 )
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, Requests
+from capacityd.model.fleet import NodeSummary, Requests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
@@ -103,25 +103,33 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:
         message = f"other {norm.nodes} have the condition {CONDITION}: does capacityd run on this one?"
-        yield _same_for_all(Reason.CONDITION_MISSING, message)
+        yield same_for_all(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
-        yield _same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
+        yield same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
     if lacks_capacityd:
         return
-    for name in sorted(_changed(node)):
-        message = f"{name} is {_shown(node.capacity.get(name))}, last applied {node.annotated[name]}"
-        yield _same_for_all(Reason.CAPACITY_CHANGED, message)
-    for name in sorted(_less_allocatable(node)):
-        message = f"allocatable {name} is {_shown(node.allocatable.get(name))}, last applied {node.annotated[name]}"
-        yield _same_for_all(Reason.CAPACITY_CHANGED, message)
+    yield from _changes(node)
     for name in differing:
         usual = norm.quantities[name]
-        message = f"{name} is {_shown(node.capacity.get(name))}, {norm.others(usual)} {_shown(usual.value)}"
-        yield _same_for_all(Reason.QUANTITY_DIFFERS, message)
+        message = f"{name} is {shown(node.capacity.get(name))}, {norm.others(usual)} {shown(usual.value)}"
+        yield same_for_all(Reason.QUANTITY_DIFFERS, message)
     common = norm.configuration
     if common and node.configuration and node.configuration != common.value:
         message = f"configuration {node.configuration}, {norm.others(common)} {common.value}"
-        yield _same_for_all(Reason.CONFIGURATION_DIFFERS, message)
+        yield same_for_all(Reason.CONFIGURATION_DIFFERS, message)
+
+
+def _changes(node: NodeSummary) -> Iterator[Finding]:
+    """Yields what another writer has changed since capacityd wrote it."""
+    for name in sorted(_changed(node)):
+        message = f"{name} is {shown(node.capacity.get(name))}, last applied {node.annotated[name]}"
+        yield same_for_all(Reason.CAPACITY_CHANGED, message)
+    for name in sorted(_less_allocatable(node)):
+        message = f"allocatable {name} is {shown(node.allocatable.get(name))}, last applied {node.annotated[name]}"
+        yield same_for_all(Reason.CAPACITY_CHANGED, message)
+    for name, (quantity, stored) in sorted(node.labels.items()):
+        if stored != str(quantity):
+            yield same_for_all(Reason.CAPACITY_CHANGED, f"{name} is {shown(stored)}, last applied {quantity}")
 
 
 def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str]) -> Iterator[Finding]:
@@ -130,39 +138,11 @@ def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str])
     for name in names:
         capacity = node.capacity.get(name, 0)
         if requested.get(name, 0) > capacity:
-            yield _same_for_all(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")
+            yield same_for_all(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")
 
 
-def clashes(fleet: Fleet, names: Iterable[str]) -> Iterator[Finding]:
-    """Yields resources that a DeviceClass also serves. names: the resources that capacityd publishes."""
-    for name in names:
-        for device_class in fleet.device_classes.get(name, ()):
-            message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
-            yield _same_for_all(Reason.DEVICE_CLASS, message)
-
-
-def overlay_differences(nodes: Iterable[NodeSummary], names: Collection[str]) -> Iterator[Finding]:
-    """Yields NodeOverlays with another quantity than most of the Nodes that they are about.
-
-    names: the resources that capacityd publishes. A Node counts if capacityd writes it and its annotation can be read.
-    """
-    quantities: dict[tuple[str, Overlaid], Counter[int | None]] = {}
-    for node in nodes:
-        if node.has_capacityd and not node.annotation_error:
-            for name, overlaid in node.overlaid.items():
-                if name in names:
-                    quantities.setdefault((name, overlaid), Counter())[node.annotated.get(name)] += 1
-    for (name, overlaid), numbers in sorted(quantities.items(), key=lambda item: (item[0][1].overlay, item[0][0])):
-        of = numbers.total()
-        if _is_majority(numbers[overlaid.quantity], of):
-            continue
-        del numbers[overlaid.quantity]
-        having = ", ".join(f"{number} of {of} Nodes have {_shown(quantity)}" for quantity, number in numbers.items())
-        message = f"{name} is {overlaid.quantity} in the NodeOverlay {overlaid.overlay}, {having}"
-        yield _same_for_all(Reason.OVERLAY_DIFFERS, message)
-
-
-def _same_for_all(reason: Reason, message: str) -> Finding:
+def same_for_all(reason: Reason, message: str) -> Finding:
+    """A finding whose message does not depend on the Node."""
     return Finding(reason.value, message, message)
 
 
@@ -171,10 +151,11 @@ def _usual(values: Iterable[object]) -> Usual | None:
     counts = Counter(values)
     value, having = counts.most_common(1)[0] if counts else (None, 0)
     of = counts.total()
-    return Usual(value, having, of) if of and _is_majority(having, of) else None
+    return Usual(value, having, of) if of and is_majority(having, of) else None
 
 
-def _is_majority(having: int, of: int) -> bool:
+def is_majority(having: int, of: int) -> bool:
+    """Whether this number of Nodes is so large a share that the others are outliers."""
     share, whole = _MAJORITY
     return having * whole >= of * share
 
@@ -232,7 +213,7 @@ def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> 
 
 def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
     if heartbeat is None:
-        yield _same_for_all(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
+        yield same_for_all(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
         return
     age = now - heartbeat
     if age > max_age:
@@ -249,5 +230,6 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
         yield Finding(Reason.HEARTBEAT_AHEAD.value, message, shared)
 
 
-def _shown(quantity: object) -> str:
+def shown(quantity: object) -> str:
+    """The quantity, for messages."""
     return "none" if quantity is None else str(quantity)

@@ -20,14 +20,16 @@ _TOO_SLOW = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource, or a key on the Node that capacityd owns but that is not configured."""
+    """A resource, a label, or a key on the Node that capacityd owns but that is not configured."""
 
     name: str
     reading: int | str | None
-    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured."""
+    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured, and for
+    a label."""
     expect: int | None
     published: int | None
     capacity: str | None
+    """The quantity in capacity, or the label's value."""
     allocatable: str | None
     held_until: float | None
     """In seconds since the epoch, as are all times here; None: no change is held back."""

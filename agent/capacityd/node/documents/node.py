@@ -59,6 +59,7 @@ def node_state(document: Any) -> NodeState:
         configuration=configuration,
         resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
         system_uuid=printable_text(node_info, "systemUUID", "status.nodeInfo.systemUUID"),
+        labels=_labels(metadata),
     )
 
 
@@ -71,6 +72,12 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     user = mapping(status, "userInfo", "status.userInfo") or {}
     nodes = (mapping(user, "extra", "status.userInfo.extra") or {}).get(_NODE_OF_TOKEN) or [""]
     return printable_text(user, "username", "status.userInfo.username"), printable(str(nodes[0]))
+
+
+def _labels(metadata: JsonObject) -> dict[str, str] | None:
+    labels = mapping(metadata, "labels", "metadata.labels")
+    # Only text, and only printable keys, can be a label of a resource.
+    return None if labels is None else {key: value for key, value in labels.items() if isinstance(value, str)}
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.model.fleet import NodeSummary
-from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost
+from capacityd.model.label import is_label
+from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
 from capacityd.model.quantity import LARGEST, whole_quantity
 from capacityd.node.documents.fields import mapping, naming, text
 from capacityd.node.documents.node import api_time, node_state
@@ -29,7 +30,12 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         label=group,
         capacity=_extended(state.capacity or {}),
         allocatable=_extended(state.allocatable or {}),
-        annotated=annotated_quantities(state.annotation),
+        annotated=published_resources(state),
+        labels={
+            name: (quantity, state.stored(name))
+            for name, quantity in annotated_quantities(state.annotation).items()
+            if is_label(name)
+        },
         configuration=state.configuration or "",
         condition=state.condition,
         condition_since=api_time(state.condition.transition) if state.condition else None,

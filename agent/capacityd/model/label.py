@@ -1,0 +1,38 @@
+"""The names of labels. A label repeats the quantity that is published as a resource, under the resource's name.
+
+Plans, the annotation and the machine record list a label beside the resources: it is a second place of the same number,
+and the same rules apply to it.
+"""
+
+from __future__ import annotations
+
+_PREFIX = "label "
+
+
+def label_of(resource: str) -> str:
+    """Returns the name of a resource's label. It is no valid name of a resource."""
+    return _PREFIX + resource
+
+
+def labelled(name: str) -> str | None:
+    """Returns the resource whose label has this name; None if it is not the name of a label."""
+    return name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
+
+
+def is_label(name: str) -> bool:
+    """Whether this is the name of a label."""
+    return labelled(name) is not None
+
+
+def resources_first(name: str) -> tuple[bool, str]:
+    """A key to sort names: the resources, then the labels, which follow them."""
+    return is_label(name), name
+
+
+def may_label(resource: str) -> bool:
+    """Whether a kubelet's credentials may set a label of this name.
+
+    The admission plugin NodeRestriction denies labels in the domains of Kubernetes (kubernetes.io, k8s.io).
+    """
+    domain = resource.partition("/")[0]
+    return not f".{domain}".endswith((".k8s.io", ".kubernetes.io"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from capacityd.config.files import files_at, read, usual_files
+from capacityd.config.files import files_at, files_of_service, read
 from capacityd.config.line_numbers import numbered
 from capacityd.config.merge import parse
 from capacityd.config.problems import Loaded, Problem, clean
@@ -22,18 +22,18 @@ _SNAPSHOT = "the snapshot of the configuration"
 
 
 def load(path: str | None = None, root: str = "/") -> Loaded:
-    """Reads the files in the usual places below root, or the file or folder at path instead. Raises nothing.
+    """Reads the files that the service reads, below root, or the file or folder at path instead. Raises nothing.
 
     The result contains the problems: commands raise them with Loaded.require(), the service uses the valid part.
     """
-    files = usual_files(root) if path is None else files_at(path)
+    files = files_of_service(root) if path is None else files_at(path)
     unreadable = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
     ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
 
     def is_private(file: str) -> bool:
-        return not others_may_read(file, root if path is None else "/")
+        return not others_may_read(file, root=root if path is None else "/")
 
     for file in files.paths:
         try:
@@ -43,15 +43,18 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             private = e.line > 0 and is_private(file)  # an error without a line does not concern the text
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
-            documents += [(file, document)] if texts[file] else []
-    loaded = parse(documents, unreadable, texts, {file for file, _ in documents if is_private(file)})
-    warnings = (replace(warning, warning=True) for warning in numbered([*ignored, *loaded.warnings], texts))
-    replaced = {path: f"replaces {masked}, which is not read" for path, masked in files.masking.items()}
-    notes = [Problem(clean(file), clean(why)) for file, why in (files.leftovers | replaced).items()]
+            if texts[file]:  # an empty file only masks another one
+                documents.append((file, document))
+    private_files = {file for file, _ in documents if is_private(file)}
+    loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
+    problems = numbered(loaded.problems, texts)
+    warnings = numbered([*ignored, *loaded.warnings], texts)
+    masking = {path: f"replaces {masked}, which is not read" for path, masked in files.masking.items()}
+    notes = [Problem(clean(file), clean(why)) for file, why in (files.leftovers | masking).items()]
     return replace(
         loaded,
-        problems=tuple(numbered(loaded.problems, texts)),
-        warnings=tuple(warnings),
+        problems=tuple(problems),
+        warnings=tuple(replace(warning, warning=True) for warning in warnings),
         notes=tuple(numbered([*notes, *loaded.notes], texts)),
         folders=files.folders,
     )
@@ -62,7 +65,8 @@ def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: b
 
     If this version rejects a value, the value's resource is broken and the configuration is incomplete.
     """
-    loaded = parse([(_SNAPSHOT, values)], (), {}, {_SNAPSHOT})
+    # The snapshot is private, because its values may come from private files.
+    loaded = parse([(_SNAPSHOT, values)], unreadable=(), texts={}, private={_SNAPSHOT})
     config = loaded.config
     complete = complete and config.complete and not loaded.problems
     return replace(config, broken={**broken, **config.broken}, complete=complete)

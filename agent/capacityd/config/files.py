@@ -33,15 +33,16 @@ _RENAMED = re.compile(rf"[^.].*\.toml({_SUFFIX})")
 
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"'
-_LOST = ", as after a power failure: write it again or remove it"
+_CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
+"""The end of a message about a file without content."""
 
 
 @dataclass(slots=True)
 class Files:
     """The files to read, and the errors of their folders."""
 
-    usual: bool
-    """Whether the files are in the usual places, which the service reads."""
+    read_by_service: bool
+    """Whether these are the files that the service reads. Otherwise, a user has named them in a command."""
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts its owner and its group."""
     masking: dict[str, str] = field(default_factory=dict)
@@ -58,9 +59,9 @@ class Files:
     """The same, for files that are probably meant to be skipped."""
 
 
-def usual_files(root: str) -> Files:
-    """The files in the usual places. root: the folder used as /."""
-    files = Files(usual=True, trust=own_trust())
+def files_of_service(root: str) -> Files:
+    """The files that the service reads. root: the folder used as /."""
+    files = Files(read_by_service=True, trust=own_trust())
     vendors: dict[str, str] = {}
     for folder in VENDORS:
         vendors |= _list_masking(os.path.join(root, folder), vendors, files)
@@ -70,14 +71,15 @@ def usual_files(root: str) -> Files:
     local = _list_masking(os.path.join(root, LOCAL), vendors, files)
     files.ignored |= misplaced(root)
     files.paths += [vendors[name] for name in sorted(vendors.keys() - local.keys())]
-    files.paths += [main] if os.path.lexists(main) else []
+    if os.path.lexists(main):
+        files.paths.append(main)
     files.paths += [local[name] for name in sorted(local)]
     return files
 
 
 def files_at(path: str) -> Files:
     """The file at this path or, for a folder, the files in it."""
-    files = Files(usual=False, trust=own_trust().with_owner_of(path))
+    files = Files(read_by_service=False, trust=own_trust().with_owner_of(path))
     if not os.path.lexists(path):
         files.failures[path] = "no such file or folder"
     elif not os.path.isdir(path):
@@ -99,13 +101,14 @@ def read(path: str, files: Files) -> str:
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
         status = os.stat(path)
-        is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
-        if not (is_null or stat.S_ISREG(status.st_mode)):
+        is_dev_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
+        if not (is_dev_null or stat.S_ISREG(status.st_mode)):
             raise ConfigError("is not a regular file")
-        part, why = _problem(path, files)
-        if why:
-            raise ConfigError(why if part == path else f"{part} {why}")
-        if is_null:
+        problem = _permission_problem(path, files)
+        if problem is not None:
+            culprit, why = problem
+            raise ConfigError(why if culprit == path else f"{culprit} {why}")
+        if is_dev_null:
             return ""
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -113,41 +116,44 @@ def read(path: str, files: Files) -> str:
         raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
-    if not (content := raw.removeprefix(codecs.BOM_UTF8).strip()) and path not in files.masking:
-        raise ConfigError(f"is empty{_LOST}; if it is meant to be empty, write a comment into it", 1)
+    content = raw.removeprefix(codecs.BOM_UTF8).strip()
+    if not content and path not in files.masking:
+        raise ConfigError(f"is empty{_CONTENT_IS_LOST}; if it is meant to be empty, write a comment into it", line=1)
     if content and not content.strip(b"\0"):
-        raise ConfigError(f"contains only zero bytes{_LOST}", 1)
+        raise ConfigError(f"contains only zero bytes{_CONTENT_IS_LOST}", line=1)
     try:
         return raw.decode("utf-8-sig") if content else ""
     except UnicodeDecodeError as e:
         line = e.object.count(b"\n", 0, e.start) + 1
         why = f"is not UTF-8: it has the byte 0x{e.object[e.start]:02x}; save it as UTF-8"
-        raise ConfigError(why, line) from e
+        raise ConfigError(why, line=line) from e
 
 
-def _problem(path: str, files: Files) -> tuple[str, str]:
-    """The file or folder because of which a file or folder is rejected, and the reason with the command that fixes it.
-
-    Both are "" if there is no such reason.
+def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
+    """Why a file or folder is rejected: the file or folder with the wrong permissions, which may be a folder above; and
+    the reason with the command that fixes it. None if the permissions are right.
     """
-    folder = os.path.isdir(path)
-    if flaw := (flaw_of_folder if folder else flaw_of)(path, files.trust):
-        why = f"but {'a file in it' if flaw.path != path or folder else 'it'} can name programs that run as root"
-        return flaw.path, f"{flaw.problem}, {why}: {flaw.remedy}"
+    is_folder = os.path.isdir(path)
+    flaw = flaw_of_folder(path, files.trust) if is_folder else flaw_of(path, files.trust)
+    if flaw is not None:
+        culprit_is_folder = is_folder or flaw.path != path
+        subject = "a file in it" if culprit_is_folder else "it"
+        return flaw.path, f"{flaw.problem}, but {subject} can name programs that run as root: {flaw.remedy}"
     # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
     status = os.stat(path)
-    needed = stat.S_IRUSR | (stat.S_IXUSR if folder else 0)
-    if files.usual and status.st_mode & needed != needed:
-        mode = "u+rx" if folder else "u+r"
-        state, command = owner_and_mode(status), shlex.join(["chmod", mode, path])
+    needed = stat.S_IRUSR | stat.S_IXUSR if is_folder else stat.S_IRUSR
+    if files.read_by_service and status.st_mode & needed != needed:
+        command = shlex.join(["chmod", "u+rx" if is_folder else "u+r", path])
+        state = owner_and_mode(status)
         return path, f"is not readable by its owner ({state}); the service cannot read it either: {command}"
-    return "", ""
+    return None
 
 
-def _list_masking(folder: str, masked: Mapping[str, str], files: Files) -> dict[str, str]:
-    """As _list_folder(). masked: name -> path of the files in earlier folders, which files of the same name replace."""
+def _list_masking(folder: str, earlier: Mapping[str, str], files: Files) -> dict[str, str]:
+    """As _list_folder(); also adds to files.masking. earlier: name -> path of the files in earlier folders. A file of
+    the same name in this folder replaces such a file."""
     paths = _list_folder(folder, files)
-    files.masking |= {path: masked[name] for name, path in paths.items() if name in masked}
+    files.masking |= {path: earlier[name] for name, path in paths.items() if name in earlier}
     return paths
 
 
@@ -159,16 +165,17 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
     files.folders[folder] = None
     try:
         names = os.listdir(folder)
-        checked = (os.path.dirname(folder), folder) if files.usual else (folder,)
-        problems = (_problem(path, files) for path in checked)
-        unsafe = {path: why for path, why in problems if why}
+        # The service must also be able to enter the folder above. A user can, if listdir() succeeded.
+        checked = (os.path.dirname(folder), folder) if files.read_by_service else (folder,)
+        problems = [_permission_problem(path, files) for path in checked]
+        unusable = dict(problem for problem in problems if problem is not None)
     except OSError as e:
         # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
         if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
             files.failures[folder] = _reason(e)
         return {}
-    files.failures |= unsafe
-    if unsafe:
+    files.failures |= unusable
+    if unusable:
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     files.folders[folder] = tuple(sorted(paths))

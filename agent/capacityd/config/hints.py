@@ -19,28 +19,33 @@ _KERNEL_FOLDERS = ("/proc", "/sys")
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A hint about a resource. path: the keys that lead to the setting, from the resource's table; () for the table."""
+    """A hint about a resource."""
 
     path: tuple[str, ...]
+    """The keys that lead from the resource's table to the setting; () if the hint concerns the whole table."""
     text: str
 
 
 def hints(resource: Resource) -> Iterator[Hint]:
     """Yields the hints about a resource."""
-    yield from (Hint((), text) for text in name_hints([resource]))
+    for text in name_hints([resource]):
+        yield Hint(path=(), text=text)
     yield from _kernel_date_hints(resource)
     detector = load(resource.detector)
     if not isinstance(detector, DeviceDetector):
         return
-    counted = resource.measure is None and not detector.identity  # the machine itself is the only device
-    if counted and any(all(test.key in detector.defaults for test in table.tests) for table in resource.tables):
+    machine_is_only_device = not detector.identity
+    only_defaults = any(all(test.key in detector.defaults for test in table.tests) for table in resource.tables)
+    if machine_is_only_device and resource.measure is None and only_defaults:
         measures = ", ".join(detector.measures)
         yield Hint((detector.name,), f"without a measure this is 1 on every machine; add a measure: {measures}")
     sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for test in (test for table in resource.tables for test in table.tests if test.key in sizes):
-        exact = next((text for text in test.text.split(" or ") if is_amount(text.strip())), "")
-        if exact:
-            text = f'"{exact}" matches only this exact size; for this size or more write ">={exact}"'
+        written = test.text.split(" or ")  # config/tables.py joins the values of a list in this way
+        exact_sizes = [text for text in written if is_amount(text.strip())]
+        if exact_sizes:
+            size = exact_sizes[0]
+            text = f'"{size}" matches only this exact size; for this size or more write ">={size}"'
             yield Hint((detector.name, test.key), text)
 
 
@@ -48,7 +53,8 @@ def _kernel_date_hints(resource: Resource) -> Iterator[Hint]:
     """Yields a hint for each age limit of a file that the kernel dates."""
     for table in resource.tables:
         path = os.path.normpath(str(table.settings.get("path", "")))
-        if table.settings.get("max_age") is not None and any(is_inside(path, folder) for folder in _KERNEL_FOLDERS):
+        has_max_age = table.settings.get("max_age") is not None
+        if has_max_age and any(is_inside(path, folder) for folder in _KERNEL_FOLDERS):
             yield Hint(
                 (resource.detector, "max_age"),
                 f"the kernel does not date {path} when its number changes, so the resource will be unknown; "
@@ -60,8 +66,8 @@ def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
     """Yields a hint for each name that a device plugin may register: device plugins use its domain."""
     for resource in resources:
         if domain := plugin_domain(resource.name):
-            _, _, rest = resource.name.partition("/")
+            _, _, after_domain = resource.name.partition("/")
             yield (
                 f"device plugins use names in {domain} ({PLUGIN_DOMAINS[domain]}); if one registers {resource.name}, "
-                f"capacityd gives it up: use your own domain, as in example.com/{rest}"
+                f"capacityd gives it up: use your own domain, as in example.com/{after_domain}"
             )

@@ -23,38 +23,41 @@ from capacityd.model.value_types import Text
 def schema() -> Schema:
     """The schema of one file."""
     resources: Schema = {"description": "what pods can request", "type": "object", "propertyNames": NAME_SCHEMA}
+    settings = {
+        table: _closed({key: _key(setting.about, setting.kind, setting.default) for key, setting in keys.items()})
+        for table, keys in TABLES.items()
+    }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "capacityd",
         "description": "The extended resources that a machine publishes; see capacityd.toml(5)",
-        **_closed(
-            {"resources": resources | {"additionalProperties": _resource()}}
-            | {
-                name: _closed({key: _key(e.about, e.kind, e.default) for key, e in keys.items()})
-                for name, keys in TABLES.items()
-            }
-        ),
+        **_closed({"resources": resources | {"additionalProperties": _resource()}} | settings),
     }
 
 
 def _resource() -> Schema:
     detectors = [load(name) for name in names()]
-    devices = [d for d in detectors if isinstance(d, DeviceDetector)]
-    # The resource's detector adds more rules for these keys.
-    all_keys: Schema = {key: {"description": k.about} for d in devices for key, k in d.keys.items()} | _groups()
+    device_detectors = [d for d in detectors if isinstance(d, DeviceDetector)]
+    device_keys: Schema = {name: {"description": key.about} for d in device_detectors for name, key in d.keys.items()}
+    all_device_keys = device_keys | _groups()
+    measures = dict.fromkeys(measure for d in device_detectors for measure in ["count", *d.measures])
+    # What holds with every detector; _with_detector() adds the rules of the resource's own detector.
     dependent: dict[str, Schema] = {
-        "except": {"properties": all_keys, "items": {"properties": all_keys}},
+        "except": {"properties": all_device_keys, "items": {"properties": all_device_keys}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
-        "measure": _measure(dict.fromkeys(m for d in devices for m in ["count", *d.measures])),
+        "measure": _measure(measures),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
-    keys = {
-        key: _key(e.about, e.kind, e.default) if isinstance(e, Setting) else {"description": e.about, **dependent[key]}
-        for key, e in RESOURCE.items()
-    }
+    keys: Schema = {}
+    for name, key in RESOURCE.items():
+        if isinstance(key, Setting):
+            keys[name] = _key(key.about, key.kind, key.default)
+        else:
+            keys[name] = {"description": key.about, **dependent[name]}
+    tables = {d.name: {"description": d.about, **_one_or_list(_table(d, d.name))} for d in detectors}
     return {
-        **_closed({d.name: {"description": d.about, **_tables(_table(d, d.name))} for d in detectors} | keys),
+        **_closed(tables | keys),
         "dependencies": {d.name: _with_detector(d) for d in detectors},
         "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
         "else": {"oneOf": [{"required": [d.name]} for d in detectors]},
@@ -64,17 +67,17 @@ def _resource() -> Schema:
 def _table(detector: Detector, key: str) -> Schema:
     """A table below the detector's name or "except"."""
     if isinstance(detector, DeviceDetector):
-        defaults = detector.defaults if key != "except" else {}
-        table = _closed(
-            {name: _key(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()} | _groups()
-        )
-        if detector.scope and key != "except":
-            table |= {"required": [detector.scope.key]}
-        empty = _closed({group: {"maxProperties": 0} for group in GROUPS})
-        return table if key != "except" else table | {"not": empty}
-    return _closed({name: _key(s.about, s.kind, s.default) for name, s in detector.settings.items()}) | {
-        "required": [name for name, s in detector.settings.items() if s.required]
-    }
+        is_except = key == "except"
+        defaults = {} if is_except else detector.defaults
+        keys = {name: _key(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()}
+        table = _closed(keys | _groups())
+        if is_except:
+            empty_table = _closed({group: {"maxProperties": 0} for group in GROUPS})
+            return table | {"not": empty_table}
+        return table | {"required": [detector.scope.key]} if detector.scope else table
+    settings = {name: _key(s.about, s.kind, s.default) for name, s in detector.settings.items()}
+    required = [name for name, setting in detector.settings.items() if setting.required]
+    return _closed(settings) | {"required": required}
 
 
 def _with_detector(detector: Detector) -> Schema:
@@ -82,18 +85,17 @@ def _with_detector(detector: Detector) -> Schema:
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
     measures = _measure(["count", *detector.measures])
-    return {"properties": {"except": _tables(_table(detector, "except")), "measure": measures}}
+    return {"properties": {"except": _one_or_list(_table(detector, "except")), "measure": measures}}
 
 
 def _measure(known: Iterable[str]) -> Schema:
     """One of these measures, or an attribute or property of a device."""
-    return {
-        "anyOf": [{"enum": [*known]}, {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}]
-    }
+    attribute_or_property = {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}
+    return {"anyOf": [{"enum": [*known]}, attribute_or_property]}
 
 
 def _groups() -> dict[str, Schema]:
-    """The tables attributes and properties, which every table of devices may contain."""
+    """The tables "attributes" and "properties", which every table of devices may contain."""
     return {
         "attributes": _by_name("files below the device in /sys -> their content", {}),
         "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
@@ -101,15 +103,23 @@ def _groups() -> dict[str, Schema]:
 
 
 def _fact(fact: Setting | FactTable) -> Schema:
+    """The schema of a key of "when"."""
     if not isinstance(fact, FactTable):
         return _key(fact.about, fact.kind)
     if fact.known:
         return {"description": fact.about, **_closed({name: Text().schema() for name in fact.known})}
-    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": {"pattern": r"(^|/)\.{1,2}(/|$)"}})
+    contains_dots_as_folder = {"pattern": r"(^|/)\.{1,2}(/|$)"}
+    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": contains_dots_as_folder})
 
 
-def _by_name(about: str, named: Schema) -> Schema:
-    return {"description": about, "type": "object", "propertyNames": named, "additionalProperties": Text().schema()}
+def _by_name(about: str, names_schema: Schema) -> Schema:
+    """A table of texts. names_schema: the schema of the names."""
+    return {
+        "description": about,
+        "type": "object",
+        "propertyNames": names_schema,
+        "additionalProperties": Text().schema(),
+    }
 
 
 def _key(about: str, kind: SettingKind, default: object = None) -> Schema:
@@ -121,6 +131,6 @@ def _closed(properties: Mapping[str, object]) -> Schema:
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
-def _tables(table: Schema) -> Schema:
+def _one_or_list(table: Schema) -> Schema:
     """One table or a list of tables. "anyOf" is avoided, because editors would report only that nothing matches."""
     return table | {"type": ["object", "array"], "items": table, "minItems": 1}

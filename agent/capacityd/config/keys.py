@@ -25,7 +25,14 @@ _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
-_RESOURCE = {field.name: field.default for field in fields(Resource)}
+_DEFAULTS = {field.name: field.default for field in fields(Resource)}
+_DMI_FILES = (
+    "bios_date", "bios_release", "bios_vendor", "bios_version",
+    "board_asset_tag", "board_name", "board_serial", "board_vendor", "board_version",
+    "chassis_asset_tag", "chassis_serial", "chassis_type", "chassis_vendor", "chassis_version",
+    "ec_firmware_release", "modalias", "product_family", "product_name", "product_serial",
+    "product_sku", "product_uuid", "product_version", "sys_vendor",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +40,9 @@ class DetectorDependentKey:
     """A key of a resource whose value is a table or depends on the resource's detector."""
 
     about: str
-    """As in Setting; so is default."""
+    """As in Setting."""
     default: object = None
+    """As in Setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +59,20 @@ class FactTable:
 RESOURCE: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
-    "slots": Setting(Integer(1, 10**9), "pods that can share one device", _RESOURCE["slots"]),
-    "measure": DetectorDependentKey('the value to add up: "count", or one of the detector\'s measures', "count"),
+    "slots": Setting(Integer(1, 10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
+    "measure": DetectorDependentKey(
+        'the value to add up: "count", or one of the detector\'s measures',
+        default="count",
+    ),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
     "reserve": Setting(
         ReserveValue(),
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
-        Reserve().units,
+        default=Reserve().units,
     ),
-    "reduce": Setting(Word(tuple(REDUCTIONS)), "how the devices' shares become one number", _RESOURCE["reduce"]),
+    "reduce": Setting(
+        Word(tuple(REDUCTIONS)), "how the devices' shares become one number", default=_DEFAULTS["reduce"]
+    ),
     "fallback": DetectorDependentKey(
         "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),
@@ -68,24 +81,17 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
     "label": Setting(
-        Boolean(), "also publish the quantity as a label of the Node, with the resource's name", _RESOURCE["label"]
+        Boolean(),
+        "also publish the quantity as a label of the Node, with the resource's name",
+        default=_DEFAULTS["label"],
     ),
-    "adopt": Setting(Boolean(), "take over a key of the Node that another writer has set", _RESOURCE["adopt"]),
+    "adopt": Setting(Boolean(), "take over a key of the Node that another writer has set", default=_DEFAULTS["adopt"]),
     "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file configures it", default=True),
 }
 """The keys of a resource, except its detector's name."""
 
 WHEN: dict[str, Setting | FactTable] = {
-    "dmi": FactTable(
-        "text of files in /sys/class/dmi/id",
-        known=(
-            *("bios_date", "bios_release", "bios_vendor", "bios_version"),
-            *("board_asset_tag", "board_name", "board_serial", "board_vendor", "board_version"),
-            *("chassis_asset_tag", "chassis_serial", "chassis_type", "chassis_vendor", "chassis_version"),
-            *("ec_firmware_release", "modalias", "product_family", "product_name", "product_serial"),
-            *("product_sku", "product_uuid", "product_version", "sys_vendor"),
-        ),
-    ),
+    "dmi": FactTable("text of files in /sys/class/dmi/id", known=_DMI_FILES),
     "devicetree": FactTable(
         "text of properties in /proc/device-tree, such as model",
         pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
@@ -100,7 +106,7 @@ WHEN: dict[str, Setting | FactTable] = {
 def _tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():
+        for table, setting in declared.metadata.items():  # model.config._setting() has put one item there
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

@@ -12,11 +12,12 @@ from capacityd.model.errors import ConfigError
 
 _KEY = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _PATH = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
-_HEADER = re.compile(rf"\s*(\[\[?)\s*({_PATH})\s*\]")
-_PAIR = re.compile(rf"\s*({_PATH})\s*=")
+_HEADER = re.compile(rf"\s*(?P<brackets>\[\[?)\s*(?P<path>{_PATH})\s*\]")
+_PAIR = re.compile(rf"\s*(?P<path>{_PATH})\s*=")
 _PART = re.compile(_KEY)
 
 _Path = tuple[Step, ...]
+"""The names that lead to a table or a key, each with the table's number in a list; see Step."""
 
 
 def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Problem]:
@@ -27,10 +28,10 @@ def numbered(problems: Iterable[Problem], texts: Mapping[str, str]) -> list[Prob
 
 def _line(path: _Path, lines: Mapping[_Path, int]) -> int:
     """The line of a path or, if unknown, of the innermost table around it; 0 if neither is known."""
-    for end in range(len(path), 0, -1):
-        name, number = path[end - 1]
+    for length in range(len(path), 0, -1):
+        *parents, (name, number) = path[:length]
         for last in ((name, number), (name, 0)):  # for the tables in an inline list, only the list's line is known
-            if line := lines.get((*path[: end - 1], last)):
+            if line := lines.get((*parents, last)):
                 return line
     return 0
 
@@ -38,27 +39,30 @@ def _line(path: _Path, lines: Mapping[_Path, int]) -> int:
 def _lines(text: str) -> dict[_Path, int]:
     """Path -> line of each table and key. The tables of a list are numbered as in Problem.path."""
     rows = text.split("\n")
-    lists = [_names(m[2]) for row in rows if (m := _HEADER.match(row)) and m[1] == "[["]
+    headers = [match for row in rows if (match := _HEADER.match(row))]
+    list_headers = [_names(header["path"]) for header in headers if header["brackets"] == "[["]
     counts: dict[tuple[str, ...], int] = {}  # number of tables in each list so far
     table: _Path = ()
     lines: dict[_Path, int] = {}
     for line, row in enumerate(rows, 1):
         if match := _HEADER.match(row):
-            names = _names(match[2])
-            if match[1] == "[[":
+            names = _names(match["path"])
+            if match["brackets"] == "[[":
                 counts[names] = counts.get(names, 0) + 1
             prefixes = [names[: n + 1] for n in range(len(names))]
-            numbers = [counts.get(path, 0) if lists.count(path) > 1 else 0 for path in prefixes]
+            numbers = [counts.get(path, 0) if list_headers.count(path) > 1 else 0 for path in prefixes]
             table = tuple(zip(names, numbers, strict=True))
             lines.setdefault(table, line)
             lines.setdefault((*table[:-1], (names[-1], 0)), line)  # the list as a whole begins with its first table
         elif match := _PAIR.match(row):
-            steps = tuple((name, 0) for name in _names(match[1]))
-            for end in range(1, len(steps) + 1):
-                lines.setdefault((*table, *steps[:end]), line)
-    for path, line in [*lines.items()]:  # a header may begin several tables; "resources" itself has no line
-        for end in range(1 + (path[0][0] == "resources"), len(path)):
-            lines.setdefault(path[:end], line)
+            key = tuple((name, 0) for name in _names(match["path"]))
+            for length in range(1, len(key) + 1):  # a dotted key "a.b = 1" also begins the table "a"
+                lines.setdefault((*table, *key[:length]), line)
+    for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
+        top_table = path[0][0]
+        shortest = 2 if top_table == "resources" else 1  # "resources" itself has no line
+        for length in range(shortest, len(path)):
+            lines.setdefault(path[:length], line)
     return lines
 
 

@@ -20,7 +20,7 @@ from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.quantity import name_problem
 from capacityd.model.toml_values import describe_toml_value
 
-_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
+_KEY_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
 """A key whose value is not false."""
 
 
@@ -29,8 +29,11 @@ class _Merged:
     """The remaining values after later files have replaced parts of earlier ones. Each value knows its place."""
 
     resources: dict[str, tuple[Place, object]] = field(default_factory=dict)
+    """Name -> the resource's table in its file, and the content."""
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
+    """Table and key -> the table in its file, and the key's TOML value."""
     broken: dict[str, str] = field(default_factory=dict)
+    """As in Config; so is complete."""
     complete: bool = True
     notes: list[Problem] = field(default_factory=list)
     """Which values replace those of earlier files."""
@@ -63,11 +66,12 @@ def parse(
     origins: dict[str, str] = {}
     settings: dict[str, Any] = {}
     for (table, key), (place, raw) in merged.settings.items():
+        setting = TABLES[table].get(key)
         value = None
-        if entry := TABLES[table].get(key):
-            value = place.parse(key, entry.kind.parse, raw)
-        else:
+        if setting is None:
             place.report_unknown(key, [*TABLES[table]])
+        else:
+            value = place.parse(key, setting.kind.parse, raw)
         problems += place.problems
         if not place.problems:
             settings[key] = value
@@ -84,26 +88,44 @@ def parse(
             resources.append(resource)
             values.setdefault("resources", {})[name] = raw
             origins[place.resource] = place.file
-    if doubtful := _may_observe(problems, texts, origins.get("kubernetes.observe")):
-        settings["observe"] = values.setdefault("kubernetes", {})["observe"] = True
-        origins["kubernetes.observe"] = doubtful
-    config = Config(tuple(resources), Settings(**settings), merged.broken, merged.complete, _digest(values))
-    files = tuple(file for file, _ in documents)
-    warnings = tuple(_warnings(resources, private))
-    return Loaded(config, tuple(problems), warnings, files, values, origins, tuple(merged.notes))
+    observing_file = _file_meant_to_observe(problems, texts, origins.get("kubernetes.observe"))
+    if observing_file is not None:  # fail safe: write nothing to the Node
+        settings["observe"] = True
+        values.setdefault("kubernetes", {})["observe"] = True
+        origins["kubernetes.observe"] = observing_file
+    config = Config(
+        resources=tuple(resources),
+        settings=Settings(**settings),
+        broken=merged.broken,
+        complete=merged.complete,
+        digest=_digest(values),
+    )
+    return Loaded(
+        config=config,
+        problems=tuple(problems),
+        warnings=tuple(_warnings(resources, private)),
+        files=tuple(file for file, _ in documents),
+        values=values,
+        origins=origins,
+        notes=tuple(merged.notes),
+    )
 
 
-def _may_observe(problems: Iterable[Problem], texts: Mapping[str, str], origin: str | None) -> str:
-    """The last file that has a problem and may be meant to set `observe`; "" if there is none, or a later file sets it.
+def _file_meant_to_observe(problems: Iterable[Problem], texts: Mapping[str, str], valid_file: str | None) -> str | None:
+    """The last file that has a problem and may be meant to set `observe`. None if there is none, or if a later file
+    sets `observe`.
 
-    Fail safe: `observe` then counts as true. origin: the file of the valid `observe`.
+    texts: the text of each file, in the order in which they are merged. valid_file: the file whose `observe` is valid;
+    None: no file has a valid one.
     """
     files = [*texts]
-    wrong = {problem.file for problem in problems}
-    doubtful = [file for file in files if clean(file) in wrong and _mentions_observe(texts[file])]
-    if not doubtful or (origin in texts and files.index(str(origin)) > files.index(doubtful[-1])):
-        return ""
-    return doubtful[-1]
+    files_with_problems = {problem.file for problem in problems}
+    meant = [file for file in files if clean(file) in files_with_problems and _mentions_observe(texts[file])]
+    if not meant:
+        return None
+    last = meant[-1]
+    is_overridden = valid_file in files and files.index(valid_file) > files.index(last)
+    return None if is_overridden else last
 
 
 def _mentions_observe(text: str) -> bool:
@@ -111,19 +133,24 @@ def _mentions_observe(text: str) -> bool:
 
     A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
     """
-    keys = {key.lower() for line in text.split("\n") for key in _NOT_FALSE.findall(line.partition("#")[0])}
+    without_comments = [line.partition("#")[0] for line in text.split("\n")]
+    keys = {key.lower() for line in without_comments for key in _KEY_NOT_FALSE.findall(line)}
     likely = [key for key in keys if key[0] == "o" or key[-1] == "e"]
-    return any(key.startswith("obs") for key in likely) or bool(get_close_matches("observe", likely, 1, 0.75))
+    if any(key.startswith("obs") for key in likely):
+        return True
+    return bool(get_close_matches("observe", likely, n=1, cutoff=0.75))
 
 
 def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterable[Problem]:
     for resource in resources:
         for hint in hints(resource):
-            place = Place(resource.source, private=resource.source in private).below("resources").below(resource.name)
-            for step in hint.path[:1]:
-                place = place.below(step)
-            place.report("".join(hint.path[1:]), hint.text)
-            yield from place.problems
+            file = Place(resource.source, private=resource.source in private)
+            table = file.below("resources").below(resource.name)
+            if hint.path:
+                table = table.below(hint.path[0])
+            key = hint.path[1] if len(hint.path) > 1 else ""  # "": the hint concerns the whole table
+            table.report(key, hint.text)
+            yield from table.problems
 
 
 def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
@@ -144,13 +171,15 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
         elif not isinstance(raw, dict):
             example = name if name in TABLES else EXAMPLE
             top.report(name, f"must be a table such as [{example}]; got {describe_toml_value(raw)}")
-            merged.complete &= name in TABLES
+            if name == "resources":
+                merged.complete = False
         elif name in TABLES:
             table = top.below(name)
             for key, value in raw.items():
-                if earlier := merged.settings.get((name, key)):
-                    merged.note(table, key, f"replaces the value in {earlier[0].file}")
-                merged.settings[name, key] = replace(table, problems=[]), value
+                if (name, key) in merged.settings:
+                    earlier, _ = merged.settings[name, key]
+                    merged.note(table, key, f"replaces the value in {earlier.file}")
+                merged.settings[name, key] = (replace(table, problems=[]), value)
         else:
             for key, value in raw.items():
                 _merge_resource(key, value, top.below(name), merged)
@@ -158,18 +187,21 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
 
 
 def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> None:
-    if not name_problem(name):
-        if earlier := merged.resources.get(name):
+    """Adds a resource. place: the table "resources", which collects the problem of an invalid name."""
+    invalid = name_problem(name)
+    if not invalid:
+        if name in merged.resources:
+            earlier, _ = merged.resources[name]
             drops = isinstance(raw, dict) and raw.get("enabled") is False
             verb = "drops" if drops else "replaces"
-            merged.note(place.below(name), "", f"{verb} the resource in {earlier[0].file}")
+            merged.note(place.below(name), key="", text=f"{verb} the resource in {earlier.file}")
         merged.resources[name] = (place.of_resource(name), raw)
         return
     tables = [key for key, value in raw.items() if isinstance(value, dict)] if isinstance(raw, dict) else []
     if any(key not in RESOURCE and key not in names() for key in tables):
         place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
     else:
-        place.report(name, f"the name {name_problem(name)}")
+        place.report(name, f"the name {invalid}")
     shown = f"a resource of {place.file}" if place.private else name
     merged.broken[clean(shown)] = str(place.problems[-1])
     merged.complete = False  # the resource may already be published under its right name

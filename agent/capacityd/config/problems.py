@@ -64,8 +64,10 @@ class Problem:
         return self._text(self.file)
 
     def located(self, severity: str = "") -> str:
-        """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the
-        file."""
+        """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the file.
+
+        severity: such as "warning: ", which is written after the line.
+        """
         return self._text(self._place, severity)
 
     @property
@@ -74,14 +76,15 @@ class Problem:
 
     def _public(self, place: str) -> str:
         if self.private:
-            what, shown = ("may be a mistake", "warning") if self.warning else ("is not valid", "error")
-            return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {shown}'
+            what = "may be a mistake" if self.warning else "is not valid"
+            severity = "warning" if self.warning else "error"
+            return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {severity}'
         return self._text(place)
 
-    def _text(self, file: str, severity: str = "") -> str:
+    def _text(self, place: str, severity: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
-        return f"{file}: {severity}{table}{key}{self.message}"
+        return f"{place}: {severity}{table}{key}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +162,9 @@ class Place:
 
         A key of a resource may be misplaced below the header of a sub-table.
         """
-        if table := next((table for table, keys in TABLES.items() if key in keys), None):
-            return f"belongs in [{table}]: move it below that header"
+        for table, keys in TABLES.items():
+            if key in keys:
+                return f"belongs in [{table}]: move it below that header"
         if key in RESOURCE or key in names():
             return f"belongs to a resource: move it to the lines directly below [{self.resource or EXAMPLE}]"
         return ""
@@ -186,11 +190,14 @@ def clean(text: str) -> str:
 def expected(word: str, words: Sequence[str]) -> str:
     """The end of a message about an unknown word: the word that was probably meant; if there is none, all valid
     words."""
-    if longer := [w for w in words if w.startswith(f"{word}_")]:
-        quoted = " or ".join(f'"{w}"' for w in longer)
+    longer = [valid for valid in words if valid.startswith(f"{word}_")]
+    if longer:
+        quoted = " or ".join(f'"{valid}"' for valid in longer)
         return f"did you mean {quoted}?"
-    # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
     typed = word[:80].lower()
-    candidates = {w.lower(): w for w in words if typed[:1] == w[:1].lower() or typed[-1:] == w[-1:].lower()}
-    near = get_close_matches(typed, candidates, 1)
-    return f'did you mean "{candidates[near[0]]}"?' if near else f"must be one of {', '.join(words)}"
+    # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
+    candidates = {
+        valid.lower(): valid for valid in words if typed[:1] == valid[:1].lower() or typed[-1:] == valid[-1:].lower()
+    }
+    nearest = get_close_matches(typed, candidates, n=1)
+    return f'did you mean "{candidates[nearest[0]]}"?' if nearest else f"must be one of {', '.join(words)}"

@@ -50,11 +50,12 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if len(detectors) == 1:
         fields |= _with_detector(raw, detectors[0], place)
     for key, value in raw.items():
+        declared = RESOURCE.get(key)
         if key == "when":
             fields["when"] = when_tests(value, place)
-        elif isinstance(entry := RESOURCE.get(key), Setting):
-            fields[key] = place.parse(key, entry.kind.parse, value)
-    fields.pop("enabled", None)
+        elif isinstance(declared, Setting):
+            fields[key] = place.parse(key, declared.kind.parse, value)
+    fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
         place.report(
             "label", "a kubelet may not set labels in the domains of Kubernetes; leave it out, or use your domain"
@@ -62,13 +63,13 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if place.problems:
         return None
     resource = Resource(name=name, detector=detectors[0].name, source=place.file, **fields)
-    return resource if _is_countable(resource, detectors[0], place) else None
+    return resource if _check_countable(resource, detectors[0], place) else None
 
 
-def _is_countable(resource: Resource, detector: Detector, place: Place) -> bool:
-    """Whether Kubernetes can count the quantity, if the configuration alone decides it. Reports it if not."""
+def _check_countable(resource: Resource, detector: Detector, place: Place) -> bool:
+    """If the configuration alone decides the quantity: whether Kubernetes can count it. Reports a problem if not."""
     if not isinstance(detector, ValueDetector) or detector.computed is None:
-        return True
+        return True  # only a reading can show it
     quantity = resource.quantity_of([detector.computed(table.settings) for table in resource.tables])
     if not countable(quantity):
         place.report(detector.name, f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one")
@@ -80,21 +81,24 @@ def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], p
     """Reports unknown keys, and any number of detectors other than one."""
     unknown = [key for key in raw if key not in RESOURCE and key not in names()]
     for key in unknown:
-        owner = next((d.name for d in detectors if key in _keys(d)), None)
-        if owner:
-            place.report(key, f"belongs to {owner}: {owner} = {{ {key} = … }}")
-        elif detector := _OTHER_NAMES.get(key.lower()):
-            place.report(key, f'unknown key; did you mean "{detector}"?')
+        owners = [detector.name for detector in detectors if key in _keys(detector)]
+        if owners:
+            place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
+        elif meant := _OTHER_NAMES.get(key.lower()):
+            place.report(key, f'unknown key; did you mean "{meant}"?')
         else:
             place.report_unknown(key, [*names(), *RESOURCE])
+    # An unknown key with a table was probably meant as the detector. It has been reported above.
+    may_be_misspelt = any(isinstance(raw[key], dict | list) for key in unknown)
     if len(detectors) > 1:
-        several = " and ".join(d.name for d in detectors)
+        several = " and ".join(detector.name for detector in detectors)
         place.report("", f"must have one detector; got {several}; write a resource for each")
-    elif not detectors and not any(isinstance(raw[key], dict | list) for key in unknown):
+    elif not detectors and not may_be_misspelt:
         place.report("", f"must have a detector, which is one of {', '.join(names())}")
 
 
 def _keys(detector: Detector) -> Mapping[str, object]:
+    """The keys that a table below the detector's name may contain."""
     return detector.keys if isinstance(detector, DeviceDetector) else detector.settings
 
 
@@ -105,9 +109,11 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
             if key in raw:
                 place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {"tables": setting_tables(raw[detector.name], detector, place)}
-    fields: dict[str, object] = {"tables": device_tables(raw[detector.name], detector, detector.name, place)}
+    fields: dict[str, object] = {
+        "tables": device_tables(raw[detector.name], detector, key=detector.name, place=place),
+    }
     if "except" in raw:
-        fields["excepts"] = device_tables(raw["except"], detector, "except", place)
+        fields["excepts"] = device_tables(raw["except"], detector, key="except", place=place)
     measure = raw.get("measure", "count")
     if measure == "count":
         for key in ("unit", "fallback"):
@@ -115,14 +121,15 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
                 place.report(key, f"a count has no {key}; leave it out, or set measure")
     elif measure_type := _measure_type(measure, detector, place):
         fields["measure"] = measure
-        fields["unit"] = _unit(raw, str(measure), measure_type, place)
+        fields["unit"] = _unit(raw, measure=str(measure), measure_type=measure_type, place=place)
         if "fallback" in raw:
             fields["fallback"] = place.parse("fallback", measure_type.amount, raw["fallback"])
     return fields
 
 
 def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
-    """The type of a measure: one of the detector's keys, or an attribute or property."""
+    """The type of a measure: one of the detector's keys, or an attribute or property. If the measure is invalid,
+    reports a problem and returns None."""
     group, dot, name = str(measure).partition(".")
     if not isinstance(measure, str):
         place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
@@ -130,7 +137,8 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
         return detector.measures[measure]
     elif group not in GROUPS or not dot:
         valid = ["count", *detector.measures]
-        valid += ["attributes.NAME", "properties.NAME"] if detector.scope else []
+        if detector.scope:  # the detector udev, which has no measures of its own
+            valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
     elif error := GROUPS[group](name):
         place.report("measure", f'"{measure}" {error}')
@@ -139,8 +147,9 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
     return None
 
 
-def _unit(raw: Mapping[str, object], measure: str, kind: Amount, place: Place) -> Unit | None:
-    units = UNITS[kind.dimension]
+def _unit(raw: Mapping[str, object], *, measure: str, measure_type: Amount, place: Place) -> Unit | None:
+    """The unit of the quantity; None for a plain number or, with a reported problem, an invalid unit."""
+    units = UNITS[measure_type.dimension]
     if not units:
         if "unit" in raw:
             place.report("unit", f"{measure} is a plain number without a unit; leave it out")
@@ -153,5 +162,5 @@ def _unit(raw: Mapping[str, object], measure: str, kind: Amount, place: Place) -
     elif unit not in units:
         place.report("unit", f'unknown unit "{unit}"; {expected_unit(unit, units)}')
     else:
-        return Unit(unit, units[unit])
+        return Unit(unit, factor=units[unit])
     return None

@@ -1,12 +1,14 @@
-"""Which files of the configuration have been saved since the service read them. Files that only root can read count,
-too: only their dates and sizes are compared."""
+"""Which files of the configuration have been saved since the service read them.
+
+Only their dates and sizes are compared, so this works for files that only root can read, too.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-from capacityd.config.files import files_at, usual_files
+from capacityd.config.files import files_at, files_of_service
 
 
 def stamps_of(path: str | None) -> dict[str, str] | None:
@@ -14,16 +16,19 @@ def stamps_of(path: str | None) -> dict[str, str] | None:
 
     path: as in config.load().
     """
-    files = usual_files("/") if path is None else files_at(path)
+    files = files_of_service("/") if path is None else files_at(path)
     return None if files.failures else {path: _stamp(path) for path in files.paths}
 
 
 def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[str, ...]:
-    """The files that were added, saved or removed since these stamps were made; empty if that is unknown."""
-    current = stamps_of(path)
-    if stamps is None or current is None:
+    """The files that were added, saved or removed since stamps_of(path) returned these stamps.
+
+    Empty if that is unknown: if stamps or the present ones are None.
+    """
+    present = stamps_of(path)
+    if stamps is None or present is None:
         return ()
-    return tuple(sorted(path for path in {*stamps, *current} if stamps.get(path) != current.get(path)))
+    return tuple(sorted(file for file in {*stamps, *present} if stamps.get(file) != present.get(file)))
 
 
 def _stamp(path: str) -> str:

@@ -19,18 +19,18 @@ from capacityd.model.value_types import Amount, Text
 PROPERTY = r"[^\s=/]+"
 """A regular expression for the name of a udev property."""
 UNSAFE_ATTRIBUTES = (
-    *("vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom"),
-    *("remove", "delete", "rescan", "bus_rescan", "reset"),
-)
-"""Files in /sys that no table may match: reading them takes seconds, hangs or disturbs some devices, returns binary
-data or is not possible."""
+    "vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom", "remove", "delete", "rescan", "bus_rescan", "reset",
+)  # fmt: skip
+"""Globs of files in /sys that a configuration may not name: reading them takes seconds, hangs or disturbs some devices,
+returns binary data or is not possible."""
 
 
 def _attribute_problem(name: str) -> str:
     parts = name.split("/")
-    if not name.isprintable() or {"", ".", ".."} & {*parts}:
+    is_relative_path = {"", ".", ".."}.isdisjoint(parts)
+    if not name.isprintable() or not is_relative_path:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
-    if any(fnmatchcase(parts[-1], pattern) for pattern in UNSAFE_ATTRIBUTES):
+    if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
     # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
     return "is not an attribute" if name in RESOURCE and name != "enabled" else ""
@@ -41,27 +41,31 @@ def _property_problem(name: str) -> str:
 
 
 GROUPS = {"attributes": _attribute_problem, "properties": _property_problem}
-"""Tables (name -> text) that every table of devices may contain -> the function that returns the error in a name."""
+"""Tables (name -> text) that every table of devices may contain -> the function that returns the error in a name; ""
+for a valid name."""
 
 
-def device_tables(raw: object, detector: DeviceDetector, key: str, place: Place) -> tuple[Table, ...]:
+def device_tables(raw: object, detector: DeviceDetector, *, key: str, place: Place) -> tuple[Table, ...]:
     """The tables of devices at a resource's key: the detector's name or "except". place: the resource.
 
-    A table's tests are sorted by cost, because the first mismatch ends the matching: plain keys, measures, attributes,
-    properties.
+    A table's tests are sorted by cost, because the first mismatch ends the matching.
     """
+    is_except = key == "except"
+    example_key = [*detector.identity, *detector.keys][0]
     tables = []
-    for table_place, table in _tables(raw, key, place, f"{{ {(*detector.identity, *detector.keys)[0]} = … }}"):
-        tests = [t for name in table for t in _device_tests(name, table[name], detector, table_place)]
-        if key != "except" and detector.scope and detector.scope.key not in table:
-            needed = detector.scope.key
-            table_place.report(needed, f"is required ({detector.keys[needed].about})")
-        if key != "except":
-            defaults = {k: v for k, v in detector.defaults.items() if k not in table}
-            tests += [t for k, v in defaults.items() for t in _device_tests(k, v, detector, table_place)]
-        elif not any(table.values()) and not table.keys() - {*GROUPS}:
+    for table_place, table in _tables(raw, key, place, example=f"{{ {example_key} = … }}"):
+        with_defaults = dict(table)
+        if not is_except:
+            with_defaults |= {name: default for name, default in detector.defaults.items() if name not in table}
+        tests: list[KeyMatcher] = []
+        for name, value in with_defaults.items():
+            tests += _device_tests(name, value, detector, place=table_place)
+        if is_except and not any(table.values()) and table.keys() <= GROUPS.keys():
             table_place.report("", "must not be empty: an empty table would exclude every device")
-        tables.append(Table(tests=tuple(sorted(tests, key=lambda t: _cost(t, detector)))))
+        if not is_except and detector.scope and detector.scope.key not in table:
+            required = detector.scope.key
+            table_place.report(required, f"is required ({detector.keys[required].about})")
+        tables.append(Table(tests=tuple(sorted(tests, key=lambda test: _cost(test, detector)))))
     return tuple(tables)
 
 
@@ -70,7 +74,7 @@ def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[
     example = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
     return tuple(
         Table(settings=_settings(table, detector, table_place))
-        for table_place, table in _tables(raw, detector.name, place, f"{{ {example} }}")
+        for table_place, table in _tables(raw, detector.name, place, example=f"{{ {example} }}")
     )
 
 
@@ -84,50 +88,58 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
     when = place.below("when")
     tests: list[KeyMatcher | None] = []
     for key, value in raw.items():
-        entry = WHEN.get(key)
-        if entry is None:
+        fact = WHEN.get(key)
+        if fact is None:
             when.report_unknown(key, [*WHEN])
-        elif isinstance(entry, FactTable):
-            tests += _group(key, value, when, partial(_fact_problem, entry))
+        elif isinstance(fact, FactTable):
+            tests += _group(key, value, when, name_problem=partial(_fact_problem, fact))
         else:
-            tests.append(_test(key, key, entry.kind, value, when))
-    return tuple(t for t in tests if t)
+            tests.append(_test(key, written_key=key, kind=fact.kind, raw=value, place=when))
+    return tuple(test for test in tests if test is not None)
 
 
-def _tables(raw: object, key: str, place: Place, example: str) -> list[tuple[Place, Mapping[str, object]]]:
-    """The place and content of a single table, or of each table in a list."""
+def _tables(raw: object, key: str, place: Place, *, example: str) -> list[tuple[Place, Mapping[str, object]]]:
+    """The place and content of a single table, or of each table in a list. place: the table that contains the key.
+
+    example: a table for messages, as in TOML.
+    """
     tables = raw if isinstance(raw, list) else [raw]
     if not tables:
         place.report(key, f"must not be an empty list; write a table such as {example}")
     places: list[tuple[Place, Mapping[str, object]]] = []
     for number, table in enumerate(tables, 1):
         if isinstance(table, dict):
-            places.append((place.below(key, number if len(tables) > 1 else 0), table))
+            number_in_list = number if len(tables) > 1 else 0  # a list of one table is shown as a single table
+            places.append((place.below(key, number_in_list), table))
         else:
             subject = f"table {number} of the list " if isinstance(raw, list) else ""
             place.report(key, f"{subject}must be a table such as {example}; got {describe_toml_value(table)}")
     return places
 
 
-def _device_tests(key: str, raw: object, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
+def _device_tests(key: str, raw: object, detector: DeviceDetector, *, place: Place) -> list[KeyMatcher]:
+    """The tests of a key in a table of devices, or of a group's names. place: the table."""
     tests: list[KeyMatcher | None] = []
     if key in GROUPS:
-        tests = _group(key, raw, place, GROUPS[key])
+        tests = _group(key, raw, place, name_problem=GROUPS[key])
     elif key in detector.keys:
-        tests = [_test(key, key, detector.keys[key].kind, raw, place)]
+        tests = [_test(key, written_key=key, kind=detector.keys[key].kind, raw=raw, place=place)]
     else:
         place.report_unknown(key, [*detector.keys, *GROUPS])
-    return [t for t in tests if t]
+    return [test for test in tests if test is not None]
 
 
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
-    group, dot, _ = test.key.partition(".")
+    """The rank of a test: plain keys, measures, attributes, properties."""
+    group, dot, _ = test.key.partition(".")  # as in attributes.NAME
     if dot:
-        return 2 + [*GROUPS].index(group)
-    return int(isinstance(detector.keys[test.key].kind, Amount))
+        return 2 if group == "attributes" else 3
+    is_measure = isinstance(detector.keys[test.key].kind, Amount)
+    return 1 if is_measure else 0
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, object]:
+    """The values of all settings of the detector, and their defaults. place: the table with the settings."""
     for key in raw:
         if key not in detector.settings:
             place.report_unknown(key, [*detector.settings])
@@ -141,8 +153,11 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
     return settings
 
 
-def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
-    """The tests of a table of names and texts. name_problem: returns the error in a name, "" if there is none."""
+def _group(group: str, raw: object, place: Place, *, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
+    """The tests of a table of names and texts; None for an invalid text. place: the table that contains this one.
+
+    name_problem: returns the error in a name, "" if there is none.
+    """
     if not isinstance(raw, dict):
         place.report(group, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
         return []
@@ -152,26 +167,29 @@ def _group(group: str, raw: object, place: Place, name_problem: Callable[[str], 
         if error := name_problem(name):
             table.report(name, place.belongs_elsewhere(name) or error)
         else:
-            tests.append(_test(f"{group}.{name}", name, Text(), value, table))
+            tests.append(_test(f"{group}.{name}", written_key=name, kind=Text(), raw=value, place=table))
     return tests
 
 
-def _test(key: str, written: str, kind: SettingKind, raw: object, place: Place) -> KeyMatcher | None:
-    """The test of a key; None if its value is invalid. key: as in KeyMatcher. written: the key as written in the
-    file."""
-    patterns = place.parse(written, kind.parse, raw)
-    if patterns is None:
+def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: Place) -> KeyMatcher | None:
+    """The test of a key; None if its value is invalid.
+
+    key: as in KeyMatcher. written_key: the key as written in the file. place: the table that contains the key.
+    """
+    matchers = place.parse(written_key, kind.parse, raw)
+    if matchers is None:
         return None
-    if any(isinstance(p, GlobMatcher) and not p.pattern.isprintable() for p in patterns):
-        place.report(written, 'contains an unprintable character; write "*" for it')
+    if any(isinstance(matcher, GlobMatcher) and not matcher.pattern.isprintable() for matcher in matchers):
+        place.report(written_key, 'contains an unprintable character; write "*" for it')
         return None
     items = raw if isinstance(raw, list) else [raw]
-    shown = str if isinstance(kind, Amount) else describe_toml_value
-    return KeyMatcher(key, patterns, " or ".join(map(shown, items)))
+    to_text = str if isinstance(kind, Amount) else describe_toml_value  # an amount is shown without quotes
+    return KeyMatcher(key, matchers, text=" or ".join(map(to_text, items)))
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:
+    """The error in a name in a table of "when"; "" for a valid name."""
     if facts.known:
         return "" if name in facts.known else f"unknown key; {expected(name, facts.known)}"
-    is_valid = re.fullmatch(facts.pattern, name) and not {".", ".."} & {*name.split("/")}
+    is_valid = re.fullmatch(facts.pattern, name) and {".", ".."}.isdisjoint(name.split("/"))
     return "" if is_valid else "is not the name of a device tree property"

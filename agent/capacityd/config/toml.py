@@ -26,9 +26,10 @@ def parse_toml(text: str) -> dict[str, Any]:
         document: dict[str, Any] = tomllib.loads(text)
         _check(document)
     except RecursionError as e:
-        rows = [sum(map(row.count, "[{.")) for row in text.split("\n")]
+        # Each of these signs may begin a table or a list. The line with the most is probably the cause.
+        signs = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
         why = f"has more than {MAX_DEPTH} tables or lists inside each other"
-        raise ConfigError(why, rows.index(max(rows)) + 1) from e
+        raise ConfigError(why, line=signs.index(max(signs)) + 1) from e
     except ValueError as e:  # includes integers with thousands of digits, which raise no TOMLDecodeError
         raise syntax_error(str(e), text) from e
     return document
@@ -40,9 +41,12 @@ def _check(value: object, depth: int = 1) -> None:
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, int):
-        str(value)
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
+        str(value)  # raises ValueError for thousands of digits
+    elif isinstance(value, dict):
+        for item in value.values():
+            _check(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
             _check(item, depth + 1)
 
 
@@ -60,8 +64,8 @@ def toml_value(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        inner = ", ".join(f"{toml_key(k)} = {toml_value(v)}" for k, v in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
+        pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
     return '"' + "".join(map(_character, str(value))) + '"'
 
 

@@ -30,8 +30,9 @@ def run(arguments: Sequence[str]) -> int:
             )
         if parsed.command == "run":
             require_service_modules()
-        module = import_module(f"capacityd.{(COMMANDS | INTERNAL)[parsed.command][0]}")
-        status: int = getattr(module, parsed.command)(options_of(parsed))
+        module_name, _about = (COMMANDS | INTERNAL)[parsed.command]
+        command = getattr(import_module(f"capacityd.{module_name}"), parsed.command)
+        status: int = command(options_of(parsed))
         sys.stdout.flush()
         return status
     except CapacitydError as e:
@@ -68,7 +69,7 @@ def _unexpected_error_status(error: Exception, command: str) -> int:
 def _output_error_status(error: OSError) -> int:
     """Returns the exit status if standard output can't be written. Raises the error if it has another cause."""
     try:
-        print(flush=True)
+        print(flush=True)  # fails again if standard output is the cause
     except OSError:
         # Python flushes at exit, and would report the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,10 +17,11 @@ from capacityd.model.errors import NodeError
 from capacityd.node.operator_kubeconfig import context_names
 
 CONTEXT = "CONTEXT"
-"""The metavar of a context of the user's kubeconfig."""
+"""The metavar, in cli/parser.py, of a context of the user's kubeconfig."""
 FILES = ("FILE", "PATH")
 """The metavars of arguments that are paths of files."""
 
+# Directives of cobra: ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp.
 _COMPLETE_FILES = 0
 _NO_FILES = 4
 
@@ -35,20 +36,23 @@ def main() -> int:
 def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
     *before, last = typed or [""]
-    program = parser = command_parser()
+    program = command_parser()
+    parser = program  # from the command on, that of the command
     (commands,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
     pending: argparse.Action | None = None  # the option whose value comes next
     kubeconfig: str | None = None
-    arguments = 0
+    arguments = 0  # number of the command's positional arguments so far
     for word in before:
         if pending:
-            kubeconfig = word if pending.dest == "kubeconfig" else kubeconfig
+            if pending.dest == "kubeconfig":
+                kubeconfig = word
             pending = None
         elif word.startswith("--kubeconfig="):
             kubeconfig = word.partition("=")[2]
         elif word.startswith("-"):
             option = parser._option_string_actions.get(word)
-            pending = option if option and option.nargs != 0 else None
+            takes_value = option is not None and option.nargs != 0
+            pending = option if takes_value else None
         elif parser is program and word in commands.choices:
             parser = commands.choices[word]
         else:
@@ -56,14 +60,21 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     if not pending and last.startswith("-"):
         offered = [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
     elif not pending and parser is program:
-        offered = [f"{name}\t{about}" for name, (_, about) in COMMANDS.items()]
+        offered = [f"{name}\t{about}" for name, (_module, about) in COMMANDS.items()]
     else:
-        action = pending or _argument(parser, arguments)
-        if action and action.metavar in FILES:
+        action = pending or _argument(parser, number=arguments)
+        if action is not None and action.metavar in FILES:
             return [], _COMPLETE_FILES
-        is_context = action is not None and action.metavar == CONTEXT
-        offered = _contexts(kubeconfig) if is_context else values(action) if action else []
+        offered = _offered_values(action, kubeconfig)
     return [word for word in offered if word.startswith(last)], _NO_FILES
+
+
+def _offered_values(action: argparse.Action | None, kubeconfig: str | None) -> list[str]:
+    if action is None:
+        return []
+    if action.metavar == CONTEXT:
+        return _contexts(kubeconfig)
+    return values(action)
 
 
 def values(action: argparse.Action) -> list[str]:
@@ -82,8 +93,8 @@ def _contexts(kubeconfig: str | None) -> list[str]:
 
 
 def _argument(parser: argparse.ArgumentParser, number: int) -> argparse.Action | None:
-    """Returns the positional argument with this number, from 0. The last argument may take several words."""
+    """Returns the positional argument with this number, from 0; None if there is none."""
     positional = [action for action in parser._actions if not action.option_strings]
-    if positional and positional[-1].nargs == "*":
+    if positional and positional[-1].nargs == "*":  # the last argument takes all further words
         number = min(number, len(positional) - 1)
     return positional[number] if number < len(positional) else None

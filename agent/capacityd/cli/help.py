@@ -109,7 +109,7 @@ def program_epilog() -> str:
 
 def command_epilog(command: str) -> str:
     """Returns examples, signs and exit statuses of a command."""
-    signs = ["signs:", *_wrapped(f"  {NOTES[command]}", 2), ""] if command in NOTES else []
+    signs = ["signs:", *_wrapped(f"  {NOTES[command]}", indent=2), ""] if command in NOTES else []
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
     return "\n".join([*_examples(EXAMPLES[command]), "", *signs, *_statuses(statuses)])
 
@@ -120,8 +120,12 @@ def _examples(examples: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _statuses(statuses: Mapping[int, str]) -> list[str]:
-    return ["exit status:", *(line for code, text in statuses.items() for line in _wrapped(f"  {code}  {text}", 5))]
+    lines = ["exit status:"]
+    for code, text in statuses.items():
+        lines += _wrapped(f"  {code}  {text}", indent=5)
+    return lines
 
 
 def _wrapped(line: str, indent: int) -> list[str]:
+    """The line, broken into lines that fit. indent: spaces before each further line."""
     return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent)

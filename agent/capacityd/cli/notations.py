@@ -16,9 +16,9 @@ class Notation:
     about: str
     """What the document is and where to put it: the comment above it."""
     entry: str
-    """Contains the placeholders {name}, {tag} (the name with "_" for "/") and {quantity}."""
+    """For str.format: {name} and {quantity} of the resource, and {tag}, the name with "_" for "/"."""
     head: str = ""
-    """Contains the placeholders {overlay} (a name), {label} and {values}."""
+    """For str.format: {overlay}, the name of the NodeOverlay, and {label} and {values}, which select its nodes."""
     longest_name: int | None = None
     """Maximum length of a resource's name; None: no limit."""
     forbidden: str = ""
@@ -30,11 +30,11 @@ class Notation:
 
     @property
     def has_requirement(self) -> bool:
-        """Whether the document says by a label which nodes it is about."""
+        """Whether the document selects by a label the nodes that it is about."""
         return "{label}" in self.head
 
-    def of(self, number: int) -> Notation:
-        """Returns the notation for this number of resources."""
+    def for_number(self, number: int) -> Notation:
+        """Returns the notation for this number of resources: this one, or if_more."""
         if self.if_more is not None and self.most is not None and number > self.most:
             return self.if_more
         return self
@@ -44,49 +44,49 @@ NOTATIONS: Mapping[str, Notation] = {
     # extractAllocatableResourcesFromAsg in cluster-autoscaler/cloudprovider/aws/aws_manager.go. A tag's key may have
     # 128 characters, and a resource 50 tags: Amazon EC2 User Guide, "Tag your Amazon EC2 resources".
     "aws": Notation(
-        "tags of the Auto Scaling group or EKS node group",
-        'k8s.io/cluster-autoscaler/node-template/resources/{name}: "{quantity}"\n',
+        about="tags of the Auto Scaling group or EKS node group",
+        entry='k8s.io/cluster-autoscaler/node-template/resources/{name}: "{quantity}"\n',
         longest_name=128 - len("k8s.io/cluster-autoscaler/node-template/resources/"),
         most=50,
     ),
     # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go. A resource
     # may have 50 tags: Azure Resource Manager documentation, "Use tags to organize your Azure resources".
     "azure": Notation(
-        "tags of the virtual machine scale set",
-        'k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
+        about="tags of the virtual machine scale set",
+        entry='k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
         forbidden="_",
         most=50,
     ),
     # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). The
     # prefix with a dash, in the description of kubernetes/autoscaler#7604, was changed before the merge.
     "gke": Notation(
-        "node labels of the GKE node pool",
-        'clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
+        about="node labels of the GKE node pool",
+        entry='clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',
     ),
     # InstanceCapacity in cluster-autoscaler/cloudprovider/clusterapi/clusterapi_unstructured.go. Besides CPU, memory,
     # disk and pods, the annotations carry one resource of any kind; gpu-type contains the resource's name. The
     # machine template's status.capacity carries any number; annotations override it.
     "cluster-api": Notation(
-        "annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
-        'capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
+        about="annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
+        entry='capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
         'capacity.cluster-autoscaler.kubernetes.io/gpu-count: "{quantity}"\n',
         most=1,
         if_more=Notation(
-            "the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
-            '    {name}: "{quantity}"\n',
+            about="the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
+            entry='    {name}: "{quantity}"\n',
             head="status:\n  capacity:\n",
         ),
     ),
     # WorkerConfig in docs/usage/usage.md of gardener-extension-provider-aws; other providers use the same format.
     "gardener": Notation(
-        "providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
-        '    {name}: "{quantity}"\n',
+        about="providerConfig of the Shoot's worker; machine-controller-manager also writes these to the Nodes",
+        entry='    {name}: "{quantity}"\n',
         head="nodeTemplate:\n  virtualCapacity:\n",
     ),
     # NodeOverlaySpec in sigs.k8s.io/karpenter, pkg/apis/v1alpha1/nodeoverlay.go
     "karpenter": Notation(
-        "needs the feature gate NodeOverlay",
-        '    {name}: "{quantity}"\n',
+        about="needs the feature gate NodeOverlay",
+        entry='    {name}: "{quantity}"\n',
         head="""\
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
@@ -108,7 +108,9 @@ def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if notation.longest_name is not None and len(name) > notation.longest_name:
             yield f"{name} is {len(name)} characters long; the limit is {notation.longest_name}"
-        yield from (f'{name} contains "{c}"; the autoscaler would change it' for c in notation.forbidden if c in name)
+        for character in notation.forbidden:
+            if character in name:
+                yield f'{name} contains "{character}"; the autoscaler would change it'
     if notation.most is not None and len(names) > notation.most:
         most = plural(notation.most, "extended resource")
         yield f"it supports at most {most}, not {len(names)}: choose with --resource"
@@ -126,5 +128,8 @@ def document(
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
         for name, quantity in quantities.items()
     )
-    listed = ", ".join(map(json.dumps, values))
-    return notation.head.format(overlay=json.dumps(overlay), label=json.dumps(label), values=listed) + "".join(entries)
+    # A quoted text in JSON is also one in YAML, whatever it contains.
+    head = notation.head.format(
+        overlay=json.dumps(overlay), label=json.dumps(label), values=", ".join(map(json.dumps, values))
+    )
+    return head + "".join(entries)

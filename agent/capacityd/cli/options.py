@@ -35,13 +35,14 @@ class Options:
     file: str = ""
     force: bool = False
     keep_serials: bool = False
-    # fleet
+    # fleet, template
     context: str | None = None
-    node: Sequence[str] = ()
     nodes: bool = False
-    all: bool = False
     selector: str = ""
     by: str | None = None
+    # fleet
+    node: Sequence[str] = ()
+    all: bool = False
     max_age: str = ""
     textfile: str | None = None
     # template
@@ -55,20 +56,24 @@ class Options:
 
 def options_of(parsed: argparse.Namespace) -> Options | WorkerOptions:
     """The options of the parsed command line."""
-    values = vars(parsed)
+    # The parser stores each option under the name of its field in Selection, Options or WorkerOptions.
+    values = dict(vars(parsed))
     selection = Selection(**{field.name: values.pop(field.name) for field in fields(Selection)})
     if parsed.command == "worker":
-        reasons = frozenset(map(PassReason, filter(None, parsed.reasons.split(","))))
-        return WorkerOptions(Job(parsed.job), parsed.folder, selection, reasons, parsed.lost)
+        reasons = frozenset(PassReason(reason) for reason in parsed.reasons.split(",") if reason)
+        return WorkerOptions(
+            job=Job(parsed.job), folder=parsed.folder, selection=selection, reasons=reasons, lost=parsed.lost
+        )
     return Options(selection=selection, **values)
 
 
 def refuse_other_sources(
     options: Options, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
 ) -> None:
-    """Raises UsageError for options that select another machine or one Node. why: the reason, as the message's
-    start."""
-    if refused := [f"--{name.replace('_', '-')}" for name in sources if getattr(options.selection, name) is not None]:
+    """Raises UsageError if one of these options of Selection is given. why: the reason, as the message's start."""
+    given = [name for name in sources if getattr(options.selection, name) is not None]
+    if given:
+        refused = [f"--{name.replace('_', '-')}" for name in given]
         raise UsageError(f"{why}: leave out {' and '.join(refused)}")
 
 
@@ -76,7 +81,7 @@ def refuse_combinations(options: Options, *, reads_only: bool) -> None:
     """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
     selection = options.selection
     if selection.machine is not None and selection.node_file is None and not reads_only:
-        dry = ", or --dry-run" if options.command == "apply" else ""
-        raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{dry}")
+        or_dry_run = ", or --dry-run" if options.command == "apply" else ""
+        raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{or_dry_run}")
     if selection.node_file is not None and (selection.kubeconfig or selection.node_name):
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --node-name")

@@ -34,7 +34,8 @@ INTERNAL = {"worker": ("worker.main", ""), "leftover": ("cli.commands.leftover",
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual and the shell completions are generated from it as well."""
-    # Common options may stand before and after the command. SUPPRESS: the subparser must not reset them to defaults.
+    # Common options may stand before and after the command. SUPPRESS: without the option, the command's parser must not
+    # replace a value from before the command by the default.
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = _Parser(
@@ -64,8 +65,12 @@ def command_parser() -> argparse.ArgumentParser:
         )
         for name, (_, about) in COMMANDS.items()
     }
-    devices, probe, fleet = subparsers["devices"], subparsers["probe"], subparsers["fleet"]
-    withdraw, record, template = subparsers["withdraw"], subparsers["record"], subparsers["template"]
+    devices = subparsers["devices"]
+    probe = subparsers["probe"]
+    withdraw = subparsers["withdraw"]
+    record = subparsers["record"]
+    fleet = subparsers["fleet"]
+    template = subparsers["template"]
     devices.add_argument("detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector")
     devices.add_argument("--toml", action="store_true", help="print a commented starter configuration")
     probe.add_argument("--explain", action="store_true", help="show for each device why it counts or does not")
@@ -148,7 +153,7 @@ def command_parser() -> argparse.ArgumentParser:
     worker.add_argument("folder")
     worker.add_argument("job", choices=[job.value for job in Job])
     worker.add_argument("reasons", nargs="?", default="")
-    worker.add_argument("lost", nargs="?", type=int, default=0)  # earlier passes without a result
+    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of earlier passes without a result
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 

@@ -15,13 +15,21 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
-# Settings for starting, stopping and watching the service. All other settings define the sandbox.
+# The beginnings of settings for starting, stopping and watching the service. All other settings define the sandbox.
 _LIFECYCLE_SETTINGS = (
-    *("Exec", "FileDescriptorStore", "Notify", "Restart", "RuntimeDirectory", "Standard", "StartLimit", "Timeout"),
-    *("Type", "WatchdogSec"),
+    "Exec",
+    "FileDescriptorStore",
+    "Notify",
+    "Restart",
+    "RuntimeDirectory",
+    "Standard",
+    "StartLimit",
+    "Timeout",
+    "Type",
+    "WatchdogSec",
 )
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
-_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): systemd's exit statuses if it can't start the program
+_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): exit statuses of systemd itself if it can't start the program
 
 
 def run_in_sandbox(options: Options) -> int:
@@ -33,19 +41,26 @@ def run_in_sandbox(options: Options) -> int:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    unit = _run(["systemctl", "cat", "--no-pager", UNIT], subprocess.PIPE)
+    unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
     if unit.returncode:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
+    # RuntimeDirectory=, which is left out here, makes this folder writable for the service. "-": it need not exist.
     settings = [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
-    probe = ["probe", *(f"--{name}" for name in ("explain", "json") if getattr(options, name))]
+    probe = ["probe"]
+    if options.explain:
+        probe.append("--explain")
+    if options.json:
+        probe.append("--json")
     if options.selection.node_name is not None:
         probe.append(f"--node-name={options.selection.node_name}")
     if options.selection.config is not None:
         config = os.path.abspath(options.selection.config)
         probe.append(f"--config={config}")
         # The sandbox may hide the configuration's folder.
-        settings.append("BindReadOnlyPaths=-" + "".join(f"\\{c}" if c in ' :\\"' else c for c in config))
-    command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *(f"--property={s}" for s in settings)]
+        escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
+        settings.append(f"BindReadOnlyPaths=-{escaped}")
+    command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect"]
+    command += [f"--property={setting}" for setting in settings]
     command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
     status = _run([*command, "--", *command_for("__main__", *probe)]).returncode
     if status in _SETUP_STATUSES:

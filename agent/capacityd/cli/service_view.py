@@ -1,4 +1,4 @@
-"""What `config check` says about files that a shell of root can use, and the service cannot or does not."""
+"""What `config check` says about files that root can use in a shell, but that the service cannot or does not use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from capacityd.worker import runtime_files
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
-    """Yields a problem for each program and each file of credentials that the service does not use.
+    """Yields a problem for each program or file in the configuration that the service cannot or does not use.
 
     kubeconfig: the command line's option; None for the configured one or, by default, the kubelet's.
     """
     kubeconfig = kubeconfig or config.settings.kubeconfig
     textfile = config.settings.textfile
     names_paths = kubeconfig or textfile or any(_paths(resource) for resource in config.resources)
-    sandbox = service_sandbox() if names_paths else Sandbox()
+    sandbox = service_sandbox() if names_paths else Sandbox()  # an empty one hides nothing; to read it takes time
     for resource in config.resources:
         for path, key in _paths(resource).items():
             if advice := sandbox.advice(path):
@@ -44,12 +44,15 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
 
 def published_names() -> list[str]:
-    """What this machine has published to its Node, as far as the last pass knew the Node. Raises CapacitydError."""
+    """The resources that this machine has published to its Node, sorted. Raises CapacitydError.
+
+    If the last pass has seen a Node, only those that were published to that Node.
+    """
     record = machine_record.read(machine_record.state_directory())
-    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
-    if record and seen:
-        record = record.of_node(seen.uid)
-    return sorted(record.all_names) if record else []
+    last_seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    if record is not None and last_seen is not None:
+        record = record.of_node(last_seen.uid)
+    return sorted(record.all_names) if record is not None else []
 
 
 def _paths(resource: Resource) -> dict[str, str]:
@@ -60,11 +63,13 @@ def _paths(resource: Resource) -> dict[str, str]:
         for matcher in test.matchers
         if test.key == "path" and isinstance(matcher, GlobMatcher)
     }
-    for settings in (table.settings for table in resource.tables):
-        words = [str(settings["path"])] if resource.detector == "file" else []
-        if resource.detector == "exec":
-            words = [word for word in cast(tuple[str, ...], settings["command"]) if word[:1] == "/"]
-        paths |= dict.fromkeys(words, resource.detector)
+    for table in resource.tables:
+        if resource.detector == "file":
+            path = str(table.settings["path"])
+            paths[path] = resource.detector
+        elif resource.detector == "exec":
+            command = cast(tuple[str, ...], table.settings["command"])
+            paths |= {word: resource.detector for word in command if word.startswith("/")}
     return paths
 
 

@@ -106,7 +106,7 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
 )
 def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: str) -> None:
     assert all(name_problem(name) == "" for name in names)
-    refused = [*problems(NOTATIONS[notation].of(len(names)), names)]
+    refused = [*problems(NOTATIONS[notation].for_number(len(names)), names)]
     assert bool(refused) is bool(problem)
     assert problem in "".join(refused)
 

@@ -25,7 +25,7 @@ def _as_dict(problem: Problem) -> dict[str, object]:
 
 def _kept(loaded: Loaded) -> Iterator[Problem]:
     """Yields a warning if nothing is configured although this machine has published resources: its Node keeps them."""
-    if loaded.config.resources or loaded.problems:
+    if loaded.config.resources or loaded.problems:  # an error may be why nothing is configured
         return
     try:
         names = published_names()
@@ -70,8 +70,8 @@ def config(options: Options) -> int:
             print(printable(problem.located()), file=sys.stderr)
         if loaded.problems:
             return 2
-        resources, files = len(loaded.config.resources), len(loaded.files)
-        print(f"no errors: {plural(resources, 'resource')} from {plural(files, 'file')}")
+        resources = plural(len(loaded.config.resources), "resource")
+        print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
         for line in _folders(loaded):
             print(printable(line))
         return 0
@@ -84,9 +84,9 @@ def config(options: Options) -> int:
 
 
 def show(loaded: Loaded) -> str:
-    """The result as TOML, with the file of each value in a comment. The problems and the hash are comments at the
-    top."""
-    lines = [f"# {p.unlocated()}" for p in loaded.problems]
+    """The merged configuration as TOML, with the file of each value in a comment. The errors and the hash are comments
+    at the top."""
+    lines = [f"# {problem.unlocated()}" for problem in loaded.problems]
     if loaded.values:
         lines.append(f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)")
     for table, values in loaded.values.items():
@@ -103,19 +103,21 @@ def show(loaded: Loaded) -> str:
 
 
 def show_json(loaded: Loaded) -> dict[str, object]:
-    """The result as a JSON object: files, hash, each table with its values, origins (table.key -> file) and errors."""
+    """The merged configuration as a JSON object: files, hash, each table with its values, origins (table.key -> file)
+    and errors."""
     return {
         "files": list(loaded.files),
         "hash": loaded.config.digest,
-        "resources": {},
+        "resources": {},  # also without a resource; the next line replaces it
         **{table: dict(values) for table, values in loaded.values.items()},
         "origins": dict(loaded.origins),
-        "errors": [p.unlocated() for p in loaded.problems],
+        "errors": [problem.unlocated() for problem in loaded.problems],
     }
 
 
 def _pair(key: str, value: object) -> str:
     """Key and value as TOML. Each table in a list is on a separate line."""
     if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
-        return "\n".join([f"{toml_key(key)} = [", *(f"    {toml_value(v)}," for v in value), "]"])
+        tables = [f"    {toml_value(table)}," for table in value]
+        return "\n".join([f"{toml_key(key)} = [", *tables, "]"])
     return f"{toml_key(key)} = {toml_value(value)}"

@@ -24,7 +24,8 @@ def devices(options: Options) -> int:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options.selection)
-    listings = [listing_of(d, found) for d, found in zip(detectors, find_all(host, detectors), strict=True)]
+    found = find_all(host, detectors)
+    listings = [listing_of(detector, of_detector) for detector, of_detector in zip(detectors, found, strict=True)]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:
@@ -36,10 +37,10 @@ def devices(options: Options) -> int:
         )
     else:
         for listing in listings:
-            _print(listing, None if options.detector else OVERVIEW_ROWS)
+            _print(listing, limit=None if options.detector else OVERVIEW_ROWS)
     incomplete = [listing for listing in listings if listing.unreadable]
     for listing in incomplete:
-        warn(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, 1)}")
+        warn(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, most=1)}")
     return 4 if incomplete else 0
 
 
@@ -59,9 +60,10 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
 def _print(listing: DeviceListing, limit: int | None) -> None:
     """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
     detector, entries = listing.detector, listing.entries
-    count = f"{len(entries) or 'none'}"
     if listing.error:
         count = f"at least {len(entries)}" if entries else "unknown"
+    else:
+        count = str(len(entries)) if entries else "none"
     print_line(f"{detector.name}: {count}  ({detector.about})")
     if not entries:
         return

@@ -30,12 +30,13 @@ def fleet(options: Options) -> int:
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
     NodeError.
     """
-    refuse_other_sources(options, "fleet reads all Nodes of a cluster", ("machine", "node_name"))
+    refuse_other_sources(options, "fleet reads all Nodes of a cluster", sources=("machine", "node_name"))
     max_age = _max_age(options.max_age)
     fleet = selected_fleet(options)
     _require_named(fleet, options)
-    now = time.time() if fleet.read_at is None else fleet.read_at
-    report = assess(fleet, now, max_age, options.node, by_node=options.nodes or bool(options.node))
+    now = time.time() if fleet.read_at is None else fleet.read_at  # a saved list is as of the time when it was read
+    lists_resources = options.nodes or bool(options.node)
+    report = assess(fleet, now=now, max_age=max_age, names=options.node, by_node=lists_resources)
     if options.textfile is not None:
         _write_metrics(options.textfile, report, options.context)
     if options.json:
@@ -47,14 +48,15 @@ def fleet(options: Options) -> int:
 
 
 def _max_age(text: str) -> float:
+    """The option --max-age in seconds. Raises UsageError."""
     try:
-        return Duration(1.0, 365 * 86400.0).parse(text)
+        return Duration(least=1.0, most=365 * 86400.0).parse(text)
     except ValueError as e:
         raise UsageError(f"--max-age {e}") from e
 
 
 def _require_named(fleet: Fleet, options: Options) -> None:
-    """Raises CapacitydError if there is no Node with one of the names."""
+    """Raises CapacitydError if one of the Nodes that the options name does not exist or is not selected."""
     names = {node.name for node in fleet.nodes}
     if missing := [name for name in options.node if name not in names]:
         among = f" among those that match -l {options.selector}" if options.selector else ""

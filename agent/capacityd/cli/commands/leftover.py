@@ -14,7 +14,7 @@ from capacityd.worker.selection import node_name_of
 
 
 def leftover(options: Options) -> int:
-    """Prints one line if the machine record lists a resource, else nothing. Returns exit status 0.
+    """Prints one line if this machine has published a resource to its Node, else nothing. Returns exit status 0.
 
     Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
     read.
@@ -22,10 +22,14 @@ def leftover(options: Options) -> int:
     names = published_names()
     if not names:
         return 0
-    seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
-    node = seen.name if seen else node_name_of(options.selection, load(options.selection.config).config, LiveHost())
+    last_seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    if last_seen is not None:
+        node_name = last_seen.name
+    else:
+        config = load(options.selection.config).config
+        node_name = node_name_of(options.selection, config, LiveHost())
     print_line(
-        f"capacityd: Node {node} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "
+        f"capacityd: Node {node_name} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "
         "to remove them, install capacityd again and run `capacityd withdraw`"
     )
     return 0

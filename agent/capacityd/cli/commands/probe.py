@@ -19,27 +19,38 @@ def probe(options: Options) -> int:
         from capacityd.cli.sandbox import run_in_sandbox  # 20 ms with its imports, and only this option needs it
 
         return run_in_sandbox(options)
-    host, config = host_of(options.selection), config_of(options.selection)
+    host = host_of(options.selection)
+    config = config_of(options.selection)
     readings = probe_resources(config, host, node_name_of(options.selection, config, host), explain=options.explain)
     expect = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:
-        expected = {name: {"expect": expect.get(name), "below_expect": name in below_expect} for name in readings}
-        print_json(
-            {"resources": [reading_as_dict(name, reading) | expected[name] for name, reading in readings.items()]}
-        )
+        resources = [
+            reading_as_dict(name, reading) | {"expect": expect.get(name), "below_expect": name in below_expect}
+            for name, reading in readings.items()
+        ]
+        print_json({"resources": resources})
     elif options.explain:
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])
     else:
-        columns = [0, 1, 2, 3] if expect else [0, 1, 3]
-        table = [_row(name, reading, expect.get(name)) for name, reading in readings.items()]
-        print_table([[row[n] for n in columns] for row in table], [_HEADER[n] for n in columns])
-    return 4 if below_expect or any(isinstance(r, Unknown) for r in readings.values()) else 0
+        rows = [_row(name, reading, expect.get(name)) for name, reading in readings.items()]
+        if expect:
+            print_table(rows, _HEADER)
+        else:
+            print_table([_without_expect(row) for row in rows], _without_expect(_HEADER))
+    any_unknown = any(isinstance(reading, Unknown) for reading in readings.values())
+    return 4 if below_expect or any_unknown else 0
+
+
+def _without_expect(row: tuple[str, str, str, str]) -> tuple[str, str, str]:
+    resource, quantity, _expect, reason = row
+    return resource, quantity, reason
 
 
 def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, str, str, str]:
+    """The row for a reading, with the columns of _HEADER."""
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if is_below(reading, expected):
-        reason = "; ".join(filter(None, (reason, "less than expected")))
+        reason = f"{reason}; less than expected" if reason else "less than expected"
     return name, reading_text(reading), "" if expected is None else str(expected), reason

@@ -29,7 +29,9 @@ from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_name_of, node_of
 
-_RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for another writer's lock
+_RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for the lock of another writer on this machine
+
+_NOTHING_DENIED: Denied = {}  # no write has been tried yet
 
 Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
@@ -38,7 +40,7 @@ def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
     node, plan_for, units = _prepare(options, reads_only=True)
-    plan = plan_for(node.read(), _machine_record(options), {})
+    plan = plan_for(node.read(), _machine_record(options), _NOTHING_DENIED)
     if options.patch:
         print_patch(plan)
     elif options.json:
@@ -62,30 +64,28 @@ def withdraw(options: Options) -> int:
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
-    if not options.dry_run and options.selection.node_file is None and (service := runtime_files.running(directory)):
-        saved = runtime_files.read_config(directory)
-        active = saved.restored() if saved else config
-        if not active.settings.observe:  # in observe mode, the service writes nothing
-            raise UsageError(
-                f"the service is running (PID {service.pid}) and would publish again: stop it first"
-                " (`systemctl stop capacityd`)"
-            )
+    writes_to_cluster = not options.dry_run and options.selection.node_file is None
+    if writes_to_cluster:
+        _refuse_if_service_publishes(directory, config)
     refuse_combinations(options, reads_only=options.dry_run)
     node = node_of(options.selection, config, host)
     device_plugins = device_plugin_names(host)
 
-    if options.all_annotated and (names := only_annotated(node.read(), _machine_record(options))):
-        removed = "would be removed anyway" if options.dry_run else "removed anyway"
-        warn(f"not in this machine's record, {removed}: {', '.join(names)}")
+    if options.all_annotated:
+        unconfirmed = only_annotated(node.read(), _machine_record(options))
+        if unconfirmed:
+            removed = "would be removed anyway" if options.dry_run else "removed anyway"
+            warn(f"not in this machine's record, {removed}: {', '.join(unconfirmed)}")
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        trusted = None if options.all_annotated else _trusted(options, state, record)
-        facts = Facts(now=time.time(), machine_record=trusted, device_plugins=device_plugins, denied=denied)
+        # Without a machine record, make_withdrawal() removes every key that the annotation lists.
+        record_to_use = None if options.all_annotated else _record_to_use(options, state, record)
+        facts = Facts(now=time.time(), machine_record=record_to_use, device_plugins=device_plugins, denied=denied)
         return make_withdrawal(state, facts)
 
     plan = _execute(options, node, plan_for, _units(config))
-    # In observe mode the service may be running, and goes on writing its metrics.
-    if not options.dry_run and options.selection.node_file is None and not runtime_files.running(directory):
+    # A service in observe mode may be running, and goes on writing its metrics.
+    if writes_to_cluster and runtime_files.running(directory) is None:
         for error in metrics_file.remove_all(machine_record.state_directory()):
             warn(error)
     if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
@@ -96,9 +96,24 @@ def withdraw(options: Options) -> int:
     return _exit_status(plan)
 
 
+def _refuse_if_service_publishes(directory: str, config: Config) -> None:
+    """Raises UsageError if the service runs, and would publish again what withdraw removes."""
+    service = runtime_files.running(directory)
+    if service is None:
+        return
+    saved = runtime_files.read_config(directory)  # what the service uses: the files may have changed since
+    active = saved.restored() if saved else config
+    if not active.settings.observe:  # in observe mode, the service writes nothing
+        raise UsageError(
+            f"the service is running (PID {service.pid}) and would publish again: stop it first"
+            " (`systemctl stop capacityd`)"
+        )
+
+
 def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Units]:
     """Reads the machine. Returns the Node, the function that makes the plan, and the units."""
-    host, config = host_of(options.selection), config_of(options.selection)
+    host = host_of(options.selection)
+    config = config_of(options.selection)
     for hint in name_hints(config.resources):
         warn(hint)
     if config.settings.observe and not reads_only:
@@ -115,7 +130,7 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
             readings,
             config,
             now=time.time(),
-            machine_record=_trusted(options, state, record),
+            machine_record=_record_to_use(options, state, record),
             device_plugins=device_plugin_names(host),
             denied=denied,
         )
@@ -125,16 +140,21 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
 
 
 def _units(config: Config) -> Units:
-    return {r.name: r.unit.name for r in config.resources if r.unit}
+    return {resource.name: resource.unit.name for resource in config.resources if resource.unit}
 
 
 def _machine_record(options: Options) -> MachineRecord | None:
-    """The machine record; a Node in a file needs none."""
-    return None if options.selection.node_file is not None else machine_record.read(machine_record.state_directory())
+    """This machine's record; None if it is missing, or if the Node is in a file: see _record_to_use()."""
+    if options.selection.node_file is not None:
+        return None
+    return machine_record.read(machine_record.state_directory())
 
 
-def _trusted(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
-    """The machine record to use. A Node in a file has no other writers, so its annotation is trusted."""
+def _record_to_use(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
+    """The record by which the plan decides what capacityd owns. record: this machine's.
+
+    A Node in a file has no other writers. So its own annotation takes the place of the machine's record.
+    """
     if options.selection.node_file is None:
         return record
     return MachineRecord(annotated_quantities(state.annotation), node_uid=state.uid)
@@ -143,17 +163,17 @@ def _trusted(options: Options, state: NodeState, record: MachineRecord | None) -
 def _execute(options: Options, node: Node, plan_for: Planner, units: Units) -> Plan:
     """Makes the plan, writes it unless this is a dry run, and prints it."""
     if options.dry_run:
-        plan = plan_for(node.read(), _machine_record(options), {})
+        plan = plan_for(node.read(), _machine_record(options), _NOTHING_DENIED)
         _print(options, plan, units, applied=False)
         return plan
     directory = machine_record.state_directory()
     with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
         if options.selection.node_file is not None:
-            outcome = apply_plan(node, plan_for, Start(None), retries=Retries(_RETRY_TIMEOUT))
+            outcome = apply_plan(node, plan_for, Start(machine_record=None), retries=Retries(_RETRY_TIMEOUT))
         else:
             record = machine_record.read(directory)
             intentions = Intentions(
-                partial(machine_record.intend, directory), partial(machine_record.forget, directory)
+                save=partial(machine_record.intend, directory), forget=partial(machine_record.forget, directory)
             )
             outcome = apply_plan(node, plan_for, Start(record), intentions, Retries(_RETRY_TIMEOUT))
             machine_record.confirm(directory, outcome.plan)

@@ -25,7 +25,7 @@ from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import machine_id
 from capacityd.model.text import printable
 
-_READ_TIMEOUT = 5.0  # seconds for one path: a file of the kernel takes longer only if hardware hangs
+_READ_TIMEOUT = 5.0  # seconds to read one path: a file of the kernel takes longer only if hardware hangs
 _MAX_PATHS = 5  # paths to list in a message
 
 
@@ -35,25 +35,28 @@ def record(options: Options) -> int:
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     original = None if options.selection.machine is None else read_recording(options.selection.machine)
     source: Source = LiveHost() if original is None else RecordedHost(original)
-    recording, unreadable = _recorded(source)
+    recording, unreadable = _make_recording(source)
     recording["hardware_names"] = _hardware_names(source, recording)
     if original is not None and original.get("redacted"):
         recording["redacted"] = True
     elif not options.keep_serials:
         recording = without_identifiers(recording, [machine_id(source)])
     size = _write(options.file, recording)
-    for error, paths in sorted(unreadable.items()) if original is None else ():
-        hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
-        warn(f"could not be read ({error}{hint}): {listed(paths, _MAX_PATHS)}")
+    if original is None:
+        for error, paths in sorted(unreadable.items()):
+            hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
+            warn(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
-        _report(options, recording, size, unreadable)
+        _report(options, recording, size=size, unreadable=unreadable)
     return 0
 
 
 def _report(options: Options, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
+    """Prints what the file contains. size: in bytes. unreadable: name of the error -> paths."""
     redacted = "redacted" in recording
-    devices = {folder: names for folder, names in recording["left_out"].items() if folder.startswith("/sys/devices/")}
-    left_out = sum(not name.endswith("/") for names in devices.values() for name in names)
+    # Names of what exists but is not recorded, by folder. A name that ends with a slash is that of a folder.
+    of_devices = [names for folder, names in recording["left_out"].items() if folder.startswith("/sys/devices/")]
+    left_out = len([name for names in of_devices for name in names if not name.endswith("/")])
     if options.json:
         report = {"file": options.file, "bytes": size, "redacted": redacted, "left_out": left_out}
         print_json(report | {"unreadable": unreadable})
@@ -66,49 +69,62 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
 
 
 def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:
-    """The devices' names from the hardware database. The replaying machine may have another database, or none."""
-    machine, modaliases = RecordedHost(recording), set[str | None]()
+    """Modalias -> property -> value, for the recorded devices, from the hardware database of the recorded machine.
+
+    The machine that replays the recording may have another database, or none.
+    """
+    recorded_machine = RecordedHost(recording)
+    modaliases: set[str | None] = set()
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
             with contextlib.suppress(HostError):  # the recording contains no sysfs
-                for device in detector.find(machine):
+                for device in detector.find(recorded_machine):
                     with contextlib.suppress(HostError):
-                        modaliases.add(detector.modalias(machine, device))
-    names_of = {modalias: dict(source.hardware_names(modalias)) for modalias in sorted(filter(None, modaliases))}
-    return {modalias: known for modalias, known in names_of.items() if known}
+                        modaliases.add(detector.modalias(recorded_machine, device))
+    hardware_names = {}
+    for modalias in sorted(filter(None, modaliases)):
+        known = dict(source.hardware_names(modalias))
+        if known:
+            hardware_names[modalias] = known
+    return hardware_names
 
 
-def _recorded(source: Source) -> tuple[Recording, dict[str, list[str]]]:
-    """The recording, and the unreadable paths by error. A path whose read hangs is left out."""
-    skip: set[str] = set()
+def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
+    """The recording, and the unreadable paths: name of the error -> paths. A path whose read hangs is left out."""
+    hanging: set[str] = set()
     while True:
-        recorder, recordings = Recorder(source, skip), list[Recording]()
+        recorder = Recorder(source, skip=hanging)
+        finished: list[Recording] = []
         # A thread, because a read that hangs in the kernel can't be interrupted.
-        thread = threading.Thread(target=_run, args=(recorder, recordings), daemon=True)
+        thread = threading.Thread(target=_run, args=(recorder, finished), daemon=True)
         thread.start()
-        at = ""
-        while thread.is_alive() and (at != recorder.at or not at):
-            at = recorder.at
+        path = ""
+        # Ends with the thread, or when it has been at the same path for the time of a whole join().
+        while thread.is_alive() and (path == "" or path != recorder.at):
+            path = recorder.at
             thread.join(_READ_TIMEOUT)
         if thread.is_alive():
-            warn(f"{at} does not respond; it is left out")
-            recorder.stopped = True
-            skip.add(at)
-        elif recordings:
-            return recordings[0], recorder.unreadable
+            warn(f"{path} does not respond; it is left out")
+            recorder.stopped = True  # the thread ends itself if the read ever returns
+            hanging.add(path)
+        elif finished:
+            return finished[0], recorder.unreadable
         else:
             raise CapacitydError("the recording failed")
 
 
-def _run(recorder: Recorder, recordings: list[Recording]) -> None:
+def _run(recorder: Recorder, finished: list[Recording]) -> None:
+    """Makes the recording and appends it, in a thread of its own."""
     with contextlib.suppress(RecorderStoppedError):
-        recordings.append(recorder.run())
+        finished.append(recorder.run())
 
 
 def _write(path: str, recording: Recording) -> int:
     """Writes everything or nothing: sorted, compressed if the name ends with .gz. Returns the size in bytes."""
     text = json.dumps(recording, indent=1, sort_keys=True) + "\n"
-    content = gzip.compress(text.encode("ascii"), mtime=0) if path.endswith(".gz") else text.encode("ascii")
+    content = text.encode("ascii")
+    if path.endswith(".gz"):
+        content = gzip.compress(content, mtime=0)  # without a time, so that equal recordings give equal files
     if path == "-":
         sys.stdout.write(text)
         return len(content)
@@ -119,9 +135,9 @@ def _write(path: str, recording: Recording) -> int:
             with open(path, "wb") as out:
                 out.write(content)
         else:
-            mask = os.umask(0)
-            os.umask(mask)
-            replace_file(path, content, 0o666 & ~mask)
+            umask = os.umask(0)  # there is no way to read it without a change
+            os.umask(umask)
+            replace_file(path, content, 0o666 & ~umask)  # the mode of a file that open() creates
     except OSError as e:
         raise UsageError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
     return len(content)

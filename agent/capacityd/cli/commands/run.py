@@ -10,6 +10,7 @@ from capacityd.cli.options import Options, refuse_combinations
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
 
+# A program of one line: -I ignores PYTHONPATH, so its first argument is the folder that contains the package.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
 _ROOT = os.path.abspath(f"{__file__}/../../../..")
 
@@ -26,13 +27,15 @@ def run(options: Options) -> int:
         raise CapacitydError(f"the service is already running (PID {service.pid})")
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
-    values = {name: value for name, value in asdict(options.selection).items() if value is not None}
-    passed = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
-    worker = command_for("__main__", *passed, "worker", directory)
-    command = command_for("service.main", directory, *command_for("watcher.main", directory), "--", *worker)
+    given = {name: value for name, value in asdict(options.selection).items() if value is not None}
+    options_of_worker = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    worker = command_for("__main__", *options_of_worker, "worker", directory)
+    watcher = command_for("watcher.main", directory)
+    # service/main.py adds a job to the worker's command for each worker that it starts.
+    command = command_for("service.main", directory, *watcher, "--", *worker)
     os.execv(command[0], command)  # noqa: S606
 
 
 def command_for(module: str, *arguments: str) -> list[str]:
-    """The command that runs main(arguments) of the module capacityd.MODULE, isolated from the environment."""
+    """The command that runs main(arguments) of the module capacityd.MODULE. Python's variables do not affect it."""
     return [sys.executable, "-I", "-c", _START.format(module), _ROOT, *arguments]

@@ -39,38 +39,41 @@ def template(options: Options) -> int:
 
 def _of_machine(options: Options) -> int:
     """As template(), from what capacityd would publish on this machine."""
-    refuse_other_sources(options, "template without --nodes is about a machine", ("node_file",))
+    refuse_other_sources(options, "template without --nodes is about a machine", sources=("node_file",))
     if options.selector or options.by is not None or options.context is not None:
         raise UsageError("-l, --by and --context select Nodes: add --nodes")
     notation = NOTATIONS[options.autoscaler]
-    _check_instance_types(options, notation, "the machine's instance type: --instance-type")
-    host, config = host_of(options.selection), load(options.selection.config).require()
+    _check_instance_types(options, notation, required="the machine's instance type: --instance-type")
+    host = host_of(options.selection)
+    config = load(options.selection.config).require()
     if not config.resources:
         raise UsageError(nothing_configured(options.selection))
     config = _selected(config, options.resource)
     readings = probe(config, host, node_name_of(options.selection, config, host))
-    quantities, omitted = _published(readings, device_plugin_names(host) or ())
+    plugins = device_plugin_names(host)  # None: unknown
+    quantities, omitted = _published(readings, plugins or ())
     _require_expressible(options, quantities)
     for name, reason in omitted.items():
         warn(f"{name} is left out: {reason}")
     if not quantities:
         warn("this machine has none of the configured resources, so there is nothing to print")
     elif options.json:
-        print_json(yaml.safe_load(_document(options, quantities)))
+        print_json(yaml.safe_load(_document_of_machine(options, quantities)))
     else:
-        _print(options, quantities, f"with the configuration {config.digest}", _document(options, quantities))
+        where = f"with the configuration {config.digest}"
+        _print(options, quantities, where=where, text=_document_of_machine(options, quantities))
     return 4 if omitted else 0
 
 
 def _of_nodes(options: Options) -> int:
     """As template(), from what capacityd publishes on the Nodes of each group."""
-    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", ("machine", "config", "node_name"))
+    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", sources=("machine", "config", "node_name"))
     notation = NOTATIONS[options.autoscaler]
     if options.by is None:
         _check_instance_types(
             options,
             notation,
-            "what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type",
+            required="what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type",
         )
     elif options.instance_type:
         raise UsageError("--by gives the values of its label: leave out --instance-type")
@@ -79,11 +82,11 @@ def _of_nodes(options: Options) -> int:
     groups = _groups(options, nodes)
     for group in groups.values():
         _require_expressible(options, group.quantities)
-    overlays = {value: _overlay_name(options.name, value) for value in groups}
-    if notation.has_requirement and len({*overlays.values()}) < len(overlays):
+    overlays = {value: _overlay_name(options.name, label_value=value) for value in groups}
+    if notation.has_requirement and len(set(overlays.values())) < len(overlays):
         raise UsageError("two groups would get the same name: print each with -l, and give it a --name")
     documents = {
-        value: _document(options, group.quantities, overlays[value], value)
+        value: _document_of_group(options, group.quantities, overlay=overlays[value], label_value=value)
         for value, group in groups.items()
         if group.quantities
     }
@@ -92,15 +95,20 @@ def _of_nodes(options: Options) -> int:
         print_json(parsed[None] if options.by is None else parsed)
     else:
         for number, (value, text) in enumerate(documents.items()):
-            if number:
+            if number > 0:
                 print_line("---")
-            of = "" if value is None else f" with {options.by}={value}"
-            _print(options, groups[value].quantities, f"on {plural(groups[value].nodes, 'Node')}{of}", text)
+            where = f"on {plural(groups[value].nodes, 'Node')}"
+            if value is not None:
+                where += f" with {options.by}={value}"
+            _print(options, groups[value].quantities, where=where, text=text)
     return 4 if any(group.omissions for group in groups.values()) else 0
 
 
 def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
-    """Label -> what its Nodes have in common; None -> all Nodes without --by. Warns about differences."""
+    """Value of the label --by -> what its Nodes have in common. Without --by, the only key is None, for all Nodes.
+
+    Prints differences and omissions as warnings.
+    """
     members: dict[str | None, list[NodeSummary]] = {}
     for node in sorted(nodes, key=lambda node: (node.label or "", node.name)):
         if options.by is None:
@@ -124,19 +132,23 @@ def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> No
         raise CapacitydError("capacityd publishes nothing on these Nodes")
 
 
-def _overlay_name(name: str, value: str | None) -> str:
-    """The NodeOverlay's name for a group. Characters that a name cannot contain become "-"."""
-    return "-".join(part for part in (name, *re.findall("[a-z0-9]+", (value or "").lower())) if part)
+def _overlay_name(name: str, label_value: str | None) -> str:
+    """The NodeOverlay's name for a group. name: the option --name. Characters that a name cannot contain become "-"."""
+    words = re.findall("[a-z0-9]+", (label_value or "").lower())
+    return "-".join(part for part in (name, *words) if part)
 
 
 def _require_expressible(options: Options, quantities: Mapping[str, int]) -> None:
-    notation = NOTATIONS[options.autoscaler].of(len(quantities))
+    notation = _notation(options, quantities)
     if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
         raise UsageError("\n".join(errors))
 
 
 def _check_instance_types(options: Options, notation: Notation, required: str) -> None:
-    """Raises UsageError if the notation requires an instance type, or does not use it. required: what it requires."""
+    """Raises UsageError if the notation requires an instance type and there is none, or the other way round.
+
+    required: what the notation requires, for the message.
+    """
     if notation.has_requirement and not options.instance_type:
         raise UsageError(f"{options.autoscaler} requires {required}")
     if options.instance_type and not notation.has_requirement:
@@ -148,15 +160,18 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
-    return replace(config, resources=tuple(r for r in config.resources if r.name in names)) if names else config
+    if not names:
+        return config
+    return replace(config, resources=tuple(resource for resource in config.resources if resource.name in names))
 
 
 def _published(readings: Mapping[str, Reading], plugins: Collection[str]) -> tuple[dict[str, int], dict[str, str]]:
-    """The published resources, and the omitted ones with their reasons. An absent resource is in neither.
+    """Name -> quantity of the published resources, and name -> reason of the omitted ones. An absent one is in neither.
 
     plugins: names that device plugins have registered on this machine.
     """
-    quantities, omitted = {}, {}
+    quantities: dict[str, int] = {}
+    omitted: dict[str, str] = {}
     for name, reading in sorted(readings.items()):
         if isinstance(reading, Unknown):
             omitted[name] = f"unknown: {reading.reason}"
@@ -167,17 +182,31 @@ def _published(readings: Mapping[str, Reading], plugins: Collection[str]) -> tup
     return quantities, omitted
 
 
-def _document(
-    options: Options, quantities: Mapping[str, int], overlay: str | None = None, value: str | None = None
+def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
+    """The notation for this autoscaler and this number of resources."""
+    return NOTATIONS[options.autoscaler].for_number(len(quantities))
+
+
+def _document_of_machine(options: Options, quantities: Mapping[str, int]) -> str:
+    """The YAML for Nodes like this machine, which the options select by their instance types."""
+    return _document_of_group(options, quantities, overlay=options.name, label_value=None)
+
+
+def _document_of_group(
+    options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None
 ) -> str:
-    """The YAML. overlay: the NodeOverlay's name, instead of --name. value: that of the label --by."""
-    notation = NOTATIONS[options.autoscaler].of(len(quantities))
-    values = options.instance_type if value is None else (value,)
-    return document(notation, quantities, overlay or options.name, options.by or INSTANCE_TYPE, values)
+    """The YAML. overlay: the NodeOverlay's name. label_value: the group's value of the label --by; None: no --by."""
+    return document(
+        _notation(options, quantities),
+        quantities,
+        overlay=overlay,
+        label=options.by or INSTANCE_TYPE,
+        values=options.instance_type if label_value is None else (label_value,),
+    )
 
 
 def _print(options: Options, quantities: Mapping[str, int], where: str, text: str) -> None:
-    notation = NOTATIONS[options.autoscaler].of(len(quantities))
-    print_line(f"# {options.autoscaler}: {notation.about}")
+    """Prints a document below two comments. where: on which Nodes the resources are published."""
+    print_line(f"# {options.autoscaler}: {_notation(options, quantities).about}")
     print_line(f"# the resources that capacityd publishes {where}")
     print(text, end="")

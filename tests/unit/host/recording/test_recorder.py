@@ -232,7 +232,7 @@ def test_an_attribute_that_hangs_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_READ_TIMEOUT", 0.3)
-    recording, unreadable = command._recorded(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"})))
+    recording, unreadable = command._make_recording(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"})))
     assert recording["files"] == {f"{AT}/size": "3", f"{AT}/vendor": "2"}
     assert recording["errors"] == {f"{AT}/speed": "ETIMEDOUT"}
     assert unreadable == {"ETIMEDOUT": [f"{AT}/speed"]}

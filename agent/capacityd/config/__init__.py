@@ -3,7 +3,6 @@ reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +12,9 @@ from capacityd.config.merge import parse
 from capacityd.config.problems import Loaded, Problem, clean
 from capacityd.config.toml import parse_toml
 from capacityd.linux.permissions import others_may_read
-from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 
-__all__ = ["Loaded", "Problem", "load", "restore"]
-
-_SNAPSHOT = "the snapshot of the configuration"
+__all__ = ["Loaded", "Problem", "load"]
 
 
 def load(path: str | None = None, root: str = "/") -> Loaded:
@@ -58,15 +54,3 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         notes=tuple(numbered([*notes, *loaded.notes], texts)),
         folders=files.folders,
     )
-
-
-def restore(values: Mapping[str, Any], broken: Mapping[str, str], *, complete: bool) -> Config:
-    """The configuration of a snapshot. values: Loaded.values; broken and complete: as in Loaded.config.
-
-    If this version rejects a value, the value's resource is broken and the configuration is incomplete.
-    """
-    # The snapshot is private, because its values may come from private files.
-    loaded = parse([(_SNAPSHOT, values)], unreadable=(), texts={}, private={_SNAPSHOT})
-    config = loaded.config
-    complete = complete and config.complete and not loaded.problems
-    return replace(config, broken={**broken, **config.broken}, complete=complete)

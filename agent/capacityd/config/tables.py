@@ -12,7 +12,7 @@ from capacityd.config.problems import Place, expected
 from capacityd.model.config import Table
 from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
-from capacityd.model.setting_types import SettingKind
+from capacityd.model.setting_types import SettingKind, SettingValue
 from capacityd.model.toml_values import describe_toml_value
 from capacityd.model.value_types import Amount, Text
 
@@ -138,12 +138,12 @@ def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
     return 1 if is_measure else 0
 
 
-def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, object]:
+def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:
     """The values of all settings of the detector, and their defaults. place: the table with the settings."""
     for key in raw:
         if key not in detector.settings:
             place.report_unknown(key, [*detector.settings])
-    settings: dict[str, object] = {}
+    settings: dict[str, SettingValue] = {}
     for key, setting in detector.settings.items():
         value = raw.get(key, setting.default)
         if setting.required and key not in raw:

@@ -31,7 +31,8 @@ def number(settings: Mapping[str, object]) -> int:
 
 
 def _ranges(settings: Mapping[str, object], key: str) -> tuple[IPNetwork, ...]:
-    return cast("tuple[IPNetwork, ...]", settings[key] or ())
+    texts = cast("tuple[str, ...]", settings[key] or ())
+    return tuple(map(ipaddress.ip_network, texts))
 
 
 def _usable(network: IPNetwork) -> Iterable[IPNetwork]:

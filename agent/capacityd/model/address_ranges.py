@@ -12,16 +12,16 @@ from capacityd.model.toml_values import Schema, describe_toml_value, texts_schem
 
 @dataclass(frozen=True, slots=True)
 class AddressRanges:
-    """IP addresses: networks in CIDR notation, single addresses and ranges; parsed into networks."""
+    """IP addresses: networks in CIDR notation, single addresses and ranges; parsed into the texts of networks."""
 
     networks: bool = False
     """Whether only networks are allowed."""
 
-    def parse(self, raw: object) -> tuple[IPNetwork, ...]:
+    def parse(self, raw: object) -> tuple[str, ...]:
         items = raw if isinstance(raw, list) else [raw]
         if not items:
             raise ValueError("must not be an empty list")
-        return tuple(network for item in items for network in self._networks(item))
+        return tuple(str(network) for item in items for network in self._networks(item))
 
     def _networks(self, raw: object) -> Iterable[IPNetwork]:
         example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"

@@ -16,6 +16,7 @@ from capacityd.model.setting_types import (
     Reserve,
     Setting,
     SettingKind,
+    SettingValue,
 )
 from capacityd.model.units import Unit
 
@@ -31,7 +32,7 @@ class Table:
 
     tests: tuple[KeyMatcher, ...] = ()
     """For a DeviceDetector: all tests must match."""
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """For a ValueDetector: its settings."""
 
     def may_match(self, key: str, value: Value) -> bool:
@@ -46,7 +47,7 @@ class Table:
     def networks(self, key: str) -> tuple[str, ...]:
         """The networks of a key of type Network, as in globs()."""
         matchers = self._matchers(key)
-        return tuple(str(matcher.network) for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
+        return tuple(matcher.network for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
 
     def _matchers(self, key: str) -> list[Matcher]:
         return [matcher for test in self.tests if test.key == key for matcher in test.matchers]

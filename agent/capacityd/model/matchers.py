@@ -7,6 +7,7 @@ import operator
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
@@ -69,13 +70,14 @@ class BoolMatcher:
 class CidrMatcher:
     """Matches the IP addresses of a network."""
 
-    network: IPNetwork
+    network: str
+    """As parse_network() accepts it."""
 
     def matches(self, value: Value) -> bool:
-        return isinstance(value, str) and ipaddress.ip_address(value) in self.network
+        return isinstance(value, str) and ipaddress.ip_address(value) in parse_network(self.network)
 
 
-Matcher: TypeAlias = "GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher"
+Matcher: TypeAlias = GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class KeyMatcher:
         return any(m.matches(value) for m in self.matchers)
 
 
+@cache
 def parse_network(text: str) -> IPNetwork:
     """The network, which has one address if the text is a single address. Raises ValueError.
 

@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from capacityd.model.quantity import LARGEST
 from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
@@ -209,6 +209,10 @@ class SettingKind(Protocol):
 
     def schema(self) -> Schema:
         """The JSON Schema of the values that parse() accepts."""
+
+
+SettingValue: TypeAlias = str | int | float | bool | tuple[str, ...] | None
+"""The parsed value of a ValueDetector's setting."""
 
 
 @dataclass(frozen=True, slots=True)

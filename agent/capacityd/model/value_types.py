@@ -178,7 +178,7 @@ class Network:
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         texts = strings(raw, 'an address or a network such as "192.0.2.0/24"')
-        return tuple(CidrMatcher(parse_network(text)) for text in texts)
+        return tuple(CidrMatcher(str(parse_network(text))) for text in texts)
 
     def schema(self) -> Schema:
         return texts_schema({"pattern": "^[^%]*$"})

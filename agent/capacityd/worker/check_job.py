@@ -36,7 +36,7 @@ def check(options: WorkerOptions) -> int:
     files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
     loaded = load(options.selection.config)
     previous = runtime_files.read_config(options.folder) if PassReason.CONFIG in options.reasons else None
-    saved = SavedConfig.of(loaded)
+    saved = SavedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))
     entries = [
         journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, text, {"CONFIG_FILE": problem.file})
         for problem, text in zip(loaded.problems, saved.errors, strict=True)
@@ -52,12 +52,12 @@ def check(options: WorkerOptions) -> int:
     if rejected and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, message))
-        saved, config = replace(previous, errors=saved.errors), previous.restored()
+        saved, config = replace(previous, errors=saved.errors), previous.config
     result = CheckResult(configuration_errors=saved.errors, previous_active=rejected)
     try:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
-        config = previous.restored() if previous else config
+        config = previous.config if previous else config
         send_message(replace(result, config=service_config(config, options.selection), error=str(e)))
         return 1
     journal.send(entries)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from capacityd import __version__
-from capacityd.config import Loaded, restore
 from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve_room, write_error
 from capacityd.model.codec import Malformed, from_file, to_file
 from capacityd.model.config import Config
@@ -38,27 +37,13 @@ _MORE = 4096
 
 @dataclass(frozen=True, slots=True)
 class SavedConfig:
-    """config.json. This is one file, because resources in a missing second file would count as not configured."""
+    """config.json: what the last check has found, so that no pass parses the configuration."""
 
-    values: Mapping[str, Any]
-    """Loaded.values"""
-    broken: Mapping[str, str]
-    complete: bool
-    """complete and broken are as in Loaded.config."""
+    config: Config
+    """The effective configuration."""
     errors: tuple[str, ...] = ()
-    """Errors of the last check, each with its file and line. After a rejected reload, they do not concern these
-    values."""
-
-    @classmethod
-    def of(cls, loaded: Loaded) -> SavedConfig:
-        """The content of the file for a configuration."""
-        config = loaded.config
-        errors = tuple(problem.public() for problem in loaded.problems)
-        return cls(dict(loaded.values), dict(config.broken), config.complete, errors)
-
-    def restored(self) -> Config:
-        """The saved configuration."""
-        return restore(self.values, self.broken, complete=self.complete)
+    """Errors of the last check, each with its file and line. After a rejected reload, they do not concern this
+    configuration."""
 
 
 @dataclass(frozen=True, slots=True)

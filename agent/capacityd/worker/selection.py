@@ -44,7 +44,7 @@ def node_of(selection: Selection, config: Config, host: Host, cache: ReviewCache
 def active_config(options: WorkerOptions) -> tuple[Config, tuple[str, ...]]:
     """The configuration that the service's workers use, and the errors of the last check."""
     if saved := runtime_files.read_config(options.folder):
-        return saved.restored(), saved.errors
+        return saved.config, saved.errors
     # At boot, there was no room to save the configuration: read the files again.
     loaded = load(options.selection.config)
     return loaded.config, tuple(problem.public() for problem in loaded.problems)

@@ -29,6 +29,7 @@ from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
+from capacityd.model.setting_types import SettingValue
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
 from tests.support.readings import resource
@@ -345,7 +346,7 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
 
 @pytest.mark.parametrize("settings", [{}, {"timeout": 0.1}])
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
-    double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+    double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
 ) -> None:
     """The limit is MAX_RUNNING, or the timeout setting if the detector has one."""
     if settings:

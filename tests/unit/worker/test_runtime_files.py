@@ -17,6 +17,7 @@ import pytest
 from capacityd import __version__
 from capacityd.config import load
 from capacityd.model.codec import _checksum, to_file
+from capacityd.model.config import Config, Resource, Table
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import Condition, NodeState
@@ -31,8 +32,8 @@ from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import SavedConfig
+from tests import ROOT
 from tests.support.forked import forked, open_files
-from tests.support.reachable import make_reachable
 
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
@@ -120,7 +121,8 @@ def test_what_only_root_can_read_is_not_in_a_file_for_all(tmp_path: Path) -> Non
 
 def saved_config() -> SavedConfig:
     """The saved form of a configuration with an error."""
-    return SavedConfig({"resources": {A: {"static": {"quantity": 4}}}}, {B: "an error"}, True, ("c.toml:1: x",))
+    resource = Resource(A, "static", (Table(settings={"quantity": 4}),))
+    return SavedConfig(Config((resource,), broken={B: "an error"}), ("c.toml:1: x",))
 
 
 FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
@@ -174,37 +176,12 @@ def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
         assert (running and running.pid) == ("812" if held else None)
 
 
-def test_a_configuration_is_restored_unchanged(tmp_path: Path) -> None:
-    make_reachable(tmp_path)
-    file = tmp_path / "capacityd.toml"
-    file.write_text(CONFIG + 'expect = 5\n[resources."example.com/b"]\nstatic = { quantity = "x" }\n')
-    loaded = load(str(file))
-    assert loaded.problems
-    runtime_files.write_config(str(tmp_path), SavedConfig.of(loaded))
-    file.unlink()
-    saved = runtime_files.read_config(str(tmp_path))
-    assert saved is not None
-    assert saved.errors == tuple(problem.located() for problem in loaded.problems)
-    kept = saved.restored()
-    assert [r.name for r in kept.resources] == [r.name for r in loaded.config.resources] == ["example.com/a"]
-    assert dict(kept.broken) == dict(loaded.config.broken) != {}
-    assert (kept.complete, kept.settings) == (loaded.config.complete, loaded.config.settings)
-    assert [replace(r, source="") for r in kept.resources] == [replace(r, source="") for r in loaded.config.resources]
-
-
-@pytest.mark.parametrize(
-    ("values", "complete"),
-    [
-        ({"resources": {A: {"static": {"quantity": 4}}}}, True),
-        ({"resources": {A: {"static": {"quantity": 4}}, B: 4}}, False),
-        ({"resources": {A: {"static": {"quantity": 4}}}, "other": {}}, False),
-    ],
-)
-def test_a_configuration_that_this_version_rejects_is_incomplete(values: dict[str, Any], complete: bool) -> None:
-    """A configuration that may have lost a part must not cause removals."""
-    config = SavedConfig(values, {}, complete=True).restored()
-    assert config.complete is complete
-    assert [r.name for r in config.resources] == [A]
+@pytest.mark.parametrize("file", sorted((ROOT / "conf").rglob("*.toml")), ids=str)
+def test_a_configuration_is_restored_unchanged(tmp_path: Path, file: Path) -> None:
+    """Each example of a configuration, so each detector and each kind of value."""
+    config = replace(load(str(file)).config, broken={B: "an error"})
+    runtime_files.write_config(str(tmp_path), SavedConfig(config, ("an error",)))
+    assert runtime_files.read_config(str(tmp_path)) == SavedConfig(config, ("an error",))
 
 
 def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _refuse_if_service_publishes(directory: str, config: Config) -> None:
     if service is None:
         return
     saved = runtime_files.read_config(directory)  # what the service uses: the files may have changed since
-    active = saved.restored() if saved else config
+    active = saved.config if saved else config
     if not active.settings.observe:  # in observe mode, the service writes nothing
         raise UsageError(
             f"the service is running (PID {service.pid}) and would publish again: stop it first"

@@ -81,6 +81,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("event_source_errors", "list", "event sources that do not work"),
         Field("watched_since", "time or null", "since when the Node has been watched; null if it is not"),
         Field("not_watched", "text", 'why the Node is not watched; "" if it is, or if no watch has begun yet'),
+        Field("impersonated", "text or null", "the user as whom the service acts (`as` in its kubeconfig)"),
         Field(
             "other_agent",
             "object or null",

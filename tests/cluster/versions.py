@@ -12,6 +12,7 @@ PAGE = ROOT / "tests/cluster/versions.md"
 
 OWN_NODE_ONLY = "a kubelet's identity reads its own Node only"
 BOUND_TOKENS = "a token is bound to a Node"
+CONSTRAINED_IMPERSONATION = "a ServiceAccount may act as its own Node"
 CLAIMS = "the scheduler's message mentions claims"
 CLAIMS_GONE = "the scheduler's message no longer mentions claims"
 DEVICE_CLASSES = "DeviceClasses belong to resource.k8s.io/v1"

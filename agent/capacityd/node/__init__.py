@@ -19,6 +19,8 @@ class Review(NamedTuple):
     """The Node that the user's token is bound to; "" for none."""
     credentials: str
     """A hash of the user's credentials."""
+    impersonated: bool = False
+    """Whether the credentials are another user's, which acts as this one. The kubeconfig names it (as)."""
     refused: float | None = None
     """When the review was last repeated after HTTP 403 or 404 with the same result, as time.monotonic(); None: never.
     """

@@ -178,9 +178,8 @@ def _api_client(access: ClusterAccess) -> Any:
     configuration.proxy_headers = proxy_headers(access.proxy)
     api = client.ApiClient(configuration)
     api.user_agent = USER_AGENT
-    if access.token:
-        # The token's key in Configuration depends on the version.
-        api.set_default_header("Authorization", f"Bearer {access.token}")
+    for name, value in access.headers.items():  # the token's key in Configuration depends on the version
+        api.set_default_header(name, value)
     return api
 
 

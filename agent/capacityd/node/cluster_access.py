@@ -21,6 +21,8 @@ class ClusterAccess:
     token: str | None = field(default=None, repr=False)
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
+    impersonated: str = ""
+    """The user as whom every request acts; "" for the user of the credentials."""
     user: str = field(default="", repr=False)
     """Distinguishes the users of kubeconfigs. Changes with the user's entry in the kubeconfig, with the content of a
     certificate file, and when a token file gets another user's token. What an exec plugin returns does not change
@@ -37,6 +39,12 @@ class ClusterAccess:
     def address(self) -> str:
         """The API server's address, as the detail of an error."""
         return f"server: {self.server}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request that say who sends it."""
+        bearer = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return bearer | ({"Impersonate-User": self.impersonated} if self.impersonated else {})
 
     def secrets(self) -> Secrets:
         """Returns the credentials, which must not appear in messages."""

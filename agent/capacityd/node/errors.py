@@ -159,7 +159,16 @@ def _forbidden(refusal: Refusal) -> NodeForbidden:
     who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     node = f'Node "{call.node}"' if call.node else "nodes"
     target = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
-    if refusal.is_of_other_node:
+    if refusal.is_of_impersonation:
+        advice = f'the kubeconfig lets it act as "{call.access.impersonated}" (as). '
+        if call.access.impersonated.startswith("system:node:"):
+            advice += (
+                "For a Node, this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml, and a token "
+                'that is bound to this Node. With an older Kubernetes, use identity.yaml, and remove "as".'
+            )
+        else:
+            advice += "This needs the right to impersonate that user."
+    elif refusal.is_of_other_node:
         advice = "a kubelet's identity has access to its own Node only."
     elif user.startswith("system:node:"):
         advice = "is the Node authorizer enabled (--authorization-mode=Node)?"

@@ -48,7 +48,9 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
         )
     # The kubelet derives its name from the host name in the same way.
     name = reported or configured or hostname.strip().lower()
-    return Identity(user, name, bool(reported) and user == _NODE_USER + reported, cached)
+    # Who acts as the Node by impersonation may have come from an image of another machine.
+    is_own_node = bool(reported) and user == _NODE_USER + reported and not review.impersonated
+    return Identity(user, name, is_own_node, cached)
 
 
 def token_user(token: str) -> str:

@@ -24,14 +24,10 @@ from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import first_path
 from capacityd.node.proxy import is_http_url, proxy_problem
+from capacityd.node.user_entry import user_problem
 from capacityd.node.yaml_text import InvalidYaml, parse_yaml
 
 _PLUGIN_TIMEOUT = 30.0
-_UNSUPPORTED = {
-    "auth-provider": "Kubernetes 1.26 removed it; use an exec plugin",
-    "username": "Kubernetes 1.19 removed passwords",
-    "as": "impersonation is not supported",
-}
 
 
 def load(
@@ -102,9 +98,8 @@ class _Kubeconfig:
         cluster = self._entry(document, "clusters", "cluster", self._text(context, "cluster") or "")
         user_name = self._text(context, "user")
         user = self._entry(document, "users", "user", user_name) if user_name else {}
-        for key, advice in _UNSUPPORTED.items():
-            if user.get(key):
-                raise self._error(f"uses {key}: {advice}")
+        if problem := user_problem(user):
+            raise self._error(problem)
         token = self._token(user)
         certificate = self._pem(user, "client-certificate")
         named_by_files = (token_user(token or ""), certificate)
@@ -129,6 +124,7 @@ class _Kubeconfig:
             token=token,
             certificate=certificate,
             key=private_key,
+            impersonated=self._text(user, "as") or "",
             user=repr((user_name, sorted(map(repr, user.items())), named_by_files)),
             files=self._files.paths(),
         )

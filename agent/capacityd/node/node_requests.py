@@ -56,9 +56,7 @@ class NodeRequests:
         response.close()
 
     def _send(self, pool: VerifiedPool, path: str, read_timeout: float) -> Any:
-        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
-        if self._access.token:
-            headers["Authorization"] = f"Bearer {self._access.token}"
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self._access.headers}
         timeout = Timeout(connect=self._connect_timeout, read=read_timeout)
         response = pool.request("GET", f"{self._access.server}/api/v1/nodes{path}", headers=headers, timeout=timeout)
         if response.status == 200:

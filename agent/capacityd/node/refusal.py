@@ -95,6 +95,11 @@ class Refusal:
         return self.call.identity or _user_in(self.details.message)
 
     @property
+    def is_of_impersonation(self) -> bool:
+        """Whether the credentials may not act as the user that the kubeconfig names."""
+        return bool(self.call.access.impersonated) and "impersonate" in self.details.message
+
+    @property
     def is_of_other_node(self) -> bool:
         """Whether the credentials belong to another Node's kubelet, judged by the user or by the API server's message.
 
@@ -114,7 +119,7 @@ class Refusal:
         pkg/endpoints/handlers/responsewriters/errors.go.
         """
         authorizer = not self.details.is_status or _FORBIDDEN_USER.search(self.details.message) is not None
-        return authorizer or self.is_of_other_node
+        return authorizer or self.is_of_other_node or self.is_of_impersonation
 
 
 def _user_in(message: str) -> str:

@@ -559,3 +559,29 @@ def test_only_the_kubeconfigs_proxy_is_used(opened: Open, tmp_path: Path, monkey
         assert open_node(written(tmp_path, config(cluster)), None, "h", None).read().name == "n1"
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
     assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"
+
+
+def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path) -> None:
+    """Nobody is asked who that is. The machine is checked, because the credentials may come from an image."""
+    cache = ReviewCache()
+    with serve(script(event=answer(201, {}))) as server:
+        user = {"token": "secret-token", "as": "system:node:n1"}
+        path = written(tmp_path, config({"server": server.url}, user), "own.conf")
+        opened = open_node(path, None, "host-1", None, cache)
+        everything(opened)
+        assert opened.name == "n1"
+        assert {request.headers.get("impersonate-user") for request in server.received} == {"system:node:n1"}
+        assert {request.method for request in server.received} == {"GET", "PATCH", "POST"}
+        assert not [request for request in server.received if "selfsubjectreviews" in request.path]
+        assert cache.review is not None
+        assert (cache.review.user, cache.review.impersonated) == ("system:node:n1", True)
+        with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
+            open_node(path, None, "host-1", "0" * 32).read()
+        with pytest.raises(NodeUnauthorized, match='node_name is "n2", but the credentials belong to Node "n1"'):
+            open_node(path, "n2", "host-1", None).read()
+
+
+def test_without_impersonation_no_request_has_the_header(opened: Open) -> None:
+    with opened(script(event=answer(201, {}))) as (server, api_node):
+        everything(api_node)
+        assert not [request for request in server.received if "impersonate-user" in request.headers]

@@ -223,3 +223,25 @@ def test_a_loop_of_causes_ends() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__context__, other.__context__ = other, one
     assert "other" in from_transport_error(one, ACCESS).detail.text
+
+
+OLDER = 'users "system:node:n2" is forbidden: User "sa" cannot impersonate resource "users" in API group ""'
+CONSTRAINED = (
+    'nodes.authentication.k8s.io "n2" is forbidden: User "sa" cannot impersonate:associated-node resource "nodes"'
+)
+
+
+@pytest.mark.parametrize("message", [OLDER, CONSTRAINED])
+@pytest.mark.parametrize(("verb", "resource"), [("get", "nodes"), ("patch", "nodes/status"), ("watch", "nodes")])
+def test_credentials_that_may_not_act_as_the_node(message: str, verb: str, resource: str) -> None:
+    acting = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="system:node:n2")
+    error = refusal(403, status(message), of=Call(acting, verb, resource, "n2", "system:node:n2"))
+    assert isinstance(error, NodeForbidden)
+    assert "this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml" in str(error)
+    assert 'use identity.yaml, and remove "as"' in str(error)
+
+
+def test_a_person_who_may_not_act_as_another_user() -> None:
+    acting = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="jane")
+    error = refusal(403, status(OLDER), of=Call(acting, "list", "nodes"))
+    assert 'act as "jane" (as). This needs the right to impersonate that user.' in str(error)

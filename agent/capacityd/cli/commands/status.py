@@ -89,6 +89,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         published_nothing=published_nothing,
         changed_files=_changed_files(now_running, last_pass.configuration),
         starts_at_boot=unit.enabled if running and unit and unit.active else None,
+        impersonated=state.review.user if state.review and state.review.impersonated else None,
         other_agent=last_pass.health.other_agent.quantities if last_pass.health.other_agent else None,
         service=ServiceReport(running.status.pid if running.status else None) if running else None,
     )

@@ -115,6 +115,8 @@ class StatusReport:
     """The files that make the configuration differ from the one that the service uses."""
     starts_at_boot: bool | None = None
     """None: unknown, or the service was not started by systemd."""
+    impersonated: str | None = None
+    """The user as whom the service acts; None: the user of its credentials."""
     other_agent: Mapping[str, tuple[int, int]] | None = None
     """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
 
@@ -219,6 +221,7 @@ def _summary(report: StatusReport, *, degraded: bool) -> str:
     if not passed:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
+    node += f", as {report.impersonated}" if report.impersonated else ""
     if report.observe:
         node = f"{node} is not written (observe = true)"
     return f"{running}, {'degraded' if degraded else 'healthy'}; {node}"

@@ -32,7 +32,7 @@ cable may come and go all the time."""
 POLL_PERIOD, POLL_PERIOD_HEALTHY = 60.0, 300.0
 """The period of the passes that look at a Node that can't be watched: while something is wrong or newly written, and
 otherwise. The first look follows within POLL_PERIOD seconds after the watch was lost: whatever has ended the watch may
-also hide a change of the Node."""
+also hide a change of the Node. An API server that restarts ends all watches, so this look has jitter."""
 
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes without an event."""
@@ -81,7 +81,7 @@ class Schedule:
         self._popped_at = now  # when it began
         self._period = RESYNC_PERIOD
         self._watched = True  # whether the Node is watched, or need not be
-        self._look_by = math.inf  # when a pass first looks at the Node after the watch was lost
+        self._look_at: float | None = None  # when a pass first looks at the Node after the watch was lost
         self._passed_at, self._healthy = now, False  # when a pass last knew the Node, and whether nothing was wrong
         self._check_at: float | None = now  # when the next check of the configuration is due
         self._checked = False  # whether the last check has not been followed by a pass yet
@@ -124,12 +124,12 @@ class Schedule:
     def set_watched(self, now: float, *, watched: bool) -> None:
         """Sets whether the Node is watched. If not, passes look at it."""
         if self._watched and not watched:
-            self._look_by = now + self._uniform(POLL_PERIOD * _JITTER, POLL_PERIOD)
+            self._look_at = now + self._uniform(POLL_PERIOD * _JITTER, POLL_PERIOD)
         self._watched = watched
         self._due.pop(PassReason.POLL, None)
         if not watched and not self.failing:  # otherwise the retry looks at the Node
-            period = POLL_PERIOD_HEALTHY if self._healthy else POLL_PERIOD
-            self._due[PassReason.POLL] = min(self._passed_at + period, self._look_by)
+            next_at = self._passed_at + (POLL_PERIOD_HEALTHY if self._healthy else POLL_PERIOD)
+            self._due[PassReason.POLL] = next_at if self._look_at is None else self._look_at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events, each of them a reason for a pass."""
@@ -209,7 +209,7 @@ class Schedule:
         """
         self._cause = None
         self._requeue(now, requeue_after)
-        self._passed_at, self._healthy, self._look_by = now, healthy and not written, math.inf
+        self._passed_at, self._healthy, self._look_at = now, healthy and not written, None
         self.set_watched(now, watched=self._watched)
         if written or self._popped & _REFRESH:
             self._due[PassReason.RESYNC] = now + self._period * self._uniform(0.8, 1.2)

@@ -115,6 +115,18 @@ def test_after_the_loss_of_a_watch_a_pass_looks_at_the_node_within_a_minute() ->
     assert schedule.wakes_at() == 170.0 + POLL_PERIOD_HEALTHY
 
 
+@given(st.floats(0.0, 2000.0), st.booleans(), st.floats(0.0, 1.0))
+def test_a_lost_watch_starts_no_passes_on_all_nodes_together(passed_for: float, healthy: bool, jitter: float) -> None:
+    """However long ago the last passes were: an API server that restarts ends the watches of all Nodes."""
+    schedule = after_boot(lambda low, high: low + jitter * (high - low))
+    schedule.pop_due(10.0)
+    schedule.succeeded(10.0, None, healthy=healthy)
+    schedule.set_watched(10.0 + passed_for, watched=False)
+    shortest = POLL_PERIOD * 2 / 3
+    due = schedule.wakes_at() - 10.0 - passed_for
+    assert due == pytest.approx(shortest + jitter * (POLL_PERIOD - shortest))
+
+
 def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None:
     schedule, started, now = after_boot(), [], 100.0
     while now < 400.0:

@@ -17,6 +17,7 @@ from tests.support.model_server import LABELS, NAMES
 from tests.support.write_checks import BOOTING, PER_WRITE, WRITES
 
 if TYPE_CHECKING:
+    from tests.support.model_machine import Machine
     from tests.support.world import Loop
 
 MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
@@ -55,6 +56,8 @@ class Truth:
         self._paced_until = 0.0
         """Until when the effects of the last outage last, at most."""
         self._excused_until = 0.0
+        self._contested_since: dict[str, float] = {}
+        """Name -> since when another agent has been publishing another number, in seconds of uptime."""
         self.another_wrote_at = float("-inf")
         """When another agent wrote the Node the last time, or could have."""
         self.fine_at = loop.world.uptime
@@ -71,7 +74,7 @@ class Truth:
         """The uptime counts anew."""
         self._outage_since, self._paced_until = None, 0.0
         self.fine_at = 0.0
-        self._published_since = {}
+        self._published_since, self._contested_since = {}, {}
         self.excuse()
 
     def look(self) -> None:
@@ -91,6 +94,7 @@ class Truth:
         published = annotated_quantities(self._loop.world.server.annotation).items()
         self._published_since = {entry: self._published_since.get(entry, uptime) for entry in published}
         self._check_unhealthy()
+        self._check_agents()
         for wrong, since in self.lies.items():
             allowed = self._allowed(wrong, since)
             assert uptime - since <= allowed, (
@@ -107,8 +111,20 @@ class Truth:
         names = {resource.name for resource in config.resources} if not config.settings.observe else set()
         lasting = {name for (name, n), at in self._published_since.items() if n > 0 and world.uptime >= at + QUIET}
         unhealthy = names & world.unhealthy & lasting
-        own = unhealthy - world.machine.device_plugins - loop.unheard
+        own = unhealthy - world.machine.device_plugins - loop.unheard.keys()
         assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"
+
+    def _check_agents(self) -> None:
+        """While two agents publish different numbers, the condition does not become True for a moment."""
+        loop, world = self._loop, self._loop.world
+        contested = {name for other in world.other_agents for name in _contested(world.machine, other.world.machine)}
+        self._contested_since = {name: self._contested_since.get(name, world.uptime) for name in contested}
+        if loop.watch.is_late or world.server.condition.get("status") != "True":
+            return
+        quiet_since = max(self._excused_until, self._paced_until, loop.watch.late_at)
+        lasting = {n for n, at in self._contested_since.items() if world.uptime >= max(at, quiet_since) + QUIET}
+        own = lasting - world.machine.device_plugins - loop.unheard.keys()
+        assert not own, f"True beside {own}, of which another agent publishes another number"
 
     def _is_outage(self) -> bool:
         """Whether something keeps the service from seeing or writing the Node."""
@@ -128,7 +144,7 @@ class Truth:
         wrong: set[Wrong] = {("the configuration", "")} if not config.complete else set()
         for name in NAMES:
             reading, quantity = wanted.get(name), annotated.get(name)
-            if name in loop.unheard:
+            if loop.world.uptime <= loop.unheard.get(name, 0.0):
                 continue
             if isinstance(reading, Unknown):
                 wrong.add(("unknown", name))
@@ -175,3 +191,22 @@ class Truth:
         if self.another_wrote_at >= since - ANSWERED:
             allowed += ANSWERED
         return allowed
+
+
+def _contested(machine: Machine, other: Machine) -> set[str]:
+    """The names of which each of two machines has published its own number on the Node."""
+    settings, document = machine.configured.settings, machine.server.document
+    if settings.observe or not settings.condition or document is None:
+        return set()
+    contested, theirs = set(), _quantities(other)
+    for name, number in _quantities(machine).items():
+        if theirs.get(name, number) != number:
+            records = [record for record in (machine.own_record, other.own_record) if record is not None]
+            publish = [r for r in records if r.node_uid == document["metadata"]["uid"] and name in r.published]
+            contested |= {name} if len(publish) == 2 else set()
+    return contested
+
+
+def _quantities(machine: Machine) -> dict[str, int]:
+    """The readings of a machine that are quantities."""
+    return {name: reading.value for name, reading in machine.probe().items() if isinstance(reading, Quantity)}

@@ -6,6 +6,7 @@ Time is a number here. Future actions are on an agenda; each happens when the ti
 from __future__ import annotations
 
 import heapq
+import math
 import random
 import time
 from collections.abc import Callable
@@ -21,8 +22,9 @@ from capacityd.service.loop import CHECK_PERIOD
 from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.schedule import BURST, BURST_PERIOD, Schedule
 from tests.support.model_machine import Machine
+from tests.support.model_sources import ModelSources
 from tests.support.model_watch import ModelWatch
-from tests.support.truth import Truth
+from tests.support.truth import MINUTE, Truth
 
 SYNC = 10.0  # seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable
 REPORT = 300.0  # seconds between two heartbeats of the Ready condition
@@ -177,12 +179,10 @@ class Loop:
         """The cause of the last pass's failure."""
         self.missing = False
         """Whether the Node was missing in the last pass."""
-        self.unheard: set[str] = set()
-        """The names whose reading has changed without an event since the last pass."""
-        self.replaced: set[str] = set()
-        """The names whose watched file has been replaced or mounted over. The comparison once a minute notices it."""
-        self.sources_closed = False
-        """Whether an event source can't be opened. Then a pass looks once a minute."""
+        self.unheard: dict[str, float] = {}
+        """Name -> until when the service need not know its reading, which has changed without an event since the last
+        pass; in seconds of uptime. Infinity: only the next pass reads it, whenever that is."""
+        self.sources = ModelSources(world.machine.folder)
         self.heard_at = float("-inf")
         """When the service last heard of an event of the machine."""
         self.has_passed = False
@@ -200,6 +200,7 @@ class Loop:
         """The service starts or restarts."""
         if state_lost:
             self.world.machine.lose_state()
+        self.sources.open()
         self._schedule = Schedule(self._monotonic(), self._uniform)
         self.comparison, self._compare_at = NodeComparison(), self.world.uptime
         self._told_watched = True
@@ -213,6 +214,23 @@ class Loop:
         if reasons:
             self.unheard.clear()
         self._schedule.notify(reasons, self._monotonic())
+
+    def misses(self, name: str, *, compared: bool = False) -> None:
+        """A reading has changed without an event. compared: whether the comparison once a minute notices it."""
+        compared |= self.sources.used_up
+        self.unheard[name] = self.world.uptime + MINUTE if compared else math.inf
+
+    def use_up_inotify(self, *, used_up: bool) -> None:
+        """Nothing can be watched, so no event reports a file, and a pass looks once a minute; or again it can."""
+        self.sources.use_up(used_up=used_up)
+        if used_up:
+            by = self.world.uptime + MINUTE
+            self.unheard = {name: min(until, by) for name, until in self.unheard.items()}
+
+    def end(self) -> None:
+        """The service ends."""
+        self.watch.end()
+        self.sources.close()
 
     def is_busy(self, since: float) -> bool:
         """Whether so many passes were made because of the Node that the next one may wait."""
@@ -308,10 +326,7 @@ class Loop:
         if self._compare_at <= self.world.uptime:
             self._compare_at = self.world.uptime + CHECK_PERIOD
             self.comparison.remind()
-            reasons = {PassReason.FILE} if self.replaced else set()
-            reasons |= {PassReason.POLL} if self.sources_closed else set()
-            self.replaced.clear()
-            if reasons:
+            if reasons := self.sources.check():
                 self._hear(reasons)
         if self.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -88,6 +90,11 @@ class LongHistory:
         """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
         self._taken = 0  # the number of disturbances so far
 
+    def close(self) -> None:
+        """Ends all services."""
+        self.another_agent_stops()
+        self.loop.end()
+
     def take(self, act: Act, between: bool, pause: float) -> None:
         """Runs a disturbance, then lets time pass. between: runs it just before the next PATCH,
         if there is one."""
@@ -112,9 +119,11 @@ class LongHistory:
 
     def hardware_changes(self, name: str, reading: Reading, reason: PassReason | None) -> None:
         self._set_reading(name, reading)
-        if reason is None:
-            self.loop.unheard.add(name)
-        self._notify(reason)
+        missed = reason is None or (reason is PassReason.FILE and self.loop.sources.used_up)
+        if missed:
+            self.loop.misses(name)
+        else:
+            self._notify(reason)
 
     def a_source_becomes_too_old(self, name: str, number: int, valid_for: float) -> None:
         """For example a file with max_age that nobody writes any more: no event reports this."""
@@ -143,11 +152,11 @@ class LongHistory:
     def a_watched_file_is_replaced(self, name: str, reading: Reading) -> None:
         """For example by a mount: no event reports it."""
         self._set_reading(name, reading)
-        self.loop.unheard.add(name)
-        self.loop.replaced.add(name)
+        self.loop.misses(name, compared=True)
+        self.loop.sources.replace_file()
 
-    def an_event_source_is_closed(self, closed: bool) -> None:
-        self.loop.sources_closed = closed
+    def inotify_is_used_up(self, used_up: bool) -> None:
+        self.loop.use_up_inotify(used_up=used_up)
 
     def another_agent_starts(self, changes: Mapping[str, Reading]) -> None:
         """With the same identity, and with the same readings except for these changes."""
@@ -164,7 +173,7 @@ class LongHistory:
 
     def another_agent_stops(self) -> None:
         for other in self.world.other_agents:
-            other.watch.end()
+            other.end()
         self.world.other_agents.clear()
 
     def the_condition_is_added_by_two(self) -> None:
@@ -438,8 +447,9 @@ class LongHistory:
             self._notify(PassReason.CONFIG)
         uid = server.document["metadata"]["uid"] if server.document else ""
         confirms = own.confirms if own and own.node_uid == uid else lambda *_: False
-        kept = {n: q for n, q in server.record().items() if confirms(n, q)}
-        server.annotate(json.dumps(kept))
+        kept = {n: q for n, q in sorted(server.record().items()) if confirms(n, q)}
+        # As capacityd writes it: otherwise the change itself would be a reason for a pass.
+        server.annotate(json.dumps(kept, separators=(",", ":")) if kept else None)
         for name in {*NAMES, *LABELS} - kept.keys():
             server.write(name, None)
             server.write_allocatable(name, None)
@@ -447,7 +457,7 @@ class LongHistory:
             if isinstance(reading, Unknown):
                 machine.set_reading(name, Quantity(3))
             machine.expires_at.pop(name, None)
-        if self.loop.unheard:
+        if math.inf in self.loop.unheard.values():
             self._notify(PassReason.HARDWARE)
 
     def _problem(self) -> str:
@@ -484,7 +494,8 @@ class LongHistory:
         self.another_agent_stops()
         self.machine.checkpoint_readable = True
         self.world.make_unhealthy(frozenset())
-        self.loop.watch.delay, self.loop.sources_closed = 0.0, False
+        self.loop.watch.delay = 0.0
+        self.loop.use_up_inotify(used_up=False)
         self.loop.watch.end_hang()
         if not self.loop.watch.possible:
             self.loop.watch.forbid(possible=True)
@@ -591,7 +602,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "the_cluster_is_restored": (st.sampled_from([0.0, 0.5, 20.0]),),
     "the_kubelet_zeroes": (st.lists(st.sampled_from([0.0, 0.05, 1.0, 9.0, 30.0]), min_size=1, max_size=8),),
     "a_watched_file_is_replaced": (names, readings),
-    "an_event_source_is_closed": (st.booleans(),),
+    "inotify_is_used_up": (st.booleans(),),
     "another_agent_starts": (st.dictionaries(ours, readings, max_size=2),),
     "another_agent_stops": (),
     "the_condition_is_added_by_two": (),
@@ -646,8 +657,10 @@ usual = how_hard().max_examples
 @how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        history = LongHistory(folder, seed, registered=registered, theirs=theirs)
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        closing(LongHistory(folder, seed, registered=registered, theirs=theirs)) as history,
+    ):
         for act, between, pause in acts:
             history.take(act, between, pause)
         history.end()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 
 import pytest
 
 from capacityd.model.reading import Absent, Quantity
 from capacityd.model.reasons import PassReason
+from tests.support.denials import Alters
 from tests.support.model_server import A, B
 from tests.unit.reconcile.test_histories import Act, LongHistory
 
@@ -35,6 +37,22 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
     "another writer publishes the same, and the answer is lost": [
         (has(A, 2), 15.0),
         (("another_publishes_the_same_at_the_same_time", B, 3, True), 15.0),
+    ],
+    "a disk is mounted over a watched file": [
+        (has(A, 2), 15.0),
+        (("a_watched_file_is_replaced", A, Quantity(3)), 200.0),
+    ],
+    "inotify is used up": [
+        (has(A, 2), 15.0),
+        (("inotify_is_used_up", True), 15.0),
+        (("hardware_changes", A, Quantity(3), PassReason.FILE), 200.0),
+        (("inotify_is_used_up", False), 70.0),
+        (("a_watched_file_is_replaced", A, Quantity(1)), 200.0),
+    ],
+    "a webhook removes the condition for a time": [
+        (has(A, 2), 15.0),
+        (("a_webhook_alters", (Alters("condition", None),), A, Quantity(3)), 400.0),
+        END,
     ],
     "a restored cluster counts from a lower version": [
         (has(A, 2), 15.0),
@@ -76,8 +94,10 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_the_condition_is_true_only_while_the_node_is_right(history: str) -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        long_history = LongHistory(folder, 1, registered=True, theirs=None)
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        closing(LongHistory(folder, 1, registered=True, theirs=None)) as long_history,
+    ):
         for act, pause in HISTORIES[history]:
             long_history.take(act, between=False, pause=pause)
         long_history.end()

@@ -14,7 +14,7 @@ from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import RetryCause
 from tests.support.model_server import LABELS, NAMES
-from tests.support.write_checks import BOOTING, PER_WRITE, WRITES
+from tests.support.write_checks import BOOTING, PER_WRITE, WRITES, is_reduction
 
 if TYPE_CHECKING:
     from tests.support.model_machine import Machine
@@ -136,7 +136,7 @@ class Truth:
 
     def _wrong(self) -> set[Wrong]:
         """What is wrong although the condition is True."""
-        loop, server, machine = self._loop, self._loop.world.server, self._loop.world.machine
+        server, machine = self._loop.world.server, self._loop.world.machine
         config = machine.configured
         if config.settings.observe or not config.settings.condition or server.condition.get("status") != "True":
             return set()
@@ -144,7 +144,7 @@ class Truth:
         wrong: set[Wrong] = {("the configuration", "")} if not config.complete else set()
         for name in NAMES:
             reading, quantity = wanted.get(name), annotated.get(name)
-            if loop.world.uptime <= loop.unheard.get(name, 0.0):
+            if self._is_excused(name):
                 continue
             if isinstance(reading, Unknown):
                 wrong.add(("unknown", name))
@@ -155,7 +155,9 @@ class Truth:
                 wrong.add(("the gone" if wanted else "the unconfigured", name))
         for name, quantity in annotated.items():
             capacity, allocatable = (whole_quantity(q.get(name, "")) for q in (server.capacity, server.allocatable))
-            if isinstance(wanted.get(name), Quantity) and (capacity != quantity or (allocatable or 0) < quantity):
+            altered = capacity != quantity or (allocatable or 0) < quantity
+            reading = wanted.get(name)
+            if isinstance(reading, Quantity) and altered and not is_reduction(name, reading, server.document or {}):
                 wrong.add(("another value of", name))
         return wrong | self._wrong_labels(annotated)
 
@@ -163,14 +165,18 @@ class Truth:
         """The labels that are not the published numbers. annotated: the content of the annotation."""
         server, machine = self._loop.world.server, self._loop.world.machine
         readings = machine.probe()
-        known = {resource for resource, reading in readings.items() if isinstance(reading, Quantity)}
+        known = {n for n, r in readings.items() if isinstance(r, Quantity) and not self._is_excused(n)}
         return {
             ("another value of", name)
             for name in machine.configured.labels()
-            if (resource := labelled(name)) in known - self._loop.unheard
+            if (resource := labelled(name)) in known
             and resource in annotated
             and server.stored.get(name) != str(annotated[resource])
         }
+
+    def _is_excused(self, name: str) -> bool:
+        """Whether the service need not know this reading yet."""
+        return self._loop.world.uptime <= self._loop.unheard.get(name, 0.0)
 
     def _allowed(self, wrong: Wrong, since: float) -> float:
         """For how many seconds the condition may be True beside this."""

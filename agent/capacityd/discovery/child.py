@@ -1,4 +1,4 @@
-"""A forked child process that reads the machine for one resource, with a deadline and limits.
+"""A forked child process that reads the machine for one resource, with limits of time and memory.
 
 A pipe returns the result: a reading or, for the command `devices`, a list of devices.
 """
@@ -31,7 +31,7 @@ does not count, because a machine may be busy and have 50,000 devices. A detecto
 run."""
 
 MAX_RUNNING = 300.0
-"""Seconds after the start of a pass; until then, a detector's running time does not count."""
+"""Seconds after the start of a pass until which a detector's running time does not count."""
 
 MAX_CPU = 60
 """Limit of processor time in seconds (RLIMIT_CPU), without a timeout setting: ten times as much as 50,000 devices
@@ -52,37 +52,42 @@ class Child:
     resource: Resource
     pid: int
     pipe: int
+    """The file descriptor from which the result is read."""
     started: float
-    """The time from time.monotonic(), as in deadline and latest."""
+    """A time of time.monotonic(), as in kill_at and kill_at_latest."""
     allowed: float
     """Seconds for which the child may be blocked."""
-    deadline: float
-    """When to kill the child, as far as known: running time postpones the deadline, but not beyond latest."""
-    latest: float
+    kill_at: float
+    """When to kill the child, as far as known now: is_late() postpones it by the child's running time."""
+    kill_at_latest: float
+    """When to kill the child, however long it has run."""
     output: bytearray = field(default_factory=bytearray)
+    """What the child has written so far: its result in JSON."""
 
     def is_late(self) -> bool:
         """Whether to kill the child now."""
         now = time.monotonic()
-        if self.deadline <= now:
-            self.deadline = min(self.started + self.allowed + running_time(self.pid), self.latest)
-        return self.deadline <= now
+        if self.kill_at <= now:
+            with_running_time = self.started + self.allowed + running_time(self.pid)
+            self.kill_at = min(with_running_time, self.kill_at_latest)
+        return self.kill_at <= now
 
-    def finish(self, kinds: Any = Reading) -> Any:
+    def finish(self, result_type: Any = Reading) -> Any:
         """Kills the child if it is still running. Returns its result, or Unknown if there is none.
 
-        kinds: the class of the result, or a union of classes.
+        result_type: the class of the result, or a union of classes.
         """
-        late = self.deadline <= time.monotonic()
+        late = self.kill_at <= time.monotonic()
         status = self.kill()
         if self.output:
             try:
-                return decode_variant(kinds, parse(self.output))
+                return decode_variant(result_type, parse(self.output))
             except Malformed:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if late:
-            seconds = self.allowed if self.deadline < self.latest else self.latest - self.started
+            was_blocked = self.kill_at < self.kill_at_latest
+            seconds = self.allowed if was_blocked else self.kill_at_latest - self.started
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
@@ -105,7 +110,11 @@ class Child:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has not created a group yet, or has exited
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
-            return os.waitpid(self.pid, 0)[1] if poll.poll(1000) else None
+            has_exited = poll.poll(1000)  # milliseconds
+            if not has_exited:
+                return None
+            _, status = os.waitpid(self.pid, 0)
+            return status
         finally:
             os.close(pidfd)
 
@@ -113,12 +122,16 @@ class Child:
 def allowed_seconds(resource: Resource) -> float:
     """Seconds for which a resource's reading may be blocked or, if its detector has a timeout setting, may take."""
     timeouts = _timeouts(resource)
+    if not timeouts:
+        return DEADLINE
     # Programs run one after another. Killing each program and its children may take another second.
-    return sum(t + 1 for t in timeouts) + _TIMEOUT_MARGIN if timeouts else DEADLINE
+    return sum(timeout + 1 for timeout in timeouts) + _TIMEOUT_MARGIN
 
 
 def _timeouts(resource: Resource) -> list[float]:
-    return [t for table in resource.tables if isinstance(t := table.settings.get("timeout"), float)]
+    """The timeout of each of the resource's programs, in seconds; empty if the detector has no such setting."""
+    settings = [table.settings.get("timeout") for table in resource.tables]
+    return [timeout for timeout in settings if isinstance(timeout, float)]
 
 
 def label(resource: Resource) -> str:
@@ -127,57 +140,72 @@ def label(resource: Resource) -> str:
 
 
 def start_child(
-    resource: Resource, read: Callable[[], object], *, private: bool, running_until: float
+    resource: Resource, read: Callable[[], object], *, private: bool, uncounted_until: float
 ) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
     read: reads the resource in the child. private: whether the result may contain private text.
-    running_until: a time from time.monotonic(). Until then, the child's running time does not count.
+    uncounted_until: a time of time.monotonic(). Until then, the child's running time does not count.
     """
     pipe: tuple[int, ...] = ()
     try:
-        ours, theirs = pipe = os.pipe()
+        pipe = os.pipe()
         pid = os.fork()
     except OSError as e:
         for fd in pipe:
             os.close(fd)
         why = f"the detector {resource.detector} could not be started: {os.strerror(e.errno or 0)}"
         return Unknown(why, Cause.DETECTOR_FAILED)
+    read_end, write_end = pipe
     if pid == 0:
-        os.close(ours)
-        _be_child(read, resource, theirs, private=private)
-    os.close(theirs)
-    os.set_blocking(ours, False)
-    started, allowed = time.monotonic(), allowed_seconds(resource)
-    deadline = started + allowed
-    latest = deadline if _timeouts(resource) else max(deadline, running_until)
-    return Child(resource, pid, ours, started, allowed, deadline, latest)
+        os.close(read_end)
+        _be_child(read, resource, write_end, private=private)
+    os.close(write_end)
+    os.set_blocking(read_end, False)
+    started = time.monotonic()
+    allowed = allowed_seconds(resource)
+    kill_at = started + allowed
+    return Child(
+        resource,
+        pid,
+        pipe=read_end,
+        started=started,
+        allowed=allowed,
+        kill_at=kill_at,
+        # A timeout setting limits the running time, too.
+        kill_at_latest=kill_at if _timeouts(resource) else max(kill_at, uncounted_until),
+    )
 
 
 def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, private: bool) -> None:
     """Reads the resource and writes the result to the pipe. Does not return."""
     try:
         os.setpgid(0, 0)
-        # A child that can't be killed must not keep the worker's output open: the service waits for its end.
+        # Replaces the worker's standard output, which the service reads until every process has closed it. A child that
+        # can't be killed must not keep it open.
         os.dup2(2, 1)
         with suppress(OSError), open("/proc/self/comm", "w") as f:
             f.write(label(resource))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        _, hard = limits.getrlimit(limits.RLIMIT_DATA)
-        limit = MAX_MEMORY if hard == limits.RLIM_INFINITY else min(MAX_MEMORY, hard)
-        limits.setrlimit(limits.RLIMIT_DATA, (limit, limit))
+        _, hard_limit = limits.getrlimit(limits.RLIMIT_DATA)
+        max_memory = MAX_MEMORY if hard_limit == limits.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
+        limits.setrlimit(limits.RLIMIT_DATA, (max_memory, max_memory))
         if not _timeouts(resource):
-            limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, limits.getrlimit(limits.RLIMIT_CPU)[1]))
+            _, hard_limit = limits.getrlimit(limits.RLIMIT_CPU)
+            limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, hard_limit))
         try:
             result = read()
         except MemoryError:
             why = f"the detector {resource.detector} needed more than {MAX_MEMORY >> 20} MiB of memory"
             result = Unknown(why, Cause.KILLED)
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
-            why, detail = f"the detector {resource.detector} failed: {type(e).__name__}", Private(printable(str(e)))
-            where = "" if private else how_to_see(detail)
-            result = Unknown(why + where, Cause.DETECTOR_FAILED, explanation=Explanation(detail) if private else None)
+            why = f"the detector {resource.detector} failed: {type(e).__name__}"
+            message = Private(printable(str(e)))
+            if private:
+                result = Unknown(why, Cause.DETECTOR_FAILED, explanation=Explanation(message))
+            else:
+                result = Unknown(f"{why}{how_to_see(message)}", Cause.DETECTOR_FAILED)
         data = json.dumps(encode_variant(result, private=private)).encode()
         while data:
             data = data[os.write(pipe, data) :]
@@ -186,17 +214,22 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, priv
 
 
 def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
-    """Waits for children that have closed their pipe or reached their deadline, and returns them."""
+    """Waits until a child has written, has closed its pipe or may be late. Returns the children to finish: those that
+    have closed their pipe, and those that are late.
+
+    running: file descriptor of the pipe -> its child.
+    """
     if not running:
         return []
     poll = select.poll()
     for pipe in running:
         poll.register(pipe, select.POLLIN)
-    timeout = min(child.deadline for child in running.values()) - time.monotonic()
+    seconds = min(child.kill_at for child in running.values()) - time.monotonic()
     ended = []
-    for pipe, _ in poll.poll(max(0.0, timeout) * 1000 + 1):
-        piece = os.read(pipe, 1 << 20)
-        running[pipe].output += piece
-        if not piece:
+    for pipe, _ in poll.poll(max(0.0, seconds) * 1000 + 1):  # milliseconds, rounded up
+        part = os.read(pipe, 1 << 20)
+        running[pipe].output += part
+        if not part:
             ended.append(running[pipe])
-    return ended + [c for c in running.values() if c not in ended and c.is_late()]
+    late = [child for child in running.values() if child not in ended and child.is_late()]
+    return ended + late

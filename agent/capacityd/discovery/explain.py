@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, e
 _RETRIES = "the service retries by itself"
 
 Reader: TypeAlias = "Callable[[str], Value]"
+"""Takes a key, returns the value of a device or of the machine."""
 Matched: TypeAlias = tuple[Device, MatchResult]
 
 
@@ -51,7 +52,9 @@ def explain_devices(
             rejections.append(Rejection(device.name, reason, mismatches))
         elif result.error is not None:
             advice = _advice(resource, result.unreadable_key, result.error)
-            undetermined.append(Undetermined(device.name, result.reason, advice, result.detail))
+            undetermined.append(
+                Undetermined(device.name, reason=result.reason, advice=advice, detail=result.detail),
+            )
     hints = _hints(resource, devices, counted)
     explanation = Explanation(hints=hints) if hints else None
     if isinstance(reading, Unknown):
@@ -66,27 +69,34 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
         try:
             compared.append(_compare(None, test, read(test.key)))
         except HostError as e:
-            compared.append(Compared(test.key, "; ".join(filter(None, (str(e), e.detail.text))), test.text, None))
+            error = f"{e}; {e.detail.text}" if e.detail else str(e)
+            compared.append(Compared(test.key, value=error, wanted=test.text, matches=None))
     advice = ""
     if result.error:
         advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_RETRIES}'
-    hints = tuple(filter(None, (_near_miss(test, value) for test, value in result.mismatches)))
+    near_misses = [_near_miss(test, value) for test, value in result.mismatches]
+    hints = tuple(hint for hint in near_misses if hint)
     return replace(reading, explanation=Explanation(when=tuple(compared), advice=advice, hints=hints))
 
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
     """The reading of a resource whose whole detector failed."""
-    explanation = Explanation(error.detail, advice=_advice(resource, "", error))
+    explanation = Explanation(error.detail, advice=_advice(resource, unreadable_key="", error=error))
     return Unknown(str(error), error.cause, explanation=explanation)
 
 
 def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:
     """Possible mistakes: an "except" that excludes nothing or, if no device matches, text that nearly matches."""
     if counted:
-        idle = resource.excepts and all(result.excepted is None for _, result in devices)
-        return ("except excludes none of the devices that match",) if idle else ()
-    mismatches = (mismatch for _, result in devices for mismatch in result.mismatches)
-    return tuple(dict.fromkeys(filter(None, (_near_miss(test, value) for test, value in mismatches))))
+        excludes_nothing = resource.excepts and all(result.excepted is None for _, result in devices)
+        return ("except excludes none of the devices that match",) if excludes_nothing else ()
+    near_misses = [_near_miss(test, value) for _, result in devices for test, value in result.mismatches]
+    return _unique(hint for hint in near_misses if hint)
+
+
+def _unique(hints: Iterable[str]) -> tuple[str, ...]:
+    """The different hints, in their order."""
+    return tuple(dict.fromkeys(hints))
 
 
 def with_other_names(host: Host, devices: Sequence[Matched], reading: Reading) -> Reading:
@@ -96,25 +106,25 @@ def with_other_names(host: Host, devices: Sequence[Matched], reading: Reading) -
     """
     if not isinstance(reading, Absent) or reading.explanation is not None:
         return reading
-    hints: dict[str, None] = {}
+    hints: list[str] = []
     for device, result in devices:
         for test, name in result.mismatches:
             if test.key in ("name", "interface") and device.path.startswith("/sys/"):
-                hints |= dict.fromkeys(_named_by_udev(host, device.path, test, name))
-    return replace(reading, explanation=Explanation(hints=tuple(hints))) if hints else reading
+                hints += _other_name_hints(host, device.path, test=test, kernel_name=name)
+    return replace(reading, explanation=Explanation(hints=_unique(hints))) if hints else reading
 
 
-def _named_by_udev(host: Host, path: str, test: KeyMatcher, name: Value) -> Iterator[str]:
+def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: Value) -> Iterator[str]:
     """Yields a hint for each property of the device that is the configured name."""
-    wanted = {matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
+    configured = {matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
     try:
         properties = host.properties(path)
     except HostError:
         return  # a hint is not worth an error
     for key, text in properties.items():
-        if text and text in wanted:
+        if text and text in configured:
             table = f'properties = {{ {key} = "{text}" }}'
-            yield f'{test.key}: "{text}" is another name of "{name}"; write "{name}", or {table}'
+            yield f'{test.key}: "{text}" is another name of "{kernel_name}"; write "{kernel_name}", or {table}'
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
@@ -123,20 +133,22 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
         return ""
-    patterns = [m.pattern for m in test.matchers if isinstance(m, GlobMatcher) and m.pattern]
-    for text, pattern in ((text, pattern) for text in texts for pattern in patterns):
-        if text.lower() == pattern.lower():
-            return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
-        if text.lower().startswith(pattern.lower()):
-            return f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{text[: len(pattern)]}*" would match'
+    patterns = [matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher) and matcher.pattern]
+    for text in texts:
+        for pattern in patterns:
+            if text.lower() == pattern.lower():
+                return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
+            if text.lower().startswith(pattern.lower()):
+                glob = f"{text[: len(pattern)]}*"
+                return f'{test.key}: "{pattern}" is only the beginning of "{text}"; "{glob}" would match'
     return ""
 
 
 def _reason(mismatches: Sequence[Compared]) -> str:
     """The reason for a rejection. Lists each key once, although several tables may test it."""
     wanted: dict[tuple[str, str, bool], list[str]] = {}
-    for c in mismatches:
-        wanted.setdefault((c.key, c.value, c.default), []).append(c.wanted)
+    for mismatch in mismatches:
+        wanted.setdefault((mismatch.key, mismatch.value, mismatch.default), []).append(mismatch.wanted)
     return "; ".join(
         f"{key} is {value}, wanted {' or '.join(texts)}{' by default' if default else ''}"
         for (key, value, default), texts in wanted.items()
@@ -144,29 +156,44 @@ def _reason(mismatches: Sequence[Compared]) -> str:
 
 
 def _compare(detector: DeviceDetector | None, test: KeyMatcher, value: Value) -> Compared:
+    """The comparison of a value with a test. detector: None for a test of `when`."""
     kind = detector.keys[test.key].kind if detector and test.key in detector.keys else None
-    default = False
+    is_default = False
     if detector and kind and test.key in detector.defaults:
-        default = kind.parse(detector.defaults[test.key]) == test.matchers
-    return Compared(test.key, _in_unit(test, value, kind), test.text, test.matches(value), default)
+        is_default = kind.parse(detector.defaults[test.key]) == test.matchers
+    return Compared(
+        test.key,
+        value=_in_unit(test, value, kind),
+        wanted=test.text,
+        matches=test.matches(value),
+        default=is_default,
+    )
 
 
 def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
-    """The value in the test's unit; in base units if rounding to a tenth would hide the difference."""
+    """The value in the test's unit; in base units if rounding to a tenth would hide the difference.
+
+    kind: the type of the key; None if it is always text.
+    """
     if not isinstance(kind, Amount) or not isinstance(value, int):
         return describe_value(value)
-    unit = _UNIT.search(test.text)
-    factor = UNITS[kind.dimension].get(unit[0], 0) if unit else 0
-    if not unit or not factor:
+    units = UNITS[kind.dimension]
+    found = _UNIT.search(test.text)
+    if found is None or found[0] not in units:
         return describe_value(value)
-    tenths = (20 * value + factor) // (2 * factor)
-    if (value and not tenths) or test.matches(tenths * factor // 10) is not test.matches(value):
-        return f"{value} {next(iter(UNITS[kind.dimension]))}"
-    return f"{tenths / 10:.12g} {unit[0]}"
+    unit = found[0]
+    factor = units[unit]
+    tenths = (20 * value + factor) // (2 * factor)  # 10 * value / factor, rounded to the nearest whole number
+    rounds_to_zero = value != 0 and tenths == 0
+    rounded = tenths * factor // 10
+    if rounds_to_zero or test.matches(rounded) is not test.matches(value):
+        base_unit = next(iter(units))
+        return f"{value} {base_unit}"
+    return f"{tenths / 10:.12g} {unit}"
 
 
-def _advice(resource: Resource, key: str, error: HostError) -> str:
-    """How to fix an error. key: the device's unreadable key; "" if the detector or the measure failed."""
+def _advice(resource: Resource, unreadable_key: str, error: HostError) -> str:
+    """How to fix an error. unreadable_key: "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NOT_TRUSTED:
@@ -177,9 +204,9 @@ def _advice(resource: Resource, key: str, error: HostError) -> str:
         return f"check the program that writes the file; {_RETRIES} when the file changes"
     if resource.detector == "exec":
         return f"run the program by hand and read its output; {_RETRIES}"
-    if not key:
+    if not unreadable_key:
         return f"check what the message names; {_RETRIES}"
-    return f'add a key that excludes the device, or match by another key than "{key}"; {_RETRIES}'
+    return f'add a key that excludes the device, or match by another key than "{unreadable_key}"; {_RETRIES}'
 
 
 def _errno_advice(error: HostError) -> str:

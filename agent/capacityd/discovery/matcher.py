@@ -23,14 +23,15 @@ class MatchResult:
     matches: bool | None
     """None: unknown, because of the error."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    """The first failed test of each table, with the device's value."""
+    """The first failed test of each table, with the device's value for its key."""
     excepted: tuple[KeyMatcher, ...] | None = None
     """The tests of the `except` table that excluded the device."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests that hold."""
     unreadable_key: str = ""
+    """The key that could not be read; "" if all could, or if the measure could not."""
     error: HostError | None = None
-    """Why unreadable_key could not be read; if unreadable_key is "", why the measure could not be read."""
+    """Why the key or the measure could not be read, or why the device may be counted already."""
 
     @property
     def reason(self) -> str:
@@ -61,43 +62,47 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
     excepted = _match_any(excepts, read)
     if excepted.matches:
         return MatchResult(matches=False, excepted=excepted.matched)
-    return excepted if excepted.matches is None else wanted
+    is_unknown = excepted.matches is None
+    return excepted if is_unknown else wanted
 
 
-def with_doubt(result: MatchResult, doubt: str) -> MatchResult:
-    """The result for a device that may not be a separate device. doubt: why it may not; "" if it certainly is
-    separate."""
-    return MatchResult(matches=None, error=HostError(doubt)) if result.matches and doubt else result
+def with_doubt(result: MatchResult, may_be_duplicate: str) -> MatchResult:
+    """The result; unknown if the device matches, but may be a duplicate. may_be_duplicate: as in Device."""
+    if result.matches and may_be_duplicate:
+        return MatchResult(matches=None, error=HostError(may_be_duplicate))
+    return result
 
 
 def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
     """Whether all tests hold."""
-    unknown = None
+    first_unknown = None
     for test in tests:
         try:
             value = read(test.key)
         except HostError as e:
-            value = e.possible if isinstance(e, AmbiguousValue) else ()
-            if not value or test.matches(value):
-                unknown = unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
+            possible = e.possible if isinstance(e, AmbiguousValue) else ()
+            if not possible or test.matches(possible):
+                first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
                 continue
+            value = possible  # the test matches none of them, so it fails
         if not test.matches(value):
             return MatchResult(matches=False, mismatches=((test, value),))
-    return unknown or MatchResult(matches=True)
+    return first_unknown or MatchResult(matches=True)
 
 
 def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
+    """Whether at least one table matches."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    unknown = None
+    first_unknown = None
     for table in tables:
         result = match_all(table.tests, read)
         if result.matches:
             return MatchResult(matches=True, matched=table.tests)
         if result.matches is None:
-            unknown = unknown or result
+            first_unknown = first_unknown or result
         elif result.mismatches[0] not in mismatches:
             mismatches += result.mismatches
-    return unknown or MatchResult(matches=False, mismatches=mismatches)
+    return first_unknown or MatchResult(matches=False, mismatches=mismatches)
 
 
 def describe_value(value: Value) -> str:

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from capacityd.detectors import load
-from capacityd.discovery.explain import explain_devices, explain_error, not_applicable, with_other_names
-from capacityd.discovery.matcher import MatchResult, match_all, match_device, with_doubt
+from capacityd.discovery.explain import explain_devices, explain_error, with_other_names
+from capacityd.discovery.matcher import MatchResult, match_device, with_doubt
+from capacityd.discovery.when import reading_of_when
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
+from capacityd.model.matchers import Value
 from capacityd.model.private import Private, extent, how_to_see, quoted
 from capacityd.model.quantity import countable, number_in
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
-from capacityd.model.text import has_escapes, strip_control
 
 _MAX_ATTEMPTS = 3
 """Attempts to read a resource if devices disappear in the meantime."""
@@ -31,38 +31,25 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
     Never raises HostError: unreadable data makes the resource unknown.
     """
     try:
-        if (reading := _reading_of_when(resource, host, node_name, explain=explain)) is not None:
-            return reading
+        not_applying = reading_of_when(resource, host, node_name, explain=explain)
+        if not_applying is not None:
+            return not_applying
         detector = load(resource.detector)
         if isinstance(detector, ValueDetector):
             contributions = [detector.read(host, table.settings) for table in resource.tables]
-            return _quantity(resource, [(c, int(c.amount)) for c in contributions])
+            return _quantity(resource, [(contribution, int(contribution.amount)) for contribution in contributions])
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
-        return explain_error(resource, e) if explain else Unknown(str(e) + how_to_see(e.detail), e.cause)
-
-
-def _reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
-    """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies."""
-
-    def read(key: str) -> Value:
-        return _machine_value(host, node_name, resource.when, key)
-
-    result = match_all(resource.when, read)
-    if result.matches:
-        return None
-    reading = (
-        Unknown(f"when: {result.reason}{'' if explain else how_to_see(result.detail)}", result.cause)
-        if result.matches is None
-        else Absent(f"does not apply to this machine: {result.reason}", applies=False)
-    )
-    return not_applicable(resource, read, result, reading) if explain else reading
+        return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
 
 
 def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iterable[Device]:
     """Yields every device that may count. Raises HostError."""
     scope = detector.scope
-    return detector.find(host) if scope is None else scope.find(host, resource.literals(scope.key))
+    if scope is None:
+        return detector.find(host)
+    subsystems = resource.literals(scope.key)
+    return scope.find(host, subsystems)
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
@@ -75,64 +62,16 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
     return detector.keys[key].read(host, device)
 
 
-def _machine_value(host: Host, node_name: str, when: tuple[KeyMatcher, ...], key: str) -> Value:
-    """The machine's value for a key of `when`."""
-    group, _, name = key.partition(".")
-    if group == "dmi":
-        return _dmi_value(host, f"/sys/class/dmi/id/{name}")
-    if group == "devicetree":
-        return tuple(host.lines(f"/proc/device-tree/{name}"))
-    if group == "path":
-        wanted = [p.pattern for test in when if test.key == key for p in test.matchers if isinstance(p, GlobMatcher)]
-        return _existing(host, wanted)
-    return host.arch() if group == "arch" else node_name
-
-
-def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist. Raises HostError if none is known to exist and at least one could not be checked."""
-    existing, error = [], None
-    for path in paths:
-        try:
-            if host.exists(path):
-                existing.append(path)
-            elif hidden := host.sandbox_advice([path]):
-                raise HostError(f"{path} may exist{hidden}")
-        except HostError as e:
-            error = error or e
-    if error and not existing:
-        raise error
-    return tuple(existing)
-
-
-def _dmi_value(host: Host, path: str) -> str | None:
-    """A DMI text. Vendors leave fields unset in many ways, so control characters at both ends are ignored.
-
-    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also if the
-    link to the folder is dangling.
-    """
-    text = host.text(path)
-    if text is None:
-        resolve_link(host, path.rpartition("/")[0])
-    text = strip_control(text or "")
-    if has_escapes(text):
-        raise HostError(
-            f"{path} contains unprintable characters ({extent(text)}); test another key: "
-            '"capacityd probe --explain" shows the values of all keys of "when"',
-            detail=f"it contains {quoted(text)}",
-        )
-    return text or None
-
-
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """Reads the devices; reads all of them again if one disappears in the meantime.
 
     Partial data must not be used, and the device may have been one of several paths to a disk. If a device disappears
-    in every attempt, the known values decide, such as its name.
+    in every attempt, its values are unknown, except for those that find() has read, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):
-            return _read_devices_once(resource, detector, host, _DisappearedError, explain=explain)
-    return _read_devices_once(resource, detector, host, HostError, explain=explain)
+            return _read_devices_once(resource, detector, host, disappeared_error=_DisappearedError, explain=explain)
+    return _read_devices_once(resource, detector, host, disappeared_error=HostError, explain=explain)
 
 
 class _DisappearedError(Exception):
@@ -140,21 +79,22 @@ class _DisappearedError(Exception):
 
 
 def _read_devices_once(
-    resource: Resource, detector: DeviceDetector, host: Host, disappeared_error: type[Exception], *, explain: bool
+    resource: Resource, detector: DeviceDetector, host: Host, *, disappeared_error: type[Exception], explain: bool
 ) -> Reading:
     """Reads the devices in one attempt.
 
     disappeared_error: the exception to raise for a value of a device that no longer exists. HostError makes the value
     unknown.
     """
-    counted: list[tuple[Contribution, int]] = []
-    devices: list[tuple[Device, MatchResult]] = []
+    counted: list[tuple[Contribution, int]] = []  # with the device's share in base units
+    devices: list[tuple[Device, MatchResult]] = []  # only for the explanation
     unknown: list[Unknown] = []
     total = 0
     for device in candidates(resource, detector, host):
         total += 1
         read = _cached_reader(host, detector, device, disappeared_error)
-        result = with_doubt(match_device(resource.tables, resource.excepts, read), device.may_be_duplicate)
+        match = match_device(resource.tables, excepts=resource.excepts, read=read)
+        result = with_doubt(match, device.may_be_duplicate)
         if result.matches:
             try:
                 counted.append(_measure(host, resource, device, read))
@@ -167,27 +107,35 @@ def _read_devices_once(
             unknown.append(Unknown(f"{device.name}: {result.reason}{where}", result.cause))
         if explain:
             devices.append((device, result))
-    scope = resource.literals(detector.scope.key) if detector.scope else ()
-    kind = " ".join((detector.name, *scope))
-    elsewhere = detector.scope.elsewhere(host, scope) if detector.scope and not total else ""
-    why_none = f"none of {total} {kind} devices matches" if total else f"the machine has no {kind} device{elsewhere}"
-    reading = _devices_reading(resource, why_none, unknown, counted)
+    if unknown:
+        reading: Reading = _unknown_reading(unknown)
+    elif counted:
+        reading = _quantity(resource, counted)
+    else:
+        reading = Absent(_why_none(resource, detector, host, total=total))
     if not explain:
         return reading
-    reading = explain_devices(resource, detector, devices, [c for c, _ in counted], reading)
+    contributions = [contribution for contribution, _ in counted]
+    reading = explain_devices(resource, detector, devices=devices, counted=contributions, reading=reading)
     return with_other_names(host, devices, reading)
 
 
-def _devices_reading(
-    resource: Resource, why_none: str, unknown: Sequence[Unknown], counted: Sequence[tuple[Contribution, int]]
-) -> Reading:
-    """The reading of the devices. why_none: if none counts. unknown: one for each undetermined device."""
-    if unknown:
-        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-        return Unknown(unknown[0].reason + more, unknown[0].cause)
-    if counted:
-        return _quantity(resource, counted)
-    return Absent(why_none)
+def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
+    """The reading for at least one undetermined device. unknown: one for each such device."""
+    first = unknown[0]
+    more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+    return Unknown(f"{first.reason}{more}", first.cause)
+
+
+def _why_none(resource: Resource, detector: DeviceDetector, host: Host, *, total: int) -> str:
+    """Why no device counts. total: the number of candidates."""
+    scope = detector.scope
+    subsystems = resource.literals(scope.key) if scope else ()
+    kind = " ".join((detector.name, *subsystems))
+    if total:
+        return f"none of {total} {kind} devices matches"
+    elsewhere = scope.elsewhere(host, subsystems) if scope else ""
+    return f"the machine has no {kind} device{elsewhere}"
 
 
 def _cached_reader(
@@ -199,7 +147,8 @@ def _cached_reader(
     def read(key: str) -> Value:
         if key not in cache:
             cache[key] = value_of(host, detector, device, key)
-            if cache[key] in (None, "", ()) and resolve_link(host, device.path) is None:
+            is_missing = cache[key] in (None, "", ())  # not False and 0, which are values
+            if is_missing and resolve_link(host, device.path) is None:
                 raise disappeared_error(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
         return cache[key]
 
@@ -212,40 +161,51 @@ class _NoMeasureError(HostError):
 
 def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str], Value]) -> tuple[Contribution, int]:
     """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
-    note, value, detail = "", 1, ""
-    if resource.measure is not None:
-        try:
-            measured = read(resource.measure)
-            reason = f"has no {resource.measure}"
-            if isinstance(measured, str):  # an attribute or a property
-                if measured:
-                    reason = f"{resource.measure} is not a whole number ({extent(measured)})"
-                    detail = f"it is {quoted(measured)}"
-                measured = number_in(measured)
-        except HostError as e:
-            measured, reason, detail = None, str(e), e.detail.text
-        if not isinstance(measured, int):
-            if resource.fallback is None or host.resolve(device.path) is None:
-                why = f"{reason}; fallback sets a value for such devices"
-                raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail)
-            measured, note = resource.fallback, f"fallback: {reason}"
-        value = measured
+    if resource.measure is None:
+        return _contribution(resource, device, measured=1)
+    detail = ""
+    try:
+        value = read(resource.measure)
+        reason = f"has no {resource.measure}"
+        if isinstance(value, str):  # an attribute or a property
+            if value:
+                reason = f"{resource.measure} is not a whole number ({extent(value)})"
+                detail = f"it is {quoted(value)}"
+            value = number_in(value)
+    except HostError as e:
+        value = None
+        reason = str(e)
+        detail = e.detail.text
+    if isinstance(value, int):
+        return _contribution(resource, device, measured=value)
+    if resource.fallback is None or host.resolve(device.path) is None:  # not for a device that has disappeared
+        why = f"{reason}; fallback sets a value for such devices"
+        raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail)
+    note = f"fallback: {reason}"
+    return _contribution(resource, device, measured=resource.fallback, note=note, detail=detail)
+
+
+def _contribution(
+    resource: Resource, device: Device, *, measured: int, note: str = "", detail: str = ""
+) -> tuple[Contribution, int]:
+    """The contribution of a device, and its share in base units. measured: in base units."""
+    share = measured * resource.slots
     factor = resource.unit.factor if resource.unit else 1
-    share = value * resource.slots
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
-    return Contribution(device.name, amount, note, Private(detail if note else "")), share
+    return Contribution(device.name, amount, note=note, detail=Private(detail)), share
 
 
 def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:
+    """The reading of a resource with these contributions, each with its share in base units."""
+    contributions = tuple(contribution for contribution, _ in counted)
     shares = [share for _, share in counted]
     value = resource.quantity_of(shares)
-    contributions = tuple(c for c, _ in counted)
     if not countable(value):
         larger = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
     warning = ""
-    if value <= 0:
+    if value <= 0 and resource.reduced(shares):  # there are devices, but not more than the reserve
         unit = f" {resource.unit.name}" if resource.unit else ""
-        warning = f"less than 1{unit} remains after the reserve, so 0 is published" if resource.reduced(shares) else ""
-    limits = [c.valid_for for c in contributions if c.valid_for is not None]
-    return Quantity(max(0, value), contributions, warning=warning, valid_for=min(limits, default=None))
+        warning = f"less than 1{unit} remains after the reserve, so 0 is published"
+    seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
+    return Quantity(max(0, value), contributions, warning=warning, valid_for=min(seconds, default=None))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,8 @@ from functools import partial
 from capacityd.detectors import load
 from capacityd.discovery.child import MAX_RUNNING, Child, label, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
-from capacityd.linux.subreaper import become_subreaper, children, kill_children
+from capacityd.linux.subreaper import become_subreaper, kill_children
+from capacityd.linux.subreaper import children as children_of
 from capacityd.model.config import Config, Resource
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
@@ -47,27 +49,20 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
     }
-    hanging = _hanging()
-    readings |= {
-        r.name: Unknown(
-            f"the detector {r.detector} of an earlier pass hangs in the kernel (process {process})", Cause.HANGING
-        )
-        for r in config.resources
-        if (process := hanging.get(label(r)))
-    }
-    running_until = time.monotonic() + MAX_RUNNING
+    readings |= _hanging(config.resources)
+    uncounted_until = time.monotonic() + MAX_RUNNING
 
     def start(resource: Resource) -> Child | Unknown:
         read = partial(read_resource, resource, host, node_name, explain=explain)
-        return start_child(resource, read, private=explain, running_until=running_until)
+        return start_child(resource, read, private=explain, uncounted_until=uncounted_until)
 
-    waiting = [r for r in reversed(config.resources) if r.name not in readings]
+    waiting = [resource for resource in reversed(config.resources) if resource.name not in readings]  # the next is last
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
     durations: dict[str, float] = {}
-    detectors = [load(r.detector) for r in config.resources]
-    spawns = any(isinstance(d, ValueDetector) and d.spawns for d in detectors)
+    detectors = [load(resource.detector) for resource in config.resources]
+    spawns = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
     if spawns:
-        become_subreaper()
+        become_subreaper()  # so that finally can kill what a detector's programs have left behind
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
@@ -91,13 +86,19 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     return Discovery({name: readings[name] for name in sorted(readings)}, durations)
 
 
-def _hanging() -> dict[str, str]:
-    """Label -> process id of children that earlier passes could not kill. Their parent is now the service.
+def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
+    """The readings of resources whose children of earlier passes could not be killed. Their parent is now the service.
 
     Another child for the same resource would also hang, and after many passes such children would fill the memory.
     """
-    hanging = {}
-    for process in children(os.getppid()):
-        with suppress(OSError), open(f"/proc/{process}/comm", "rb") as name:
-            hanging[name.read().strip().decode(errors="replace")] = str(process)
-    return hanging
+    processes = {}
+    for process in children_of(os.getppid()):
+        with suppress(OSError), open(f"/proc/{process}/comm", "rb") as file:
+            name = file.read().strip().decode(errors="replace")
+            processes[name] = process
+    readings = {}
+    for resource in resources:
+        if process := processes.get(label(resource), 0):
+            why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {process})"
+            readings[resource.name] = Unknown(why, Cause.HANGING)
+    return readings

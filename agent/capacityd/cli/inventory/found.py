@@ -61,12 +61,12 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevic
     """The devices of each detector. If a detector does not end in time, its devices are unknown."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    running_until = time.monotonic() + MAX_RUNNING
+    uncounted_until = time.monotonic() + MAX_RUNNING
     try:
         for detector in detectors:
             # A child reads a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
-            child = start_child(resource, partial(find, host, detector), private=True, running_until=running_until)
+            child = start_child(resource, partial(find, host, detector), private=True, uncounted_until=uncounted_until)
             if isinstance(child, Child):
                 running[child.pipe] = child
             else:

@@ -1,0 +1,87 @@
+"""Decides whether a resource applies to this machine: the tests of its `when`, and the machine's values for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from capacityd.discovery.explain import not_applicable
+from capacityd.discovery.matcher import match_all
+from capacityd.model.config import Resource
+from capacityd.model.errors import HostError
+from capacityd.model.host import Host, resolve_link
+from capacityd.model.matchers import GlobMatcher, Value
+from capacityd.model.private import extent, how_to_see, quoted
+from capacityd.model.reading import Absent, Reading, Unknown
+from capacityd.model.text import has_escapes, strip_control
+
+
+def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
+    """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies.
+
+    explain: whether to add the explanation.
+    """
+
+    def read(key: str) -> Value:
+        return _machine_value(host, node_name, resource, key)
+
+    result = match_all(resource.when, read)
+    if result.matches:
+        return None
+    reading: Absent | Unknown
+    if result.matches is None:
+        where = "" if explain else how_to_see(result.detail)
+        reading = Unknown(f"when: {result.reason}{where}", result.cause)
+    else:
+        reading = Absent(f"does not apply to this machine: {result.reason}", applies=False)
+    return not_applicable(resource, read, result, reading) if explain else reading
+
+
+def _machine_value(host: Host, node_name: str, resource: Resource, key: str) -> Value:
+    """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME."""
+    group, _, name = key.partition(".")
+    if group == "dmi":
+        return _dmi_text(host, f"/sys/class/dmi/id/{name}")
+    if group == "devicetree":
+        return tuple(host.lines(f"/proc/device-tree/{name}"))
+    if group == "path":
+        matchers = [matcher for test in resource.when if test.key == key for matcher in test.matchers]
+        return _existing(host, [matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)])
+    return host.arch() if group == "arch" else node_name
+
+
+def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that exist. Raises HostError if none is known to exist and at least one could not be checked."""
+    existing = []
+    first_error: HostError | None = None
+    for path in paths:
+        try:
+            if host.exists(path):
+                existing.append(path)
+            elif advice := host.sandbox_advice([path]):
+                raise HostError(f"{path} may exist{advice}")
+        except HostError as e:
+            first_error = first_error or e
+    if first_error and not existing:
+        raise first_error
+    return tuple(existing)
+
+
+def _dmi_text(host: Host, path: str) -> str | None:
+    """A DMI text. Vendors leave fields unset in many ways, so control characters at both ends are ignored.
+
+    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also if the
+    link to the folder is dangling.
+    """
+    text = host.text(path)
+    if text is None:
+        folder = path.rpartition("/")[0]
+        resolve_link(host, folder)  # only to raise HostError: if the link is dangling, the text is unknown, not absent
+        return None
+    text = strip_control(text)
+    if has_escapes(text):
+        raise HostError(
+            f"{path} contains unprintable characters ({extent(text)}); test another key: "
+            '"capacityd probe --explain" shows the values of all keys of "when"',
+            detail=f"it contains {quoted(text)}",
+        )
+    return text or None

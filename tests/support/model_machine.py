@@ -31,7 +31,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, machine_record, writing
 from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import journal, reconcile_job, runtime_files, selection
-from capacityd.worker.pass_state import PassState
+from capacityd.worker.pass_state import PassState, PassStatus
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
 from tests.support.write_checks import WriteChecks
 
@@ -181,6 +181,11 @@ class Machine:
     def result(self) -> PassResult | None:
         """The result of the last pass; None if the pass sent none."""
         return next((m for m in self.messages if isinstance(m, PassResult)), None)
+
+    @property
+    def status(self) -> PassStatus | None:
+        """What `status` shows of the last pass."""
+        return runtime_files.read_state(str(self.folder / "run")).status if self.state_file else self._state.status
 
     @property
     def error(self) -> str:

@@ -24,6 +24,7 @@ from capacityd.service.schedule import BURST, BURST_PERIOD, Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_sources import ModelSources
 from tests.support.model_watch import ModelWatch
+from tests.support.promises import Promises
 from tests.support.truth import MINUTE, Truth
 
 SYNC = 10.0  # seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable
@@ -191,6 +192,7 @@ class Loop:
         self._told_watched = True  # what the schedule knows of the watch
         self._node_passes: list[float] = []  # the times of passes because of the Node
         self.truth = Truth(self)
+        self.promises = Promises(self)
         self.watch = ModelWatch(world, self._on_watch)
         self._uniform = random.Random(seed).uniform
         self._suspended = 0.0  # seconds of uptime during which the machine was suspended
@@ -206,6 +208,7 @@ class Loop:
         self._told_watched = True
         self.has_passed, self.failure = False, None
         self.configure()
+        self._write_status()
         self.world.hear = self._hear
         self.truth.excuse()
 
@@ -272,6 +275,7 @@ class Loop:
             world.move(max(at, world.uptime))
             self.truth.look()
             if reasons := self._schedule.pop_due(self._monotonic()):
+                self.promises.keep(self._monotonic())
                 self._make_pass(frozenset(reasons))
                 self.truth.look()
                 world.move(world.uptime + 0.1)
@@ -311,6 +315,10 @@ class Loop:
         else:
             self.failure = None
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+        self._write_status()
+
+    def _write_status(self) -> None:
+        self.promises.state(self._monotonic(), self._schedule.wakes_at(), self.world.machine.status)
 
     def _on_watch(self) -> None:
         """The watcher has sent a message."""
@@ -319,6 +327,7 @@ class Loop:
         if watched is not self._told_watched:
             self._told_watched = watched
             self._schedule.set_watched(self._monotonic(), watched=watched)
+            self._write_status()
 
     def _compare_node(self) -> None:
         """As the service does: after each report of the watcher, and once a minute. Then it also compares its event

@@ -23,7 +23,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.worker.pass_state import OtherWriter, PassStatus
-from tests.support.terminals import DEGRADED, HEALTHY, HEALTHY_NODE, NOW, RUNNING, ServiceFiles, shown
+from tests.support.terminals import DEGRADED, HEALTHY, HEALTHY_NODE, NOW, RUNNING, UPTIME, ServiceFiles, shown
 
 NAME = "example.com/dongle"
 HELD = Wait(9.0, WaitReason.LOWER_AFTER, NAME)
@@ -114,7 +114,7 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
         (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading changed\n"),
         (replace(ServiceFiles(), last_seen=LOWERED), 0, "3         3            published as 4\n"),
         (running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
-        (running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min\n"),
+        (running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),
         (
             running(error="refused", pass_running=True),
             4,
@@ -152,6 +152,19 @@ def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: st
     assert ("degraded" in text) is (status == 4)
     assert text.count("has been running for") <= 1  # an error, or a line at the top
     assert ("a pass runs now" in text) is (files.service is not None and files.service.pass_running)
+
+
+def test_nothing_happens_before_the_next_pass() -> None:
+    """After an error, the next pass may come later than a pass would have. Without a service, none comes."""
+    waits = (HELD, Wait(UPTIME + 20, WaitReason.EXPIRY, "example.com/nic-mbps"))
+    held = replace(HEALTHY, waits=waits, changes=(Change(NAME, Action.HOLD, "4", "3", ""),))
+    failing = replace(RUNNING, error="refused", next_reconcile=NOW + 40)
+    text = shown("status", ServiceFiles(held, failing))[1]
+    assert "held back for 40 s more" in text
+    assert "example.com/nic-mbps: read again in 40 s" in text
+    text = shown("status", ServiceFiles(held, None, record=MachineRecord({NAME: 4})))[1]
+    assert "held back" not in text
+    assert "read again" not in text
 
 
 def test_nothing_that_publishes_again_after_a_withdrawal() -> None:

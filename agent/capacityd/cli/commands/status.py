@@ -61,6 +61,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     if running is None and published_nothing and node is not None and annotated_quantities(node.annotation):
         node, last_pass = None, _NO_PASS  # `withdraw` has changed the Node since the last pass
     now_running = (running and running.status) or _NO_SERVICE
+    last_pass = _kept_waits(last_pass, now_running, now)
     return StatusReport(
         node=node.name if node else None,
         observe=last_pass.observe,
@@ -117,6 +118,15 @@ def _changed_files(service: ServiceStatus, active: str) -> tuple[str, ...]:
         return ()
     loaded = load(files.path)
     return () if not loaded.problems and loaded.config.digest == active else changed
+
+
+def _kept_waits(last_pass: PassStatus, service: ServiceStatus, now: float) -> PassStatus:
+    """The last pass, with waits that last until the next pass: nothing happens before it. Without a service, nothing
+    waits. now: in seconds since the epoch."""
+    if service is _NO_SERVICE:
+        return replace(last_pass, waits=())
+    next_pass = uptime() + service.next_reconcile - now
+    return replace(last_pass, waits=tuple(replace(w, until=max(w.until, next_pass)) for w in last_pass.waits))
 
 
 def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:

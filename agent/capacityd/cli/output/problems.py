@@ -69,7 +69,8 @@ def _next_attempt(report: StatusReport, now: float) -> str:
     """When an error will be retried; "" if it is not known."""
     if report.pass_running:
         return "the next attempt runs now"
-    return f"next attempt in {duration_text(report.next_reconcile - now)}" if report.next_reconcile else ""
+    after = " or after an event"  # such as a change of the Node
+    return f"next attempt in {duration_text(report.next_reconcile - now)}{after}" if report.next_reconcile else ""
 
 
 def _start_advice(unit: UnitState | None) -> str:

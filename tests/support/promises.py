@@ -1,0 +1,31 @@
+"""Judges the times that `status` shows: the service acts by then, unless its status has changed in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from capacityd.worker.pass_state import PassStatus
+from tests.support.truth import ROUNDING
+
+if TYPE_CHECKING:
+    from tests.support.world import Loop
+
+
+class Promises:
+    """The judge of a service's times. All times are in seconds, by the clock of the service's schedule."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._next_pass = float("inf")
+
+    def state(self, now: float, next_pass: float, status: PassStatus | None) -> None:
+        """The service writes its status. next_pass: when it says that the next pass is due."""
+        self._next_pass = max(now, next_pass)
+        uptime = self._loop.world.uptime
+        for wait in status.waits if status and self._loop.failure is None else ():
+            late = next_pass - now - max(0.0, wait.until - uptime)
+            assert late <= ROUNDING, f"{wait.text(uptime)}, but the next pass is {late:.1f} s later"
+
+    def keep(self, now: float) -> None:
+        """A pass begins."""
+        assert now <= self._next_pass + ROUNDING, f"the pass is {now - self._next_pass:.1f} s later than announced"

@@ -110,10 +110,9 @@ CLOUD_INIT = "cloud-init=enabled ds=nocloud"
 def user_data(cluster: Cluster, hardware: str) -> str:
     """The shipped example, with these resources and with the configuration for kubeadm join."""
     example: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
-    (drop_in,) = (file for file in example["write_files"] if file["path"] == HARDWARE_FILE)
-    drop_in["content"] = hardware
-    join = {"path": "/etc/kubernetes/join.yaml", "permissions": "0600", "content": json.dumps(_kubeconfig(cluster))}
-    example["write_files"].append(join)
+    files = {file["path"]: file for file in example["write_files"]}
+    files[HARDWARE_FILE]["content"] = hardware
+    files["/etc/kubernetes/join.yaml"]["content"] = json.dumps(_kubeconfig(cluster))
     return f"#cloud-config\n{yaml.safe_dump(example)}"
 
 

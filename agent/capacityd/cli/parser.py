@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from difflib import get_close_matches
+from typing import Any
 
 from capacityd import __version__
 from capacityd.cli.help import command_epilog, program_epilog
@@ -159,7 +160,16 @@ def command_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest command."""
+    """A parser that suggests the nearest command and the nearest option."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse's method, which is called for each subparser, too: ends with a suggestion for an option that
+        this parser does not have but almost has."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        for argument in unknown:
+            if near := get_close_matches(argument.partition("=")[0], self._option_string_actions, n=1):
+                self.error(f'unrecognized arguments: {" ".join(unknown)}; did you mean "{near[0]}"?')
+        return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         """Unlike argparse's method, leaves out internal commands in the message, and suggests the nearest command."""

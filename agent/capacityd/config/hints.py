@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from capacityd.detectors import load
 from capacityd.linux.mountinfo import is_inside
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
+from capacityd.model.matchers import IPNetwork
 from capacityd.model.units import is_amount
 
 _KERNEL_FOLDERS = ("/proc", "/sys")
@@ -31,6 +33,7 @@ def hints(resource: Resource) -> Iterator[Hint]:
     for text in name_hints([resource]):
         yield Hint(path=(), text=text)
     yield from _kernel_date_hints(resource)
+    yield from _pool_hints(resource)
     detector = load(resource.detector)
     if not isinstance(detector, DeviceDetector):
         return
@@ -60,6 +63,16 @@ def _kernel_date_hints(resource: Resource) -> Iterator[Hint]:
                 f"the kernel does not date {path} when its number changes, so the resource will be unknown; "
                 "leave out max_age",
             )
+
+
+def _pool_hints(resource: Resource) -> Iterator[Hint]:
+    """Yields a hint for each table of a pool with exceptions that are in none of its networks."""
+    for table in resource.tables if resource.detector == "pool" else ():
+        networks, excepted = (cast("tuple[IPNetwork, ...]", table.settings[key] or ()) for key in ("cidr", "except"))
+        outside = [part for part in excepted if not any(map(part.overlaps, networks))]
+        if outside:
+            text = f"{', '.join(map(str, outside))} excludes nothing, because no network of cidr contains it"
+            yield Hint((resource.detector, "except"), text)
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:

@@ -24,6 +24,7 @@ _MISTAKES = (
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
     (r",\s*", r"\s*\}", "remove the comma before }}"),
+    (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
     (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),

@@ -129,14 +129,14 @@ def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: V
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
     """A hint about text that differs from the configured text only in case, or begins with it; "" for any other
-    text."""
+    text. The text does not match, so a glob that matches without regard to case differs in case."""
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
         return ""
     patterns = [matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher) and matcher.pattern]
     for text in texts:
         for pattern in patterns:
-            if text.lower() == pattern.lower():
+            if text.lower() == pattern.lower() or GlobMatcher(pattern.lower(), fold=True).matches(text):
                 return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
             if text.lower().startswith(pattern.lower()):
                 glob = f"{text[: len(pattern)]}*"

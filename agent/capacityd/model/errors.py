@@ -121,6 +121,12 @@ class NodeError(CapacitydError):
         self.detail = Private(detail)
 
 
+class NodeFileUnusable(NodeError):
+    """The file of a Node, or of a list of Nodes, can't be read or does not contain one."""
+
+    exit_status = 2
+
+
 class NodeUnreachable(NodeError):
     """There is no response or no usable one, or HTTP 429 or 5xx. A later attempt may succeed.
 

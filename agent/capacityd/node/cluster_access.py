@@ -36,6 +36,11 @@ class ClusterAccess:
         return f"the API server in {self.kubeconfig}"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether requests are sent without TLS."""
+        return self.server.lower().startswith("http://")
+
+    @property
     def address(self) -> str:
         """The API server's address, as the detail of an error."""
         return f"server: {self.server}"

@@ -182,9 +182,10 @@ def _forbidden(refusal: Refusal) -> NodeForbidden:
 
 def _no_api_server(refusal: Refusal) -> NodeUnreachable:
     call = refusal.call
+    scheme = " It was asked with http; does it speak https?" if call.access.is_plain else ""
     return NodeUnreachable(
         f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
-        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?",
+        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?{scheme}",
         detail=call.access.address,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import NodeError, UsageError
+from capacityd.model.errors import NodeError, NodeFileUnusable, UsageError
 from capacityd.model.node import Event, NodeState
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import InvalidDocument
@@ -22,17 +22,17 @@ _STANDARD_INPUT = "-"
 
 
 def read_json(path: str) -> Any:
-    """Parses a JSON file; "-" is standard input. Raises NodeError."""
+    """Parses a JSON file; "-" is standard input. Raises NodeFileUnusable."""
     try:
         if path == _STANDARD_INPUT:
             return json.load(sys.stdin.buffer)
         with open(path, "rb") as f:
             return json.load(f)
     except OSError as e:
-        raise NodeError(f"{shown(path)} cannot be read: {reason_of(e)}") from e
+        raise NodeFileUnusable(f"{shown(path)} cannot be read: {reason_of(e)}") from e
     except (ValueError, RecursionError) as e:
         reason = printable(str(e)) if isinstance(e, json.JSONDecodeError) else "not text, or nested too deeply"
-        raise NodeError(f"{shown(path)} is not JSON ({reason})") from e
+        raise NodeFileUnusable(f"{shown(path)} is not JSON ({reason})") from e
 
 
 def shown(path: str) -> str:
@@ -53,7 +53,7 @@ class FileNode:
         return self.read().name
 
     def read(self) -> NodeState:
-        """Reads the file. Raises NodeError if it cannot be read or is not a Node."""
+        """Reads the file. Raises NodeFileUnusable if it cannot be read or is not a Node."""
         return self._state(self._load())
 
     def check(self, state: NodeState) -> None:
@@ -84,7 +84,7 @@ class FileNode:
         try:
             return node_state(document)
         except InvalidDocument as e:
-            raise NodeError(f"{shown(self._path)}: {e}", detail=e.detail) from e
+            raise NodeFileUnusable(f"{shown(self._path)}: {e}", detail=e.detail) from e
 
     def _load(self) -> Any:
         if self._path != _STANDARD_INPUT:

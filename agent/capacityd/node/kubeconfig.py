@@ -90,7 +90,7 @@ class _Kubeconfig:
         """Parses the current context, or the given one, and reads the files that it names."""
         document = self._document()
         if not document:
-            raise self._error("is empty")
+            raise self._error("is empty: create it anew, as the cluster's installer does")
         current = context_name or self._text(document, "current-context")
         if not current:
             raise self._error("contains no current-context")

@@ -43,7 +43,7 @@ def _detail(e: BaseException, access: ClusterAccess) -> str:
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     if isinstance(e, ssl.SSLCertVerificationError):
-        return _not_trusted(e)
+        return _not_trusted(e, access)
     # With TLS 1.3, the server rejects a client certificate only at the first read.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
@@ -57,7 +57,7 @@ def _code(e: BaseException) -> str:
     return reason if re.fullmatch(r"\w+", reason, re.ASCII) else type(e).__name__
 
 
-def _not_trusted(e: ssl.SSLCertVerificationError) -> str:
+def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     if is_about_the_name(e):  # ssl's message quotes the name
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     reason = e.verify_message  # OpenSSL's text for the code
@@ -65,6 +65,11 @@ def _not_trusted(e: ssl.SSLCertVerificationError) -> str:
         return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"
     if is_about_validity(e):
         return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
+    if access.authority is None:
+        return (
+            f"presented a certificate that no authority of this system signed ({reason}). The file names no "
+            "certificate-authority; add the cluster's"
+        )
     return (
         f"presented a certificate that the certificate authority in the same file did not sign ({reason}). Is it the "
         "right cluster?"
@@ -81,7 +86,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # overloaded servers do this as well
             return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
         case ssl.SSLError():
-            return f"{server}: TLS failed ({_code(e)}). {right_address}"
+            return f"{server}: TLS failed ({_code(e)}). {right_address} Does it speak https?"
         case socket.gaierror():
             return f"{server}: its name cannot be resolved ({e.strerror}). {right_address}"
         case ConnectionRefusedError():
@@ -93,5 +98,6 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
         case ReadTimeoutError() | TimeoutError():
             return f"{server} did not respond in time"
         case ConnectionError():
-            return f"{server} closed the connection before it responded"
+            scheme = " It was asked with http; does it speak https?" if access.is_plain else ""
+            return f"{server} closed the connection before it responded.{scheme}".removesuffix(".")
     return ""

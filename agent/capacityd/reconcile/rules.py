@@ -111,7 +111,9 @@ def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
         return None
     if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
         return None
-    return Step(entry, Action.REFUSE, "a device plugin has this name, so the kubelet writes the key")
+    return Step(
+        entry, Action.REFUSE, "a device plugin has this name, so the kubelet writes the key; publish under another name"
+    )
 
 
 def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:

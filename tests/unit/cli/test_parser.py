@@ -16,6 +16,7 @@ from capacityd.cli import run
 from capacityd.node.file_node import FileNode
 from tests import ROOT
 from tests.support.nodes import node
+from tests.support.terminals import ServiceFiles
 from tests.support.tour import MACHINE
 
 TOUR = str(ROOT / "conf/examples/tour/dongles.toml")
@@ -98,10 +99,24 @@ def test_exit_status_2_for_a_configuration_with_errors(
     }
 
 
-def test_a_recording_is_never_applied_to_a_real_node(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("apply", "withdraw", "run"):
-        assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2
-        assert "--machine" in capsys.readouterr().err
+def test_a_recording_is_never_applied_to_a_real_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message is the same beside a running service, which has nothing to do with it."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    for files in (ServiceFiles(), ServiceFiles(service=None)):
+        with files.written(tmp_path):
+            for command in ("apply", "withdraw", "run"):
+                assert run([command, "--machine", str(MACHINE), "--config", TOUR]) == 2
+                assert "--machine selects another machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["machine", "node-file"])
+@pytest.mark.parametrize("content", ["no JSON", "[]", None])
+def test_exit_status_2_for_a_file_that_is_no_recording_or_no_node(tmp_path: Path, option: str, content: str) -> None:
+    if content is not None:
+        (tmp_path / "x").write_text(content)
+    assert run(["plan", f"--{option}={tmp_path}/x", "--config", TOUR]) == 2
 
 
 def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +135,9 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
     [
         ("prob", 'error: unknown command "prob"; did you mean "probe"?'),
         ("x", 'error: unknown command "x"; must be one of devices, '),
-        ("plan --kubconfig x", "capacityd: error: unrecognized arguments: --kubconfig x"),
+        ("plan --kubconfig x", 'unrecognized arguments: --kubconfig x; did you mean "--kubeconfig"?'),
+        ("apply --dryrun", 'unrecognized arguments: --dryrun; did you mean "--dry-run"?'),
+        ("--jsn plan", 'unrecognized arguments: --jsn; did you mean "--json"?'),
         ("--explain plan", "capacityd: error: unrecognized arguments: --explain"),
         ("probe example.com/x", "capacityd: error: unrecognized arguments: example.com/x"),
         ("config x", "argument check|show|schema: invalid choice: 'x'"),
@@ -153,7 +170,7 @@ def test_withdraw_only_shows_what_it_would_remove_while_the_service_runs(
     running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
     cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(node_file))
     with running, cluster:
-        assert run(["withdraw", "--machine", str(MACHINE), "--config", TOUR]) == 2
+        assert run(["withdraw", "--config", TOUR]) == 2
         assert "stop it first" in capsys.readouterr().err
         assert run(["withdraw", "--dry-run", "--machine", str(MACHINE), "--config", TOUR]) == 0
 

@@ -265,6 +265,11 @@ def test_the_annotated_example_configures_nothing() -> None:
         ),
         ('disk = { size = ["=500GB", ">=1TB, <2TB"] }', ""),
         ('nic = { speed = "10Gbit/s" }', ""),
+        (
+            'pool = { cidr = "192.0.2.0/24", except = ["192.0.2.1", "192.0.3.1", "2001:db8::1"] }',
+            "except: 192.0.3.1/32, 2001:db8::1/128 excludes nothing, because no network of cidr contains it",
+        ),
+        ('pool = { cidr = "192.0.2.0/28", except = "192.0.0.0/16" }', ""),
         *(
             (
                 f'file = {{ path = "{path}", max_age = "20s" }}',

@@ -128,6 +128,8 @@ def test_advice(written: str, advice: str) -> None:
     ("written", "hint"),
     [
         ('usb = { serial = "b03" }', 'serial: "b03" differs from "B03" in upper and lower case'),
+        ('usb = { serial = "b*" }', 'serial: "b*" differs from "B03" in upper and lower case'),
+        ('usb = { serial = "c*" }', ""),
         ('usb = { serial = "b0" }', 'serial: "b0" is only the beginning of "B03"; "B0*" would match'),
         ('usb = { serial = ["x", "B"] }', 'serial: "B" is only the beginning of "B03"; "B*" would match'),
         ('usb = { vendor = "0529" }\nexcept = { serial = "b03" }', "except excludes none of the devices that match"),

@@ -87,7 +87,7 @@ def test_an_empty_file_in_a_list_is_one_without_entries(
         assert load_operators(None).token == "1"
     for variable in (empty, f"{empty}{os.pathsep}{empty}"):
         monkeypatch.setenv("KUBECONFIG", variable)
-        with pytest.raises(NodeUnauthorized, match=r"empty is empty$"):
+        with pytest.raises(NodeUnauthorized, match=r"empty is empty: create it anew"):
             load_operators(None)
 
 

@@ -61,13 +61,13 @@ def withdraw(options: Options) -> int:
 
     With --all-annotated, also removes keys that only the annotation lists, and prints them first.
     """
+    refuse_combinations(options, reads_only=options.dry_run)
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
     writes_to_cluster = not options.dry_run and options.selection.node_file is None
     if writes_to_cluster:
         _refuse_if_service_publishes(directory, config)
-    refuse_combinations(options, reads_only=options.dry_run)
     node = node_of(options.selection, config, host)
     device_plugins = device_plugin_names(host)
 

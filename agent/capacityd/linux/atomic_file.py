@@ -13,8 +13,8 @@ from contextlib import suppress
 MAX_BYTES = 16 << 20
 """Limit for reading a file: a hundred times as much as a thousand resources need."""
 
-# Another user may own the folder, and create a link in it, hard or symbolic. O_EXCL opens no file that already exists.
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Another user may own the folder, and create a hard or symbolic link in it. O_EXCL opens no path that already exists.
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
@@ -24,7 +24,7 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
     survives a power failure. The content is first written to a new file at the path plus ".new". If that path already
     exists, for example from a killed process, it is unlinked, never written.
     """
-    unfinished = _write_unfinished(path, content, mode, durable=durable)
+    unfinished = _write_unfinished(path, content, mode=mode, durable=durable)
     try:
         os.replace(unfinished, path)
     except OSError:
@@ -36,9 +36,9 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
 def reserve_room(path: str, size: int) -> None:
     """Ensures that replace_file() can later write this many bytes to this path. Raises OSError if it can't.
 
-    Until then, an unfinished file occupies the space.
+    Until replace_file() runs, an unfinished file of zeros occupies the space.
     """
-    _write_unfinished(path, bytes(size), 0o600, durable=False)
+    _write_unfinished(path, bytes(size), mode=0o600, durable=False)
 
 
 def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
@@ -46,7 +46,7 @@ def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) ->
     unfinished = f"{path}.new"
     with suppress(FileNotFoundError):
         os.unlink(unfinished)
-    fd = os.open(unfinished, _FLAGS, mode)
+    fd = os.open(unfinished, _NEW_FILE_FLAGS, mode)
     try:
         with open(fd, "wb") as f:
             os.fchmod(fd, mode)
@@ -84,13 +84,15 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def write_error(folder: str) -> int:
-    """The errno of writes to a folder, as far as this shows without a write; 0 if nothing prevents them."""
+    """The errno with which writes to a folder would fail, found without a write; 0 if no reason to fail is known."""
     try:
         status = os.statvfs(folder)
     except OSError as e:
         return e.errno or errno.EIO
     if status.f_flag & os.ST_RDONLY:
         return errno.EROFS
-    # f_bfree includes blocks reserved for root, and root is the writer. Some file systems do not count files.
-    full = not status.f_bfree or (status.f_files and not status.f_ffree)
-    return errno.ENOSPC if full else 0
+    # f_bfree includes blocks reserved for root, and root is the writer. f_files is 0 if the file system does not count
+    # inodes.
+    no_block_free = status.f_bfree == 0
+    no_inode_free = status.f_files > 0 and status.f_ffree == 0
+    return errno.ENOSPC if no_block_free or no_inode_free else 0

@@ -12,15 +12,15 @@ from enum import Enum, auto
 class Backing(Enum):
     """The place where a file system's content is stored."""
 
-    LOCAL = auto()  # disks of this machine, although the file system's number is not a device's
+    LOCAL = auto()  # disks of this machine, although the major:minor in mountinfo is not that of a block device
     IMAGE = auto()  # a read-only file or medium
     MEMORY = auto()
     SERVER = auto()  # another machine, or the host of this virtual machine
     CLUSTER = auto()  # a disk that other machines also write to
     PROGRAM = auto()  # FUSE: a program
     LAYERS = auto()  # other file systems
-    TRIGGER = auto()  # nothing yet: automount
-    NAMESPACE = auto()  # not a file system
+    TRIGGER = auto()  # an automount point: nothing is stored until an access mounts a file system there
+    NAMESPACE = auto()  # a mounted namespace of processes, which stores no files
     INTERFACE = auto()  # FUSE: a program's view of files that are elsewhere
 
 
@@ -35,7 +35,7 @@ _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
     **dict.fromkeys(("aufs", "ecryptfs", "overlay", "unionfs"), Backing.LAYERS),
-    # Programs that do what some of the above do, or show files of elsewhere to users or containers.
+    # FUSE programs that do the same as the kernel's types above, or show files of elsewhere to users or containers.
     **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
     **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
     **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
@@ -47,10 +47,15 @@ _TYPES: dict[str, Backing] = {
 def backing(type_: str) -> Backing | None:
     """Where a file system of this type stores its content; None for a type that is not in the table.
 
-    Such a type is on a disk if the file system's number is a disk's (ext4, xfs); otherwise it is a kernel interface
-    (proc).
+    A type that is not in the table is on a disk if the file system's major:minor is a disk's (ext4, xfs); otherwise it
+    is a kernel interface (proc).
     """
-    return _TYPES.get(type_) or _TYPES.get(type_.partition(".")[0])
+    without_program, _, _ = type_.partition(".")  # fuse.sshfs -> fuse
+    return _TYPES.get(type_) or _TYPES.get(without_program)
+
+
+_SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
+"""Folders with the snapshots of a server: ONTAP, Isilon and ZFS."""
 
 
 def may_hang(type_: str) -> bool:
@@ -61,12 +66,8 @@ def may_hang(type_: str) -> bool:
 def is_snapshot(type_: str, source: str) -> bool:
     """Whether this is a snapshot that an access mounts for a few minutes: of ZFS, or of a server with such a folder."""
     if backing(type_) is Backing.SERVER:
-        return _SERVERS_SNAPSHOT.search(source) is not None
+        return _SNAPSHOT_FOLDER.search(source) is not None
     return type_ == "zfs" and "@" in source
-
-
-_SERVERS_SNAPSHOT = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
-"""Folders of ONTAP, Isilon and ZFS."""
 
 
 def has_device(number: str) -> bool:
@@ -97,17 +98,21 @@ def kind_of(type_: str, *, on_device: bool) -> str:
     return "network" if backed_by is Backing.PROGRAM else "pseudo"
 
 
-# Parts of paths, because where they start depends on the distribution and on the configuration: /var/lib/k0s/kubelet,
-# /var/snap/microk8s/common/…, /run/k3s/containerd, the kubelet's --root-dir. A disk mounted on one of these folders, or
-# beside them, belongs to the machine.
+# Parts of the paths of mount points, because the folders above depend on the distribution and on the configuration:
+# /var/lib/k0s/kubelet, /var/snap/microk8s/common/…, /run/k3s/containerd, the kubelet's --root-dir. Only mount points
+# inside these folders belong to pods: a disk mounted on such a folder itself, or beside it, belongs to the machine.
 _OF_PODS = re.compile(
     "|".join(
         (
-            *("/kubelet/pods/", "/kubelet/plugins/"),  # volumes, and the staging folders of CSI drivers
-            *("/pods/[^/]+/volumes?(-subpaths)?/", "/plugins/kubernetes[.]io/"),  # the same in another root directory
+            "/kubelet/pods/",  # volumes
+            "/kubelet/plugins/",  # the staging folders of CSI drivers
+            "/pods/[^/]+/volumes?(-subpaths)?/",  # volumes in another root directory of the kubelet
+            "/plugins/kubernetes[.]io/",  # staging folders in another root directory of the kubelet
             "/containerd/tmpmounts/",  # images during unpacking
-            *("/io[.]containerd[.][^/]+/", "/snapshots/[0-9]+/(fs|mnt)$"),  # containerd's root file systems and layers
-            *("/containers/storage/", "/overlay2?/[^/]+/merged$"),  # CRI-O, Podman; also of Docker
+            "/io[.]containerd[.][^/]+/",  # containerd's root file systems and layers
+            "/snapshots/[0-9]+/(fs|mnt)$",  # layers of containerd's remote snapshotters: stargz, SOCI, Nydus
+            "/containers/storage/",  # CRI-O, Podman
+            "/overlay2?/[^/]+/merged$",  # the same in another root directory, and Docker
             "/docker/(containers|fuse-overlayfs|overlay2|volumes|zfs/graph)/",
             "/rootfs/overlayfs/",  # Docker since version 29
             "/kata-containers/shared/",

@@ -29,13 +29,13 @@ class Mount:
     """A line of the mount table."""
 
     id: str
-    parent: str  # the id of the mount below it
+    parent: str  # the id of the mount that contains the mount point
     number: str  # major:minor of the file system
-    root: str  # the folder of the file system that is mounted
-    point: str  # where it is mounted
-    type: str
-    source: str
-    options: str  # the file system's (super options), not the mount's
+    root: str  # the folder in the file system that is mounted: / for the whole file system
+    point: str  # the mount point
+    type: str  # the type of the file system
+    source: str  # the mounted device or share
+    options: str  # the options of the file system (super options), not those of the mount
 
     @property
     def read_only(self) -> bool:
@@ -45,7 +45,7 @@ class Mount:
     @property
     def is_subvolume(self) -> bool:
         """Whether this is a mount of a subvolume of btrfs, not of a folder in it."""
-        return self.type == "btrfs" and [self.root] == self.values((SUBVOLUME_OPTION,))
+        return self.type == "btrfs" and self.values([SUBVOLUME_OPTION]) == [self.root]
 
     @property
     def is_trigger(self) -> bool:
@@ -63,27 +63,37 @@ class Mount:
 
 def mount_of(line: str) -> Mount | None:
     """The mount in a line; None if the line is malformed. A single hyphen ends the optional fields in the middle."""
-    mount, _, filesystem = line.partition(" - ")
-    mount_fields, fields = mount.split(" "), filesystem.split(" ")
-    if len(mount_fields) < 6 or len(fields) < 2:
+    before_hyphen, _, after_hyphen = line.partition(" - ")
+    mount_fields = before_hyphen.split(" ")
+    filesystem_fields = after_hyphen.split(" ")
+    if len(mount_fields) < 6 or len(filesystem_fields) < 2:
         return None
-    root, point, source = (unescaped(text) for text in (mount_fields[3], mount_fields[4], fields[1]))
-    options = fields[2] if len(fields) > 2 else ""
-    return Mount(mount_fields[0], mount_fields[1], mount_fields[2], root, point, fields[0], source, options)
+    return Mount(
+        id=mount_fields[0],
+        parent=mount_fields[1],
+        number=mount_fields[2],
+        root=unescaped(mount_fields[3]),
+        point=unescaped(mount_fields[4]),
+        type=filesystem_fields[0],
+        source=unescaped(filesystem_fields[1]),
+        options=filesystem_fields[2] if len(filesystem_fields) > 2 else "",
+    )
 
 
 class MountTree:
-    """The mounts of a table as they are stacked on each other."""
+    """The mounts of a table as they are stacked: each mount lies on a mount point in the mount below it."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         """mounts: in the order of the table, which decides if a parent is not in the table."""
-        self._roots: list[Mount] = []
-        self._upper: dict[tuple[int, str], Mount] = {}  # identity of the mount below, and mount point -> topmost mount
-        self._lower: dict[int, Mount] = {}  # identity of a mount -> mount below
+        self._roots: list[Mount] = []  # mounts without a mount below them
+        # id() identifies the object, not the field Mount.id.
+        self._upper: dict[tuple[int, str], Mount] = {}  # id() of a mount, and a mount point in it -> the mount there
+        self._lower: dict[int, Mount] = {}  # id() of a mount -> the mount below it
         by_id = {mount.id: mount for mount in mounts}
         for mount in mounts:
             lower = by_id.get(mount.parent)
-            if lower is None or lower is mount or not is_inside(mount.point, lower.point):
+            has_parent = lower is not None and lower is not mount and is_inside(mount.point, lower.point)
+            if not has_parent:
                 lower = None if mount.point == "/" else self.at(mount.point)
             if lower is None:
                 self._roots.append(mount)
@@ -93,24 +103,26 @@ class MountTree:
 
     def at(self, path: str) -> Mount | None:
         """The mount that an absolute path leads to; None if the table has none. Links are not resolved."""
+        # The last of the roots first, because max() returns the first of several mounts with points of equal length.
         reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
         return max(reached, key=lambda mount: len(mount.point), default=None)
 
     def at_before(self, mount: Mount, path: str) -> Mount | None:
         """The mount that an absolute path led to before this mount covered it; None if the table has none."""
-        found = lower = self.at(path)
-        while lower is not None and lower.point == mount.point:
-            if lower is mount:
+        topmost = self.at(path)
+        covered = topmost  # goes down the stack of mounts on this mount point
+        while covered is not None and covered.point == mount.point:
+            if covered is mount:
                 return self._lower.get(id(mount))
-            lower = self._lower.get(id(lower))
-        return found
+            covered = self._lower.get(id(covered))
+        return topmost
 
     def is_visible(self, mount: Mount) -> bool:
-        """Whether its mount point leads to this mount. Otherwise, another mount hides it."""
+        """Whether the mount point leads to this mount. Otherwise, another mount hides this one."""
         return any(self._up(root, mount.point) is mount for root in self._roots if is_inside(mount.point, root.point))
 
     def _up(self, mount: Mount, path: str) -> Mount:
-        """The mount that the path leads to from a mount on the way."""
+        """The mount that the path leads to. mount: one that the path enters before."""
         for folder in _folders(path):
             while upper := self._upper.get((id(mount), folder)):
                 mount = upper
@@ -118,13 +130,16 @@ class MountTree:
 
 
 def whole(mounts: Collection[Mount]) -> Iterator[Mount]:
-    """Of the mounts of one file system, those whose root is not inside another one's root; also subvolumes, and /.
+    """Yields the mounts of the whole file system, not of a folder in it. mounts: all mounts of one file system.
 
-    btrfs subvolumes may lie beside or inside each other. On a system with images (OSTree), / is a folder of /sysroot.
+    If no mount has the file system's own root, those count whose root is not inside the root of another mount. Always
+    counted are subvolumes of btrfs, which may lie beside or inside each other, and the mount on /: on a system with
+    images (OSTree), / is a folder of /sysroot.
     """
     roots = {mount.root for mount in mounts}
     for mount in mounts:
-        if mount.is_subvolume or mount.point == "/" or roots.isdisjoint(parents(mount.root)):
+        is_below_another = not roots.isdisjoint(parents(mount.root))
+        if mount.is_subvolume or mount.point == "/" or not is_below_another:
             yield mount
 
 
@@ -141,10 +156,12 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yields the folders on the way to an absolute path, and the path. Not /, because a path starts at a process's root
-    directory, even if another file system is mounted over it."""
-    for match in re.finditer("(?<=[^/])(?=/|$)", path):
-        yield path[: match.start()]
+    """Yields the folders on the way to an absolute path, the highest first, and then the path.
+
+    Without /, because a path starts at a process's root directory, even if another file system is mounted over /.
+    """
+    for end_of_name in re.finditer("(?<=[^/])(?=/|$)", path):
+        yield path[: end_of_name.start()]
 
 
 def unescaped(text: str) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
-_ERROR, _DONE = 2, 3
-_REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
-_SOL_NETLINK, _GET_STRICT_CHK = 270, 12
-_HEADER, _ATTRIBUTE = struct.Struct("IHHII"), struct.Struct("HH")
-_TYPE = 0x3FFF  # the type without NLA_F_NESTED and NLA_F_NET_BYTEORDER
-_BUFFER = 1 << 18
-_QUEUE = 1 << 22  # bytes of events that may wait
+_ERROR, _DONE = 2, 3  # types of messages: NLMSG_ERROR, NLMSG_DONE
+_REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10  # flags of messages: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR
+_SOL_NETLINK, _GET_STRICT_CHK = 270, 12  # a socket option: SOL_NETLINK, NETLINK_GET_STRICT_CHK
+_HEADER = struct.Struct("IHHII")  # nlmsghdr: length, type, flags, sequence number, port
+_ATTRIBUTE = struct.Struct("HH")  # nlattr: length, type
+_TYPE = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+_BUFFER_BYTES = 1 << 18
+_QUEUE_BYTES = 1 << 22  # of events that may wait
 DEFAULT_BITS = 3
 """The longest prefix of a route that replaces a default route: 0.0.0.0/1 and 128.0.0.0/1 together, or 2000::/3."""
 _ATTEMPTS = 5
@@ -31,12 +32,15 @@ def ask(kind: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]
     OSError with the kernel's errno, and EAGAIN if the table changed during each attempt.
     """
     for _ in range(_ATTEMPTS):
-        answers, interrupted = [], False
+        answers = []
+        changed_meanwhile = False
         for answer_kind, flags, answer in _response(kind, body, dump=dump):
-            interrupted = interrupted or bool(flags & _INTERRUPTED)
-            answers.append((answer_kind, answer))
-        if not interrupted:
-            return [(answer_kind, answer) for answer_kind, answer in answers if answer_kind != _DONE]
+            if flags & _INTERRUPTED:
+                changed_meanwhile = True
+            if answer_kind != _DONE:
+                answers.append((answer_kind, answer))
+        if not changed_meanwhile:
+            return answers
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
@@ -48,20 +52,22 @@ def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int,
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
         with suppress(OSError):  # kernels before Linux 4.20
             s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
-        flags = _REQUEST | _DUMP if dump else _REQUEST
-        s.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
+        request_flags = _REQUEST | _DUMP if dump else _REQUEST
+        sequence_number, port = 1, 0  # one request a socket, so the numbers do not matter
+        s.send(_HEADER.pack(_HEADER.size + len(body), kind, request_flags, sequence_number, port) + body)
         while True:
-            data = s.recv(_BUFFER)
+            data = s.recv(_BUFFER_BYTES)
             for answer_kind, flags, answer in _messages(data):
-                # The kernel also ends a list early with an error (netlink_dump_done), such as EMSGSIZE.
-                number = -integer(answer[:4], signed=True)
-                if answer_kind == _ERROR or (answer_kind == _DONE and number > 0):
-                    raise OSError(number, os.strerror(number))
+                # _ERROR and _DONE begin with a negated errno. The kernel also ends a list early with an error, such as
+                # EMSGSIZE (netlink_dump_done).
+                code = -integer(answer[:4], signed=True)
+                if answer_kind == _ERROR or (answer_kind == _DONE and code > 0):
+                    raise OSError(code, os.strerror(code))
                 yield answer_kind, flags, answer
                 if answer_kind == _DONE:
                     return
             if not dump:
-                return
+                return  # the response to any other request is a single message
             if not data:
                 raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
@@ -72,7 +78,7 @@ def listen(groups: int) -> socket.socket:
     s = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
     try:
         # The kernel allows at most twice net.core.rmem_max, which is more than the default.
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
         s.bind((0, groups))
     except OSError:
         s.close()
@@ -87,7 +93,7 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
     """
     while True:
         try:
-            data = source.recv(_BUFFER, socket.MSG_DONTWAIT)
+            data = source.recv(_BUFFER_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError as e:
@@ -101,26 +107,30 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yields type, flags and body of each complete message."""
-    for (_, kind, flags, _, _), body in pieces(data, _HEADER):
+    for header, body in pieces(data, _HEADER):
+        _length, kind, flags, _sequence_number, _port = header
         yield kind, flags, body
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """The complete attributes of a message, by type."""
-    return {kind & _TYPE: value for (_, kind), value in pieces(data, _ATTRIBUTE)}
+    return {kind & _TYPE: value for (_length, kind), value in pieces(data, _ATTRIBUTE)}
 
 
 def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Yields the header's fields and the body of each complete piece: NLMSG_OK, RTA_OK and RTNH_OK of the kernel.
+    """Yields the header's fields and the body of each complete message, attribute or next hop in the data.
 
-    header: begins with the piece's length in bytes.
+    header: the layout of the header. Its first field is the length of header and body in bytes. The checks are the
+    kernel's NLMSG_OK, RTA_OK and RTNH_OK.
     """
     while len(data) >= header.size:
         fields = header.unpack_from(data)
-        if not header.size <= fields[0] <= len(data):
+        length = fields[0]
+        if not header.size <= length <= len(data):
             return
-        yield fields, data[header.size : fields[0]]
-        data = data[(fields[0] + 3) & ~3 :]
+        yield fields, data[header.size : length]
+        padded_length = length + -length % 4  # the next one starts at a multiple of 4 bytes
+        data = data[padded_length:]
 
 
 def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big"] = sys.byteorder) -> int:
@@ -132,4 +142,5 @@ def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big
 def attribute(kind: int, value: bytes) -> bytes:
     """An encoded attribute, for the body of a request."""
     length = _ATTRIBUTE.size + len(value)
-    return _ATTRIBUTE.pack(length, kind) + value + bytes(-length % 4)
+    padding = bytes(-length % 4)
+    return _ATTRIBUTE.pack(length, kind) + value + padding

@@ -12,13 +12,13 @@ import shlex
 import stat
 from contextlib import ExitStack
 
+from capacityd.linux.path_entries import MAX_LINKS, reversed_names
 from capacityd.linux.permissions import owner_and_mode, owner_name
-from capacityd.linux.trust import MAX_LINKS, reversed_names
 from capacityd.model.text import printable
 
-_FIND = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, because open() on a pipe waits for a writer.
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class ForeignLink(Exception):
@@ -30,76 +30,89 @@ def open_data_file(path: str) -> int:
 
     A symbolic link is followed if it belongs to root, to the user of this process, or to the owner of the file.
     """
-    with ExitStack() as opened:
-        return _open(path, opened)
+    with ExitStack() as descriptors:
+        return _open(path, descriptors)
 
 
-def _open(path: str, opened: ExitStack) -> int:
-    """As open_data_file(). opened: closes the folders of the path."""
+def _open(path: str, descriptors: ExitStack) -> int:
+    """As open_data_file(). descriptors: closes the descriptors of everything on the path."""
 
     def kept(fd: int) -> int:
-        opened.callback(os.close, fd)
+        descriptors.callback(os.close, fd)
         return fd
 
-    root = here = kept(os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC))
-    place, foreign, links = "" if path.startswith("/") else ".", dict[str, int](), 0
-    hard_links: list[str] = []
-    waiting = reversed_names(path)
-    while waiting:
-        name = waiting.pop()
+    is_absolute = path.startswith("/")
+    start = kept(os.open("/" if is_absolute else ".", os.O_PATH | os.O_CLOEXEC))
+    folder = start  # the descriptor of the folder, and at the end of the file, that has been reached
+    folder_path = "" if is_absolute else "."
+    foreign_links: dict[str, int] = {}  # path of a symbolic link of another user -> owner of the link
+    hard_links: list[str] = []  # why another user may have made a hard link on the path; "" for other entries
+    link_count = 0
+    names = reversed_names(path)  # still to follow, the next one last
+    while names:
+        name = names.pop()
         try:
-            entry = kept(_find(name, here, in_folder=bool(waiting)))
+            entry = kept(_find(name, folder, expect_folder=bool(names)))
         except OSError:
-            _refuse_foreign_links(foreign, None)
+            _refuse_foreign_links(foreign_links, file_owner=None)
             raise
-        status, below = os.fstat(entry), f"{place}/{name}"
-        hard_links.append(_foreign_hard_link(below, status, os.fstat(here), place))
+        entry_path = f"{folder_path}/{name}"
+        status = os.fstat(entry)
+        hard_links.append(_foreign_hard_link(entry_path, status, folder_path, folder_status=os.fstat(folder)))
         if stat.S_ISLNK(status.st_mode):
-            links += 1
-            if links > MAX_LINKS:
+            link_count += 1
+            if link_count > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            if not _is_ours(status.st_uid):
-                foreign[below] = status.st_uid
-            if status.st_dev != os.stat("/proc").st_dev:
+            if not _is_trusted_user(status.st_uid):
+                foreign_links[entry_path] = status.st_uid
+            is_in_proc = status.st_dev == os.stat("/proc").st_dev
+            if not is_in_proc:
                 target = os.readlink("", dir_fd=entry)
-                waiting += reversed_names(target)
+                names += reversed_names(target)
                 if target.startswith("/"):
-                    here, place = root, ""
+                    folder = start
+                    folder_path = ""
                 continue
-            # A link in /proc may lead to an open file or into another file system. Its text does not name the target.
-            entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=here))
-        here, place = entry, below
-    # First, because what follows a link of another user is that user's text.
-    _refuse_foreign_links(foreign, os.fstat(here).st_uid)
-    if why := next(filter(None, hard_links), ""):
-        raise ForeignLink(why)
+            # A link in /proc may lead to an open file or into another file system, and its text does not name the
+            # target. So the kernel follows this link.
+            entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder))
+        folder = entry
+        folder_path = entry_path
+    file = folder
+    # Symbolic links come before hard links: the rest of a path behind another user's link is that user's text, and must
+    # not appear in a message.
+    _refuse_foreign_links(foreign_links, file_owner=os.fstat(file).st_uid)
+    reasons = [*filter(None, hard_links)]
+    if reasons:
+        raise ForeignLink(reasons[0])
     # The kernel's link to the open file, because the path may lead to another file by now.
-    return os.open(f"/proc/self/fd/{here}", _READ)
+    return os.open(f"/proc/self/fd/{file}", _READ_FLAGS)
 
 
-def _find(name: str, folder: int, *, in_folder: bool) -> int:
-    """Opens an entry of a folder without reading or following it. in_folder: whether it should be a folder."""
-    if in_folder:
+def _find(name: str, folder: int, *, expect_folder: bool) -> int:
+    """Opens an entry of a folder without reading or following it. expect_folder: whether the path continues in it."""
+    if expect_folder:
         try:
-            # O_DIRECTORY, because without it the kernel would not mount what an automount point stands for.
-            return os.open(name, _FIND | os.O_DIRECTORY, dir_fd=folder)
+            # O_DIRECTORY, because without it the kernel would not mount the file system of an automount point.
+            return os.open(name, _FIND_FLAGS | os.O_DIRECTORY, dir_fd=folder)
         except NotADirectoryError:
-            pass
-    return os.open(name, _FIND, dir_fd=folder)
+            pass  # a link, or a file where the path needs a folder
+    return os.open(name, _FIND_FLAGS, dir_fd=folder)
 
 
-def _is_ours(uid: int) -> bool:
+def _is_trusted_user(uid: int) -> bool:
+    """Whether this is root, or the user of this process."""
     return uid in (0, os.geteuid())
 
 
-def _refuse_foreign_links(links: dict[str, int], owner: int | None) -> None:
+def _refuse_foreign_links(links: dict[str, int], *, file_owner: int | None) -> None:
     """Raises ForeignLink unless the owner of the file also owns the links.
 
-    links: path -> owner of the link. owner: None if the links lead to no file. The message is the same then, because a
-    user must not learn from it which files exist.
+    links: path -> owner of the link. file_owner: None if the links lead to no file. The message is the same then,
+    because a user must not learn from it which files exist.
     """
     for path, uid in links.items():
-        if uid != owner:
+        if uid != file_owner:
             shown = printable(path)
             raise ForeignLink(
                 f"{shown} is a symbolic link of {owner_name(uid)} that leads to no file of this user, so it is not "
@@ -107,17 +120,23 @@ def _refuse_foreign_links(links: dict[str, int], owner: int | None) -> None:
             )
 
 
-def _foreign_hard_link(path: str, status: os.stat_result, folder: os.stat_result, place: str) -> str:
-    """Why another user may have made this link to a file of root, or of this process's user; "" if nobody can."""
-    if stat.S_ISDIR(status.st_mode) or status.st_nlink < 2 or not _is_ours(status.st_uid):
+def _foreign_hard_link(path: str, status: os.stat_result, folder_path: str, *, folder_status: os.stat_result) -> str:
+    """Why another user may have made this hard link to a file of root, or of this process's user; "" if nobody can.
+
+    path, status: of the link. folder_path, folder_status: of the folder that contains the link.
+    """
+    has_other_links = not stat.S_ISDIR(status.st_mode) and status.st_nlink >= 2
+    if not has_other_links or not _is_trusted_user(status.st_uid):
         return ""
-    if _is_ours(folder.st_uid) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    others_may_write = bool(folder_status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    if _is_trusted_user(folder_status.st_uid) and not others_may_write:
         return ""
-    shown = printable(place) or "/"
-    commands = [["chown", "root", shown], ["chmod", "go-w", shown]]
-    # Others need the mode of a folder such as /tmp.
-    close = "" if folder.st_mode & stat.S_ISVTX else f", or run: {'; '.join(map(shlex.join, commands))}"
+    shown_folder = printable(folder_path) or "/"
+    commands = [["chown", "root", shown_folder], ["chmod", "go-w", shown_folder]]
+    # Other users need the mode of a folder with the sticky bit, such as /tmp.
+    is_sticky = folder_status.st_mode & stat.S_ISVTX
+    close_folder = "" if is_sticky else f", or run: {'; '.join(map(shlex.join, commands))}"
     return (
         f"{printable(path)} is a hard link to a file of {owner_name(status.st_uid)}, and others can make links in "
-        f"its folder ({owner_and_mode(folder)}); copy the file into another folder{close}"
+        f"its folder ({owner_and_mode(folder_status)}); copy the file into another folder{close_folder}"
     )

@@ -19,18 +19,17 @@ def why_unreadable_to_root(path: str) -> str:
     Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
     """
     resolved = os.path.realpath(path)
-    folders = [resolved[:end] for end, character in enumerate(resolved) if end and character == "/"]
-    for part in (*folders, resolved):
+    for part in (*_folders_above(resolved), resolved):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
         except OSError:  # the path does not exist; a folder that denies access would have come first
             return ""
-        folder = stat.S_ISDIR(status.st_mode)
-        needed = stat.S_IXOTH if folder else stat.S_IROTH
-        if not status.st_mode & needed << _shift(status):
-            letter = "x" if folder else "r"
+        is_folder = stat.S_ISDIR(status.st_mode)
+        needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH
+        if not _permissions_of_root(status) & needed_permission:
+            letter = "x" if is_folder else "r"
             command = ["chmod", f"u+{letter}", part] if status.st_uid == 0 else ["chown", "root", part]
             return (
                 f"{part} ({owner_and_mode(status)}) is not readable by the service, which is root without "
@@ -42,11 +41,13 @@ def why_unreadable_to_root(path: str) -> str:
 def others_may_read(path: str, root: str) -> bool:
     """Whether every user may read a file, according to its mode and those of the folders above it.
 
-    root: this folder and those above it do not count, unless the file is a link to another place.
+    root: this folder and those above it do not count, unless the file is a link that leads out of this folder.
     """
-    resolved, start = os.path.realpath(path), os.path.realpath(root).rstrip("/")
-    first = len(start) + 1 if resolved.startswith(f"{start}/") else 1
-    folders = [resolved[:end] for end, character in enumerate(resolved) if end >= first and character == "/"]
+    resolved = os.path.realpath(path)
+    resolved_root = os.path.realpath(root).rstrip("/")
+    folders = _folders_above(resolved)
+    if resolved.startswith(f"{resolved_root}/"):
+        folders = [folder for folder in folders if folder.startswith(f"{resolved_root}/")]
     try:
         may_enter = all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
         return may_enter and bool(os.stat(resolved).st_mode & stat.S_IROTH)
@@ -54,11 +55,19 @@ def others_may_read(path: str, root: str) -> bool:
         return False
 
 
-def _shift(status: os.stat_result) -> int:
-    """The position of the mode's bits that apply to user 0 and group 0."""
+def _folders_above(path: str) -> list[str]:
+    """All folders above an absolute path, without /, the highest one first."""
+    slashes = (position for position, character in enumerate(path) if character == "/")
+    return [path[:slash] for slash in slashes if slash > 0]
+
+
+def _permissions_of_root(status: os.stat_result) -> int:
+    """The permissions that the mode gives to user 0 and group 0, as the mode's lowest three bits, those of others."""
     if status.st_uid == 0:
-        return 6
-    return 3 if status.st_gid == 0 else 0
+        return status.st_mode >> 6
+    if status.st_gid == 0:
+        return status.st_mode >> 3
+    return status.st_mode
 
 
 def owner_and_mode(status: os.stat_result) -> str:
@@ -67,7 +76,11 @@ def owner_and_mode(status: os.stat_result) -> str:
 
 
 def owner_name(uid: int) -> str:
-    """The user. In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), other users may look alike."""
+    """The user, for a message.
+
+    In a user namespace, such as that of PrivateUsers= (systemd.exec(5)), the kernel may show one uid for all other
+    users: then the user is "another user".
+    """
     if uid == 0:
         return "root"
     return "another user" if uid == overflow_uid() else f"uid {uid}"

@@ -52,16 +52,22 @@ def run_program(  # noqa: PLR0913  # what a program needs
     with ExitStack() as stack:
         try:
             files = [stack.enter_context(pipe).fileno() for pipe in pipes]
-            out, *err = _collect(process.pid, files, time.monotonic() + timeout, max_output)
+            deadline = time.monotonic() + timeout
+            outputs = _collect(process.pid, files, deadline=deadline, max_output=max_output)
         finally:
             # The process has not been reaped yet, so its process group cannot belong to another process.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return process.returncode, out, b"".join(err)
+    error_output = b"" if on_terminal else outputs[1]
+    return process.returncode, outputs[0], error_output
 
 
-def _collect(pid: int, pipes: Sequence[int], deadline: float, max_output: int) -> list[bytes]:
-    """Returns the outputs once the program has ended. Processes that it left behind may keep the pipes open."""
+def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
+    """The output in each pipe, once the program has ended. Processes that the program left behind may keep pipes open.
+
+    deadline: as time.monotonic(). max_output: limit of bytes for each pipe. Raises ProgramTimeoutError and
+    OutputTooLargeError.
+    """
     output = {pipe: bytearray() for pipe in pipes}
     exited = os.pidfd_open(pid)
     poll = select.poll()
@@ -70,7 +76,8 @@ def _collect(pid: int, pipes: Sequence[int], deadline: float, max_output: int) -
     try:
         while True:
             timeout = deadline - time.monotonic()
-            ready = {fd for fd, _ in poll.poll(max(0.0, timeout) * 1000)}
+            timeout_ms = max(0.0, timeout) * 1000
+            ready = {fd for fd, _ in poll.poll(timeout_ms)}
             if timeout < 0 or not ready:
                 raise ProgramTimeoutError
             for fd in output.keys() & ready:
@@ -79,8 +86,10 @@ def _collect(pid: int, pipes: Sequence[int], deadline: float, max_output: int) -
                 if len(output[fd]) > max_output:
                     raise OutputTooLargeError
                 if not chunk:
-                    poll.unregister(fd)
-            if exited in ready and not output.keys() & {fd for fd, _ in poll.poll(0)}:
-                return [bytes(output[pipe]) for pipe in pipes]
+                    poll.unregister(fd)  # nobody has the pipe open any more
+            if exited in ready:
+                readable_now = {fd for fd, _ in poll.poll(0)}
+                if readable_now.isdisjoint(pipes):
+                    return [bytes(output[pipe]) for pipe in pipes]
     finally:
         os.close(exited)

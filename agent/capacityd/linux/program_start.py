@@ -1,4 +1,4 @@
-"""Says why the kernel does not start an existing program. Its own errors leave out the cause (execve(2))."""
+"""Says why the kernel does not start an existing program. The kernel's errors leave out the cause (execve(2))."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import shlex
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.text import printable
 
-_MAX_FIRST_LINE = 256
+MAX_FIRST_LINE = 256
 """Bytes of a script's first line that the kernel reads (execve(2))."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_CARRIAGE_RETURN, _MARK = r"s/\r$//", r"1s/^\xef\xbb\xbf//"  # for sed, what removes them
+_REMOVE_CARRIAGE_RETURNS = r"s/\r$//"  # a command of sed
+_REMOVE_BYTE_ORDER_MARK = r"1s/^\xef\xbb\xbf//"  # a command of sed
 
 
 def why_not_executable(program: str) -> str:
@@ -32,7 +33,7 @@ def why_not_executable(program: str) -> str:
 
 
 def why_not_started(program: str, code: int | None) -> str:
-    """Why an executable program can't be started; "" if the file does not show it. code: the error of execve(2)."""
+    """Why an executable program can't be started; "" if the file does not show it. code: the errno of execve(2)."""
     if code not in (errno.ENOENT, errno.ENOEXEC):
         return ""
     start = first_line(program)
@@ -40,14 +41,16 @@ def why_not_started(program: str, code: int | None) -> str:
         if start.startswith(b"\x7fELF"):
             return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
         if start.endswith(b"\r\n"):
-            return f"its first line ends with a carriage return ({_command('sed', '-i', _CARRIAGE_RETURN, program)})"
+            remedy = _command("sed", "-i", _REMOVE_CARRIAGE_RETURNS, program)
+            return f"its first line ends with a carriage return ({remedy})"
         return "the interpreter in its first line does not exist" if start.startswith(b"#!") else ""
     if not start:
         return "it is empty"
     if start.startswith(b"\x7fELF"):
         return f"it is a binary for another architecture than {os.uname().machine}, or damaged"
     if start.startswith(_BYTE_ORDER_MARK):
-        return f"it begins with a byte order mark ({_command('sed', '-i', _MARK, program)})"
+        remedy = _command("sed", "-i", _REMOVE_BYTE_ORDER_MARK, program)
+        return f"it begins with a byte order mark ({remedy})"
     return 'it does not begin with "#!" and an interpreter, such as "#!/bin/sh"; only a shell runs it nevertheless'
 
 
@@ -57,9 +60,9 @@ def _command(*words: str) -> str:
 
 
 def first_line(program: str) -> bytes:
-    """A script's first line with its end; empty if it can't be read."""
+    """A script's first line with its line feed; empty if the script can't be read."""
     try:
         with open(program, "rb") as file:
-            return file.readline(_MAX_FIRST_LINE)
+            return file.readline(MAX_FIRST_LINE)
     except OSError:
         return b""

@@ -16,15 +16,15 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from capacityd.linux.program_start import MAX_FIRST_LINE
 from capacityd.linux.trust import Flaw, Trust, flaw_of_folder, flaw_of_program
 
 _MAX_DEPTH = 5
 """How many scripts are followed, each the interpreter of the one before. The kernel gives up after four (execve(2))."""
-_MAX_FIRST_LINE = 256
-"""Bytes of a script's first line that the kernel reads (execve(2))."""
 _WORD = re.compile(r"""[^\s"'`;|&<>(){}$=:,@]+""")
 """A word of a script, or a part of an option, as in --include=/opt/a:/opt/b."""
-_ONLY_DATA = "if it is only data, name it in a script of root instead"
+_REMEDY_FOR_DATA = "if it is only data, name it in a script of root instead"
+_REMEDY_FOR_LOOKUP = "write the absolute path of the program instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def flaw_of_command(command: Sequence[str], search_path: str, trust: Trust) -> F
 
     command: the program's path and its arguments. search_path: the command's PATH.
     """
-    flaw = _flaw_of_command(command, search_path, trust, _MAX_DEPTH)
-    return flaw or _flaw_of_texts(command[1:], search_path, trust, _MAX_DEPTH)
+    flaw = _flaw_of_command(command, search_path, trust, depth=_MAX_DEPTH)
+    return flaw or _flaw_of_texts(command[1:], search_path, trust, depth=_MAX_DEPTH)
 
 
 def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust) -> Flaw | None:
@@ -49,7 +49,7 @@ def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust) -> Flaw 
 
     search_path: the command's PATH.
     """
-    return _flaw_of_texts(texts, search_path, trust, _MAX_DEPTH)
+    return _flaw_of_texts(texts, search_path, trust, depth=_MAX_DEPTH)
 
 
 def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
@@ -57,16 +57,13 @@ def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
     found = shutil.which(name, path=search_path)
     for folder in search_path.split(os.pathsep):
         if not folder.startswith("/"):
-            return Flaw(name, "is looked up in the current folder, because of PATH", _ABSOLUTE)
+            return Flaw(name, "is looked up in the current folder, because of PATH", remedy=_REMEDY_FOR_LOOKUP)
         if flaw := flaw_of_folder(folder, trust):
-            # Other programs need the mode of a shared folder such as /tmp, so the remedy is not to change it.
-            return replace(flaw, remedy=_ABSOLUTE) if _is_shared(flaw.path) else flaw
+            # Other programs need the mode of a shared folder such as /tmp, so the remedy is not to change the mode.
+            return replace(flaw, remedy=_REMEDY_FOR_LOOKUP) if _is_shared(flaw.path) else flaw
         if found == os.path.join(folder, name):
             break
     return None
-
-
-_ABSOLUTE = "write the absolute path of the program instead"
 
 
 def _is_shared(path: str) -> bool:
@@ -79,72 +76,88 @@ def _is_shared(path: str) -> bool:
 
 def _paths(text: str) -> Iterator[str]:
     """The absolute paths that an argument may name: as a whole, in an option, or in the text of a script."""
-    words = dict.fromkeys([text, *_WORD.findall(text)])
+    words = dict.fromkeys([text, *_WORD.findall(text)])  # each once, in this order
     for word in words:
-        yield os.path.join("/", word)
+        yield os.path.join("/", word)  # a relative path starts at /, the folder in which commands are started
         if word.startswith("-") and "/" in word:
-            yield word[word.index("/") :]  # -I/opt/modules
+            yield word[word.index("/") :]  # /opt/modules in -I/opt/modules
 
 
-def _flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
-    for path in (path for text in texts for path in _paths(text)):
-        if flaw := _flaw_of_command([path], search_path, trust, depth):
-            return flaw if flaw.remedy.endswith(_ONLY_DATA) else replace(flaw, remedy=f"{flaw.remedy}; {_ONLY_DATA}")
+def _flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
+    """As flaw_of_texts(). depth: as for _flaw_of_command()."""
+    for text in texts:
+        for path in _paths(text):
+            flaw = _flaw_of_command([path], search_path, trust, depth=depth)
+            if flaw is None:
+                continue
+            if flaw.remedy.endswith(_REMEDY_FOR_DATA):
+                return flaw
+            return replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
     return None
 
 
-def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
-    """The flaw of the program, and of what it runs because of its first line or, if it is env, of its arguments."""
+def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
+    """The flaw of the program, and of what it runs because of its first line or, if it is env, of its arguments.
+
+    depth: how many programs are still followed from this one to the one that it runs.
+    """
     program, *arguments = command
     try:
         flaw = flaw_of_program(program, trust)
     except ValueError:  # no path has these characters, so the command can't be started
         return None
-    if flaw or not depth:
+    if flaw or depth == 0:
         return flaw
     if "env" in (os.path.basename(program), os.path.basename(os.path.realpath(program))):
-        return _flaw_of_lookup(program, arguments, search_path, trust, depth)
+        return _flaw_of_lookup(program, arguments, search_path, trust, depth=depth)
     try:
         interpreter = _interpreter(program)
     except OSError:
         if not os.access(program, os.X_OK):
-            return None
-        # The kernel runs the interpreter nevertheless.
-        return Flaw(program, "can't be read, so its interpreter is not known", shlex.join(["chmod", "u+r", program]))
+            return None  # the program can't be started
+        # The kernel runs the interpreter of a script that this process can't read.
+        remedy = shlex.join(["chmod", "u+r", program])
+        return Flaw(program, "can't be read, so its interpreter is not known", remedy=remedy)
     if not interpreter:
         return None
     if not interpreter[0].startswith("/"):
-        return Flaw(program, "has an interpreter without an absolute path", "write its absolute path")
-    flaw = _flaw_of_command(interpreter, search_path, trust, depth - 1)
-    return flaw or _flaw_of_texts(interpreter[1:], search_path, trust, depth - 1)
+        return Flaw(program, "has an interpreter without an absolute path", remedy="write its absolute path")
+    flaw = _flaw_of_command(interpreter, search_path, trust, depth=depth - 1)
+    return flaw or _flaw_of_texts(interpreter[1:], search_path, trust, depth=depth - 1)
 
 
-def _flaw_of_lookup(env: str, arguments: Sequence[str], search_path: str, trust: Trust, depth: int) -> Flaw | None:
+def _flaw_of_lookup(env: str, arguments: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
+    """The flaw of what env(1) runs. env: the path of env. depth: as for _flaw_of_command()."""
     lookup = _lookup(arguments, search_path)
     if lookup is None:
-        return Flaw(env, "has options that are not supported here", "write the absolute path of the program instead")
+        return Flaw(env, "has options that are not supported here", remedy=_REMEDY_FOR_LOOKUP)
     if not lookup.command:
         return None
     name, *rest = lookup.command
     if "/" in name:
-        return _flaw_of_command([os.path.join("/", name), *rest], lookup.search_path, trust, depth - 1)
+        program = os.path.join("/", name)
+        return _flaw_of_command([program, *rest], lookup.search_path, trust, depth=depth - 1)
     if flaw := flaw_of_name(name, lookup.search_path, trust):
         return flaw
     found = shutil.which(name, path=lookup.search_path)
-    return _flaw_of_command([found, *rest], lookup.search_path, trust, depth - 1) if found else None
+    if found is None:
+        return None
+    return _flaw_of_command([found, *rest], lookup.search_path, trust, depth=depth - 1)
 
 
 def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
     """What env(1) runs with these arguments; None for options that are not supported here."""
-    words = list(arguments)
+    words = list(arguments)  # what is left of the command line
     while words and words[0].startswith("-"):
         option = words.pop(0)
         if option in ("-", "-i", "-v", "-iv", "-vi", "--ignore-environment", "--debug"):
             continue
         if option in ("-u", "--unset") and words:
             words.pop(0)
-        elif option.startswith(("-S", "-vS")):
-            text = option.partition("S")[2] or (words.pop(0) if words else "")
+        elif option.startswith(("-S", "-vS")):  # the text of further words: in the option, or in the next argument
+            text = option.partition("S")[2]
+            if not text and words:
+                text = words.pop(0)
             words = [*_split(text), *words]
         elif option == "--":
             break
@@ -152,9 +165,12 @@ def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
             return None
     while words and "=" in words[0]:
         variable, _, value = words.pop(0).partition("=")
-        search_path = value if variable == "PATH" else search_path
+        if variable == "PATH":
+            search_path = value
     # env -S replaces ${NAME} by a variable that is not known here.
-    return None if any("$" in word for word in words[:1]) else _Lookup(words, search_path)
+    if words and "$" in words[0]:
+        return None
+    return _Lookup(command=words, search_path=search_path)
 
 
 def _interpreter(program: str) -> list[str]:
@@ -162,9 +178,10 @@ def _interpreter(program: str) -> list[str]:
     if not os.path.isfile(program):  # only a regular file has a first line, and reading another one may have an effect
         return []
     with open(program, "rb", opener=_open_without_waiting) as file:
-        first = file.read(_MAX_FIRST_LINE).split(b"\n")[0]
+        first = file.read(MAX_FIRST_LINE).split(b"\n")[0]
     if not first.startswith(b"#!"):
         return []
+    # The kernel passes everything behind the interpreter's path as a single argument (execve(2)).
     words = re.split(rb"[ \t]+", first[2:].strip(b" \t"), maxsplit=1)
     return [os.fsdecode(word) for word in words if word]
 
@@ -174,6 +191,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def _split(text: str) -> list[str]:
+    """The words of a text, as env -S splits it."""
     try:
         return shlex.split(text)
     except ValueError:  # a quote is not closed

@@ -18,16 +18,14 @@ UNIT = "capacityd.service"
 _TIMEOUT = 1.0
 """Seconds for systemctl. They are part of the time that a detector has in addition to its program's timeout."""
 _STATUS = "/proc/self/status"
-_SANDBOXED = "NoNewPrivs:\t1"
+_SANDBOXED_LINE = "NoNewPrivs:\t1"
 """The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
 _DEVICES = "/dev"
-_PSEUDO_DEVICES = tuple(
-    f"{_DEVICES}/{name}"
-    for name in (
-        *("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log"),
-        *("fd", "stdin", "stdout", "stderr"),
-    )
-)
+_PSEUDO_NAMES = (
+    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log",
+    "fd", "stdin", "stdout", "stderr",
+)  # fmt: skip
+_PSEUDO_DEVICES = tuple(f"{_DEVICES}/{name}" for name in _PSEUDO_NAMES)
 """What PrivateDevices= leaves in /dev: mount_private_dev() in systemd's src/core/namespace.c."""
 _HIDDEN_BY = {
     "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
@@ -50,22 +48,28 @@ class Sandbox:
     def hiding(self, path: str) -> str:
         """The folder that hides a path from the service; "" if the service sees the path."""
         real = os.path.realpath(path)
-        above = max((folder for folder in self.hidden if is_inside(real, folder)), key=len, default="")
-        shown = max((folder for folder in self.visible if is_inside(real, folder)), key=len, default="")
-        return above if len(above) > len(shown) else ""
+        hidden_above = [folder for folder in self.hidden if is_inside(real, folder)]
+        visible_above = [folder for folder in self.visible if is_inside(real, folder)]
+        # The longest path decides, because it is the nearest to the file.
+        nearest_hidden = max(hidden_above, key=len, default="")
+        nearest_visible = max(visible_above, key=len, default="")
+        return nearest_hidden if len(nearest_hidden) > len(nearest_visible) else ""
 
     def advice(self, path: str) -> str:
         """Why the service does not see a path, and how to change this; "" if the service sees the path."""
-        if not (above := self.hiding(path)):
+        hidden = self.hiding(path)
+        if not hidden:
             return ""
-        way_out = "move the file to another folder"
-        line = f"BindReadOnlyPaths={_in_a_unit(os.path.dirname(os.path.realpath(path)))}"
-        if above == _DEVICES:
-            way_out, line = "use a path in /sys instead", "PrivateDevices=no"
+        if hidden == _DEVICES:
+            other_place = "use a path in /sys instead"
+            setting = "PrivateDevices=no"
+        else:
+            other_place = "move the file to another folder"
+            setting = f"BindReadOnlyPaths={_in_a_unit(os.path.dirname(os.path.realpath(path)))}"
         return (
-            f"the service's sandbox hides {above} ({self.hidden[above]}), so {path} works only outside of the service: "
-            f'{way_out}, or run `systemctl edit capacityd`, add the lines "[Service]" and "{line}", and restart the '
-            "service"
+            f"the service's sandbox hides {hidden} ({self.hidden[hidden]}), so {path} works only outside of the "
+            f"service: {other_place}, or run `systemctl edit capacityd`, add the lines "
+            f'"[Service]" and "{setting}", and restart the service'
         )
 
 
@@ -95,10 +99,14 @@ def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:
     """
     if not is_sandboxed():
         return ""
-    absolute = [path for path in paths if path.startswith("/")]
-    sandbox = service_sandbox() if any(map(_may_be_hidden, absolute)) else Sandbox()
-    for path in absolute:
-        if advice := sandbox.advice(path) or (not runs and why_unreadable_to_root(path)):
+    absolute_paths = [path for path in paths if path.startswith("/")]
+    # Asking systemd for the settings takes 10 ms.
+    sandbox = service_sandbox() if any(map(_may_be_hidden, absolute_paths)) else Sandbox()
+    for path in absolute_paths:
+        advice = sandbox.advice(path)
+        if not advice and not runs:
+            advice = why_unreadable_to_root(path)
+        if advice:
             return f" ({advice})"
     return _RUN_ADVICE if runs else ""
 
@@ -112,7 +120,7 @@ _RUN_ADVICE = (
 
 
 def _may_be_hidden(path: str) -> bool:
-    """Whether a sandbox can hide the path. Asking systemd for the settings takes 10 ms."""
+    """Whether the service's sandbox hides the path with some of the possible settings."""
     folders = (folder for _, hidden in _HIDDEN_BY.values() for folder in hidden)
     return any(is_inside(os.path.realpath(path), folder) for folder in folders)
 
@@ -120,7 +128,7 @@ def _may_be_hidden(path: str) -> bool:
 def is_sandboxed() -> bool:
     """Whether this process runs in the service's sandbox."""
     with open(_STATUS, encoding="utf-8", errors="replace") as file:
-        return any(line.rstrip("\n") == _SANDBOXED for line in file)
+        return any(line.rstrip("\n") == _SANDBOXED_LINE for line in file)
 
 
 def _in_a_unit(path: str) -> str:
@@ -129,7 +137,10 @@ def _in_a_unit(path: str) -> str:
 
 
 def _destinations(binds: str) -> Iterator[str]:
-    """The destinations of bind mounts, as systemctl shows them: SOURCE:DESTINATION:OPTIONS, with "-" if optional."""
+    """Yields the destinations of bind mounts.
+
+    binds: as systemctl shows them, SOURCE:DESTINATION:OPTIONS or only SOURCE, with a "-" before it if optional.
+    """
     for bind in binds.split():
         source, _, rest = bind.lstrip("-").partition(":")
         yield rest.partition(":")[0] or source

@@ -13,7 +13,8 @@ _STDERR = 2  # file descriptor
 def stderr_is_journal() -> bool:
     """Whether systemd writes standard error to the journal, which others may read.
 
-    The variable JOURNAL_STREAM alone may be inherited (systemd.exec(5)).
+    A process with another standard error may have inherited the variable JOURNAL_STREAM, so the variable is compared
+    with the open file (systemd.exec(5)).
     """
     try:
         stream = os.fstat(_STDERR)
@@ -26,10 +27,16 @@ def write_stderr(text: str) -> None:
     """Writes as much as standard error accepts without blocking. The rest is lost."""
     data = text.encode(errors="backslashreplace")
     try:
-        while data and select.select([], [_STDERR], [], 0)[1]:
-            data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
+        while data and _accepts_data():
+            written = os.write(_STDERR, data[: select.PIPE_BUF])  # a ready pipe accepts PIPE_BUF bytes without blocking
+            data = data[written:]
     except OSError:
         pass  # no reader
+
+
+def _accepts_data() -> bool:
+    _, writable, _ = select.select([], [_STDERR], [], 0)
+    return bool(writable)
 
 
 class NonblockingStderr(io.TextIOBase):

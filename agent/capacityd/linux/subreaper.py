@@ -9,11 +9,12 @@ import time
 from contextlib import suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
-_BACKOFF, _BACKOFF_MAX = 0.001, 0.5  # seconds between attempts to kill: the first and the longest pause
+_FIRST_PAUSE = 0.001  # seconds between two attempts to kill; each pause is twice as long as the one before
+_LONGEST_PAUSE = 0.5
 
 
 def become_subreaper() -> None:
-    """Makes this process the parent of orphaned descendants from now on, so that it can kill and reap them."""
+    """Makes this process the parent of its orphaned descendants from now on, so that it can kill and reap them."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -30,25 +31,27 @@ def children(process: int) -> list[int]:
 
 
 def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
-    """Kills and reaps children until none is left, or until the deadline (time.monotonic()).
+    """Kills and reaps this process's children until none is left, or until the deadline (time.monotonic()).
 
-    Does not wait longer for a child in an uninterruptible sleep. spared: the PID of a child that lives on; 0 for none.
-    Returns PID -> status from wait(2).
+    A child in an uninterruptible sleep may still exist at the deadline. spared: the PID of a child that lives on; 0 for
+    none. Returns PID -> status from wait(2), for the children that have ended.
     """
     statuses: dict[int, int] = {}
-    backoff = _BACKOFF
+    pause = _FIRST_PAUSE
     while True:
-        left = [child for child in children(os.getpid()) if child != spared]
-        for child in left:
+        remaining = [child for child in children(os.getpid()) if child != spared]
+        for child in remaining:
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
             with suppress(OSError):
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid:
                     statuses[pid] = status
-        if not left or (now := time.monotonic()) >= deadline:
+        now = time.monotonic()
+        if not remaining or now >= deadline:
             return statuses
-        if statuses.keys() >= set(left):
-            continue  # their own children may be this process's now
-        time.sleep(min(backoff, deadline - now))
-        backoff = min(2 * backoff, _BACKOFF_MAX)
+        all_reaped = statuses.keys() >= set(remaining)
+        if all_reaped:
+            continue  # the children of the reaped children may be this process's children now
+        time.sleep(min(pause, deadline - now))
+        pause = min(2 * pause, _LONGEST_PAUSE)

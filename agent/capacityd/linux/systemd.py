@@ -53,12 +53,13 @@ class EntryKind(Enum):
 def sd_notify(message: str) -> None:
     """Sends a message to systemd (sd_notify(3)), if systemd has started this service."""
     with suppress(OSError):  # the socket is gone
-        daemon.notify(_encodable(message.replace("\0", " ")))  # a NUL would end it
+        daemon.notify(_encodable(message.replace("\0", " ")))  # a NUL would end the message
 
 
 def log(priority: Priority, message: str, kind: EntryKind) -> None:
     """Logs a message as one line."""
-    log_entry(priority, " ".join(message.split()), kind, {})
+    one_line = " ".join(message.split())
+    log_entry(priority, one_line, kind, fields={})
 
 
 def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping[str, str]) -> None:
@@ -81,7 +82,8 @@ def _journal_is_writable() -> bool:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:
             s.connect(_JOURNAL)
-            return bool(select.select([], [s], [], 0)[1])
+            _, writable, _ = select.select([], [s], [], 0)
+            return bool(writable)
     except OSError:
         return False
 

@@ -13,8 +13,8 @@ def start_thread(run: Callable[[], None]) -> None:
     Python handles signals in the main thread. But if the kernel delivers a signal to another thread, the main thread
     does not notice it until its wait has ended. Source: Signals and threads, docs.python.org/3/library/signal.html.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        Thread(target=run, daemon=True).start()  # inherits the blocked signals
+        Thread(target=run, daemon=True).start()  # a new thread inherits the blocked signals
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)

@@ -28,14 +28,17 @@ class UnitState:
 def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yields section, name and value of each setting in the file of a unit, as systemd reads it (systemd.syntax(7)).
 
-    Section as in [Mount]. A line that ends with a backslash continues in the next line that is no comment.
+    The section has its brackets: [Mount]. A line that ends with a backslash continues in the next line that is no
+    comment.
     """
-    section = continued = ""
-    for line in (*lines, ""):
+    section = ""
+    continued = ""  # the lines before this one, if the last of them ends with a backslash
+    for line in (*lines, ""):  # the empty line ends a setting whose last line ends with a backslash
         stripped = line.strip()
         if stripped.startswith(("#", ";")):
             continue
-        joined, continued = continued + stripped, ""
+        joined = continued + stripped
+        continued = ""
         if joined.endswith("\\"):
             continued = joined[:-1] + " "
         elif joined.startswith("["):
@@ -54,13 +57,16 @@ def unit_state(unit: str) -> UnitState | None:
     except (OSError, subprocess.SubprocessError):
         return None
     values = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    state, masked = values.get("UnitFileState"), "masked" in values.get("LoadState", "")
+    file_state = values.get("UnitFileState")
+    masked = "masked" in values.get("LoadState", "")
     if values.get("LoadState") != "loaded" and not masked:
         return None
-    wanted = values.get("WantedBy") or values.get("RequiredBy")
-    only_now = state in ("enabled-runtime", "linked-runtime", "masked")  # such links are in /run
+    # The links of these states are in /run, so they do not start the unit at the next boot.
+    until_reboot = file_state in ("enabled-runtime", "linked-runtime", "masked")
+    wanted_by_others = bool(values.get("WantedBy") or values.get("RequiredBy"))
+    enabled = file_state == "enabled" or (wanted_by_others and not until_reboot)
     return UnitState(
-        enabled=not masked and (state == "enabled" or (bool(wanted) and not only_now)),
+        enabled=enabled and not masked,
         failing=values.get("ActiveState") == "failed" or values.get("SubState") == "auto-restart",
         exit_status=int(values.get("ExecMainStatus") or 0),
         masked=masked,

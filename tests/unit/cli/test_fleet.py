@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import MagicMock
+from unittest.mock import ANY, MagicMock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,7 +34,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     def reads(*results: Fleet | Exception) -> MagicMock:
         double = MagicMock(side_effect=results)
         monkeypatch.setattr(source, "read_fleet", double)
-        monkeypatch.setattr(source, "load_operators", lambda *chosen: chosen)
+        monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
         return double
 
     return reads
@@ -56,7 +56,8 @@ AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(fleet(NodeSummary("bare", ready=True)))
     assert run(["fleet", "--nodes"]) == 0
-    assert double.call_args.args[:4] == ((None, None), INSTANCE_TYPE, "", ())
+    assert double.call_args.args == ((None, None),)
+    assert double.call_args.kwargs == {"label": INSTANCE_TYPE, "selector": "", "names": (), "progress": ANY}
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = captured.out.splitlines()
@@ -91,7 +92,8 @@ def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)})] * 2)
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
-    assert double.call_args.args[:4] == (("file", None), "pool", "pool=a", ())
+    assert double.call_args.args == (("file", None),)
+    assert double.call_args.kwargs == {"label": "pool", "selector": "pool=a", "names": (), "progress": ANY}
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         f"10 Nodes, 2 need attention {AS_OF}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from unittest.mock import MagicMock
+from unittest.mock import ANY, MagicMock
 
 import pytest
 import yaml
@@ -26,7 +26,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     def reads(*nodes: NodeSummary) -> MagicMock:
         double = MagicMock(return_value=nodes)
         monkeypatch.setattr(source, "read_nodes", double)
-        monkeypatch.setattr(source, "load_operators", lambda *chosen: chosen)
+        monkeypatch.setattr(source, "load_operators", lambda kubeconfig, context: (kubeconfig, context))
         return double
 
     return reads
@@ -39,7 +39,8 @@ def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
 def test_nodes_that_are_alike(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
     assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
-    assert double.call_args.args[:3] == ((None, "prod"), source.INSTANCE_TYPE, "pool=a")
+    assert double.call_args.args == ((None, "prod"),)
+    assert double.call_args.kwargs == {"label": source.INSTANCE_TYPE, "selector": "pool=a", "progress": ANY}
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out == (

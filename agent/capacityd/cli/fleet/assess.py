@@ -18,10 +18,13 @@ from capacityd.cli.fleet.findings import (
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
-_LAST = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
-_FIRST = (*(reason for reason in Reason if reason not in _LAST), *ConditionReason)
-_RANKS = {reason.value: rank for rank, reason in enumerate(_FIRST)}
-_RANKS |= {reason.value: len(_FIRST) + 1 + rank for rank, reason in enumerate(_LAST)}
+# The order of severity: first these reasons, then a condition's reasons that this version does not know, then the rest.
+_LEAST_SEVERE = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
+_MOST_SEVERE = (*(reason for reason in Reason if reason not in _LEAST_SEVERE), *ConditionReason)
+_RANK_OF_UNKNOWN = len(_MOST_SEVERE)
+_RANKS = {reason.value: rank for rank, reason in enumerate(_MOST_SEVERE)}
+_RANKS |= {reason.value: rank for rank, reason in enumerate(_LEAST_SEVERE, start=_RANK_OF_UNKNOWN + 1)}
+"""The value of a reason -> its rank, 0 for the most severe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ class NodeResource:
     capacity: int
     allocatable: int
     requested: int | None
+    """The sum requested by the Node's unfinished pods. None, here and below: the user may not list pods."""
     free: int | None
+    """Allocatable minus requested, at least 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class NodeReport:
     """A Node, with the resources that capacityd publishes on it."""
 
     node: str
+    """The Node's name."""
     ready: bool | None
     cordoned: bool
     resources: tuple[NodeResource, ...]
@@ -117,28 +123,28 @@ def assess(
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. names: the Nodes to report,
     each compared with its whole group; empty: all. by_node: whether to list each Node's resources.
     """
-    groups: dict[str | None, list[NodeSummary]] = {}
+    nodes_by_label: dict[str | None, list[NodeSummary]] = {}
     for node in fleet.nodes:
-        groups.setdefault(node.label, []).append(node)
-    norms = {label: norm_of(label, members) for label, members in groups.items()}
+        nodes_by_label.setdefault(node.label, []).append(node)
+    norms = {label: norm_of(label, nodes) for label, nodes in nodes_by_label.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.annotated})
     of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
     findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, of_cluster)]
     # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
-    counted = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
+    may_overcommit = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:
-        findings = [*findings_of_node(node, norms[node.label], now, max_age)]
+        findings = [*findings_of_node(node, norms[node.label], now=now, max_age=max_age)]
         if fleet.requests is not None:
-            findings += overcommitments(node, fleet.requests, counted)
+            findings += overcommitments(node, fleet.requests, may_overcommit)
         findings_by_node.append((node, findings))
     return FleetReport(
-        len(reported),
-        tuple(_summaries(fleet, reported)),
-        tuple(_attention(node, findings) for node, findings in findings_by_node if findings),
-        tuple(_groups(findings_by_node)),
-        tuple(_node_report(fleet, node) for node in reported) if by_node else None,
-        now,
+        nodes=len(reported),
+        resources=tuple(_summaries(fleet, reported)),
+        attention=tuple(_attention(node, findings) for node, findings in findings_by_node if findings),
+        groups=tuple(_groups(findings_by_node)),
+        by_node=tuple(_node_report(fleet, node) for node in reported) if by_node else None,
+        as_of=now,
     )
 
 
@@ -147,18 +153,18 @@ def rank(reason: str) -> int:
 
     Reasons of a condition that this version does not know follow those that it knows.
     """
-    return _RANKS.get(reason, len(_FIRST))
+    return _RANKS.get(reason, _RANK_OF_UNKNOWN)
 
 
 def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:
     ordered = sorted(findings, key=lambda finding: rank(finding.reason))
     return Attention(
-        node.name if node else None,
-        tuple(dict.fromkeys(finding.reason for finding in ordered)),
-        "; ".join(finding.message for finding in ordered),
-        _earliest(finding.since for finding in findings),
-        node.ready if node else None,
-        node.cordoned if node else False,
+        node=node.name if node else None,
+        reasons=tuple(dict.fromkeys(finding.reason for finding in ordered)),  # each once, in this order
+        message="; ".join(finding.message for finding in ordered),
+        since=_earliest(finding.since for finding in findings),
+        ready=node.ready if node else None,
+        cordoned=node.cordoned if node else False,
     )
 
 
@@ -172,16 +178,18 @@ def _groups(findings_by_node: Iterable[tuple[NodeSummary | None, Sequence[Findin
 
 
 def _group(reason: str, message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
+    """The group. message: the shared message of its findings. A group of one finding gets the finding's own message."""
     nodes = sorted((node for node, _ in members if node is not None), key=lambda node: node.name)
-    if len(members) == 1:
-        message = members[0][1].message
+    findings = [finding for _, finding in members]
+    if len(findings) == 1:
+        message = findings[0].message
     return Group(
-        reason,
-        message,
-        tuple(node.name for node in nodes),
-        _earliest(finding.since for _, finding in members),
-        sum(node.ready is False for node in nodes),
-        sum(node.cordoned for node in nodes),
+        reason=reason,
+        message=message,
+        nodes=tuple(node.name for node in nodes),
+        since=_earliest(finding.since for finding in findings),
+        not_ready=len([node for node in nodes if node.ready is False]),
+        cordoned=len([node for node in nodes if node.cordoned]),
     )
 
 
@@ -192,7 +200,8 @@ def _earliest(times: Iterable[float | None]) -> float | None:
 def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
     for name in sorted({name for node in nodes for name in node.annotated}):
         publishing = [node for node in nodes if name in node.annotated]
-        quantities = Counter(node.capacity.get(name, 0) for node in publishing)
+        quantities = Counter(node.capacity.get(name, 0) for node in publishing)  # quantity -> number of Nodes with it
+        # The most frequent quantity; if several are equally frequent, the largest of them.
         usual = max(quantities, key=lambda quantity: (quantities[quantity], quantity))
         of_nodes = [_node_resource(fleet, node, name) for node in publishing]
         yield ResourceSummary(
@@ -208,13 +217,15 @@ def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceS
 
 
 def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:
-    resources = (_node_resource(fleet, node, name) for name in sorted(node.annotated))
-    return NodeReport(node.name, node.ready, node.cordoned, tuple(resources))
+    resources = tuple(_node_resource(fleet, node, name) for name in sorted(node.annotated))
+    return NodeReport(node.name, ready=node.ready, cordoned=node.cordoned, resources=resources)
 
 
 def _node_resource(fleet: Fleet, node: NodeSummary, name: str) -> NodeResource:
-    capacity, allocatable = node.capacity.get(name, 0), node.allocatable.get(name, 0)
+    capacity = node.capacity.get(name, 0)
+    allocatable = node.allocatable.get(name, 0)
     if fleet.requests is None:
-        return NodeResource(name, capacity, allocatable, None, None)
+        return NodeResource(name, capacity=capacity, allocatable=allocatable, requested=None, free=None)
     requested = fleet.requests.by_node.get(node.name, {}).get(name, 0)
-    return NodeResource(name, capacity, allocatable, requested, max(0, allocatable - requested))
+    free = max(0, allocatable - requested)
+    return NodeResource(name, capacity=capacity, allocatable=allocatable, requested=requested, free=free)

@@ -22,17 +22,19 @@ def overlay_differences(nodes: Iterable[NodeSummary], names: Collection[str]) ->
 
     names: the resources that capacityd publishes. A Node counts if capacityd writes it and its annotation can be read.
     """
-    quantities: dict[tuple[str, Overlaid], Counter[int | None]] = {}
+    # Name of the NodeOverlay, resource, the NodeOverlay's quantity -> published quantity -> number of Nodes with it.
+    counts: dict[tuple[str, str, Overlaid], Counter[int | None]] = {}
     for node in nodes:
         if node.has_capacityd and not node.annotation_error:
             for name, overlaid in node.overlaid.items():
                 if name in names:
-                    quantities.setdefault((name, overlaid), Counter())[node.annotated.get(name)] += 1
-    for (name, overlaid), numbers in sorted(quantities.items(), key=lambda item: (item[0][1].overlay, item[0][0])):
-        of = numbers.total()
-        if is_majority(numbers[overlaid.quantity], of):
+                    of_overlay = counts.setdefault((overlaid.overlay, name, overlaid), Counter())
+                    of_overlay[node.annotated.get(name)] += 1
+    for (overlay, name, overlaid), nodes_by_quantity in sorted(counts.items(), key=lambda item: item[0][:2]):
+        total = nodes_by_quantity.total()
+        if is_majority(nodes_by_quantity[overlaid.quantity], total=total):
             continue
-        del numbers[overlaid.quantity]
-        having = ", ".join(f"{number} of {of} Nodes have {shown(quantity)}" for quantity, number in numbers.items())
-        message = f"{name} is {overlaid.quantity} in the NodeOverlay {overlaid.overlay}, {having}"
+        del nodes_by_quantity[overlaid.quantity]
+        having = [f"{count} of {total} Nodes have {shown(quantity)}" for quantity, count in nodes_by_quantity.items()]
+        message = f"{name} is {overlaid.quantity} in the NodeOverlay {overlay}, {', '.join(having)}"
         yield same_for_all(Reason.OVERLAY_DIFFERS, message)

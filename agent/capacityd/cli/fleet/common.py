@@ -10,7 +10,7 @@ from capacityd.model.fleet import NodeSummary
 from capacityd.model.text import plural
 
 _MAX_NAMES = 5
-"""Nodes to list in a warning."""
+"""Number of Nodes to list in a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ def common(nodes: Sequence[NodeSummary], names: Collection[str]) -> Common:
     """
     compared = [node for node in nodes if node.has_capacityd and not node.annotation_error]
     published = sorted({name for node in compared for name in node.annotated if not names or name in names})
+    # Resource -> names of the Nodes that do not publish it.
     lacking = {name: [node.name for node in compared if name not in node.annotated] for name in published}
     everywhere = [name for name in published if not lacking[name]]
     omissions = [
@@ -48,10 +49,10 @@ def common(nodes: Sequence[NodeSummary], names: Collection[str]) -> Common:
         if node.annotation_error
     ]
     return Common(
-        len(compared),
-        {name: min(node.annotated[name] for node in compared) for name in everywhere},
-        tuple(_differences(nodes, compared, everywhere)),
-        tuple(omissions),
+        nodes=len(compared),
+        quantities={name: min(node.annotated[name] for node in compared) for name in everywhere},
+        differences=tuple(_differences(nodes, compared=compared, names=everywhere)),
+        omissions=tuple(omissions),
     )
 
 
@@ -59,9 +60,12 @@ def _differences(nodes: Sequence[NodeSummary], compared: Sequence[NodeSummary], 
     if without := [node.name for node in nodes if not node.has_capacityd]:
         yield f"{plural(len(without), 'Node')} without capacityd: {listed(without, _MAX_NAMES)}"
     for name in names:
-        having: dict[int, list[str]] = {}
+        nodes_by_quantity: dict[int, list[str]] = {}
         for node in compared:
-            having.setdefault(node.annotated[name], []).append(node.name)
-        if len(having) > 1:
-            smallest, *larger = (f"{number} on {listed(having[number], _MAX_NAMES)}" for number in sorted(having))
+            nodes_by_quantity.setdefault(node.annotated[name], []).append(node.name)
+        if len(nodes_by_quantity) > 1:
+            smallest, *larger = (
+                f"{quantity} on {listed(names_of_nodes, _MAX_NAMES)}"
+                for quantity, names_of_nodes in sorted(nodes_by_quantity.items())
+            )
             yield f"{name} is {smallest}, but {', '.join(larger)}"

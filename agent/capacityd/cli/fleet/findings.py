@@ -12,8 +12,8 @@ from capacityd.model.fleet import NodeSummary, Requests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
-_MAJORITY = 4, 5
-"""If this share of a group's Nodes has the same value, the other Nodes are outliers."""
+_MAJORITY = (4, 5)
+"""Numerator and denominator: if this share of a group's Nodes has the same value, the other Nodes are outliers."""
 _MAX_CLOCK_SKEW = 300.0
 """Seconds by which a heartbeat may be ahead of this machine's clock."""
 
@@ -55,24 +55,24 @@ class Usual(NamedTuple):
     """A value that enough Nodes of a group have in common."""
 
     value: object
-    having: int  # number of Nodes with this value
-    of: int  # number of Nodes with any value
+    number: int  # of Nodes with this value
+    total: int  # number of Nodes that were compared
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
     """The usual values in a group."""
 
-    nodes: str
-    """The name of the group's Nodes in messages."""
+    nodes_text: str
+    """What messages call the group's Nodes."""
     has_condition: bool
     """Whether any Node of the group has capacityd's condition."""
     quantities: Mapping[str, Usual]
     configuration: Usual | None
 
-    def others(self, usual: Usual) -> str:
-        """The Nodes with the usual value, as the subject of a clause."""
-        return f"{usual.having} of {usual.of} {self.nodes} have"
+    def others_have(self, usual: Usual) -> str:
+        """The beginning of a clause about the Nodes with the usual value: "9 of 10 Nodes have"."""
+        return f"{usual.number} of {usual.total} {self.nodes_text} have"
 
 
 def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
@@ -85,7 +85,8 @@ def norm_of(label: str | None, members: Sequence[NodeSummary]) -> Norm:
         if usual := _usual(node.capacity.get(name) for node in compared):
             quantities[name] = usual
     configuration = _usual(node.configuration for node in compared if node.configuration)
-    return Norm(f"Nodes of {label}" if label else "Nodes", has_condition, quantities, configuration)
+    nodes_text = f"Nodes of {label}" if label else "Nodes"
+    return Norm(nodes_text, has_condition=has_condition, quantities=quantities, configuration=configuration)
 
 
 def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) -> Iterator[Finding]:
@@ -98,11 +99,11 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     if node.condition:
         expectation = _below_expected(node, norm, differing)
         yield from _of_condition(node.condition, node, expectation)
-        yield from _of_heartbeat(node.condition.heartbeat, node, now, max_age)
-        if expectation:
+        yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
+        if expectation:  # the finding for the condition already names the lower quantities
             differing = [name for name in differing if not _is_lower(node, norm, name)]
     elif norm.has_condition:
-        message = f"other {norm.nodes} have the condition {CONDITION}: does capacityd run on this one?"
+        message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield same_for_all(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
         yield same_for_all(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
@@ -111,11 +112,12 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     yield from _changes(node)
     for name in differing:
         usual = norm.quantities[name]
-        message = f"{name} is {shown(node.capacity.get(name))}, {norm.others(usual)} {shown(usual.value)}"
+        message = f"{name} is {shown(node.capacity.get(name))}, {norm.others_have(usual)} {shown(usual.value)}"
         yield same_for_all(Reason.QUANTITY_DIFFERS, message)
-    common = norm.configuration
-    if common and node.configuration and node.configuration != common.value:
-        message = f"configuration {node.configuration}, {norm.others(common)} {common.value}"
+    usual_configuration = norm.configuration
+    if usual_configuration and node.configuration and node.configuration != usual_configuration.value:
+        others = f"{norm.others_have(usual_configuration)} {usual_configuration.value}"
+        message = f"configuration {node.configuration}, {others}"
         yield same_for_all(Reason.CONFIGURATION_DIFFERS, message)
 
 
@@ -143,21 +145,23 @@ def overcommitments(node: NodeSummary, requests: Requests, names: Iterable[str])
 
 def same_for_all(reason: Reason, message: str) -> Finding:
     """A finding whose message does not depend on the Node."""
-    return Finding(reason.value, message, message)
+    return Finding(reason.value, message=message, shared_message=message)
 
 
 def _usual(values: Iterable[object]) -> Usual | None:
-    """The value of at least four fifths of the Nodes; None if there is none."""
+    """The value that a majority of the Nodes has; None if there is none. values: one of each Node."""
     counts = Counter(values)
-    value, having = counts.most_common(1)[0] if counts else (None, 0)
-    of = counts.total()
-    return Usual(value, having, of) if of and is_majority(having, of) else None
+    if not counts:
+        return None
+    value, number = counts.most_common(1)[0]
+    total = counts.total()
+    return Usual(value, number=number, total=total) if is_majority(number, total=total) else None
 
 
-def is_majority(having: int, of: int) -> bool:
-    """Whether this number of Nodes is so large a share that the others are outliers."""
-    share, whole = _MAJORITY
-    return having * whole >= of * share
+def is_majority(number: int, total: int) -> bool:
+    """Whether this number of Nodes is so large a share of all that the others are outliers."""
+    numerator, denominator = _MAJORITY
+    return number * denominator >= total * numerator
 
 
 def _lacks_capacityd(node: NodeSummary, *, group_has_condition: bool) -> bool:
@@ -170,10 +174,12 @@ def _less_allocatable(node: NodeSummary) -> set[str]:
     if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
         return set()
     unchanged = node.annotated.keys() - _changed(node)
+    # Without allocatable, a resource has less than the 0 that may have been applied.
     return {name for name in unchanged if node.allocatable.get(name, -1) < node.annotated[name]}
 
 
 def _changed(node: NodeSummary) -> set[str]:
+    """Resources whose capacity is not what was last applied."""
     return {name for name, number in node.annotated.items() if node.capacity.get(name) != number}
 
 
@@ -191,15 +197,15 @@ def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
 
 
 def _below_expected(node: NodeSummary, norm: Norm, differing: Sequence[str]) -> str:
-    """The usual quantities of resources that are lower here, if the condition is BelowExpected; else "".
+    """The usual quantities of resources that are lower here, for a message, if the condition is BelowExpected; else "".
 
-    No field of the Node shows which resource is less than expected.
+    They show which resource may be less than expected: no field of the Node does.
     """
     condition = node.condition
     if condition is None or condition.status == "True" or condition.reason != ConditionReason.BELOW_EXPECTED.value:
         return ""
-    usual = {name: norm.quantities[name] for name in differing if _is_lower(node, norm, name)}
-    return "; ".join(f"{norm.others(value)} {value.value} {name}" for name, value in usual.items())
+    lower = {name: norm.quantities[name] for name in differing if _is_lower(node, norm, name)}
+    return "; ".join(f"{norm.others_have(usual)} {usual.value} {name}" for name, usual in lower.items())
 
 
 def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> Iterator[Finding]:
@@ -207,29 +213,34 @@ def _of_condition(condition: Condition, node: NodeSummary, expectation: str) -> 
     if condition.status == "True":
         return
     message = condition.message or f"status {condition.status}"
-    message += f" ({expectation})" if expectation else ""
-    yield Finding(condition.reason or condition.status, message, message, node.condition_since)
+    if expectation:
+        message += f" ({expectation})"
+    reason = condition.reason or condition.status
+    yield Finding(reason, message=message, shared_message=message, since=node.condition_since)
 
 
 def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
     if heartbeat is None:
         yield same_for_all(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
         return
-    age = now - heartbeat
+    age = now - heartbeat  # in seconds; negative if it is in the future
     if age > max_age:
-        begin = "the Node is not ready, and capacityd has " if node.ready is False else ""
+        reason = Reason.HEARTBEAT_OVERDUE
+        since: float | None = heartbeat
+        begin = ""
+        if node.ready is False:
+            reason = Reason.NOT_READY
+            since = node.ready_since
+            begin = "the Node is not ready, and capacityd has "
         message = f"{begin}no heartbeat for {duration_text(age)}"
         shared = f"{begin}no heartbeat for more than {duration_text(max_age)}"
-        if node.ready is False:
-            yield Finding(Reason.NOT_READY.value, message, shared, node.ready_since)
-        else:
-            yield Finding(Reason.HEARTBEAT_OVERDUE.value, message, shared, heartbeat)
+        yield Finding(reason.value, message=message, shared_message=shared, since=since)
     elif -age > _MAX_CLOCK_SKEW:
         shared = "the heartbeat is in the future: is the machine's clock right?"
         message = f"the heartbeat is {duration_text(-age)} in the future: is the machine's clock right?"
-        yield Finding(Reason.HEARTBEAT_AHEAD.value, message, shared)
+        yield Finding(Reason.HEARTBEAT_AHEAD.value, message=message, shared_message=shared)
 
 
 def shown(quantity: object) -> str:
-    """The quantity, for messages."""
+    """The quantity or the value of a label, for messages; None: the Node has none."""
     return "none" if quantity is None else str(quantity)

@@ -9,7 +9,7 @@ from capacityd.cli.fleet.assess import FleetReport
 from capacityd.cli.fleet.findings import Reason
 from capacityd.model.node import ConditionReason
 
-_QUANTITIES = {
+_QUANTITIES = {  # field of ResourceSummary, and the metric's name after resource_ -> the metric's help
     "capacity": "total capacity on the Nodes that publish the resource",
     "allocatable": "total allocatable on these Nodes",
     "requested": "total requested by pods on these Nodes; no series without the right to list pods",
@@ -18,7 +18,7 @@ _QUANTITIES = {
 }
 
 _Family: TypeAlias = tuple[str, str, tuple[str, ...], Mapping[tuple[str, ...], float]]
-"""Name, help, the label's name, and the value for each value of the label; () if there is no label."""
+"""A metric: name, help, the names of its labels (none or one), and the values of these labels -> the metric's value."""
 
 
 def metrics_text(report: FleetReport, context: str | None = None) -> bytes:
@@ -29,15 +29,16 @@ def metrics_text(report: FleetReport, context: str | None = None) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
+    cluster = {} if context is None else {"context": context}
+
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
-            for name, about, label, values in _families(report):
-                family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*cluster, *label])
-                for value_of_label, value in values.items():
-                    family.add_metric([*cluster.values(), *value_of_label], value)
+            for name, about, labels, values in _families(report):
+                family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*cluster, *labels])
+                for label_values, value in values.items():
+                    family.add_metric([*cluster.values(), *label_values], value)
                 yield family
 
-    cluster = {} if context is None else {"context": context}
     registry = CollectorRegistry()
     registry.register(FleetCollector())  # type: ignore[arg-type]
     return bytes(generate_latest(registry))
@@ -49,8 +50,10 @@ def _families(report: FleetReport) -> Iterator[_Family]:
     findings: dict[tuple[str, ...], float] = {(reason,): float(count) for reason, count in _findings(report).items()}
     yield "findings", "Nodes that need attention, by reason", ("reason",), findings
     for name, about in _QUANTITIES.items():
-        values: dict[tuple[str, ...], float | None] = {(r.name,): getattr(r, name) for r in report.resources}
-        known = {label: value for label, value in values.items() if value is not None}
+        values: dict[tuple[str, ...], float | None] = {
+            (resource.name,): getattr(resource, name) for resource in report.resources
+        }
+        known = {label_values: value for label_values, value in values.items() if value is not None}
         yield f"resource_{name}", about, ("resource",), known
 
 

@@ -26,10 +26,14 @@ def selected_fleet(options: Options) -> Fleet:
     At least one Node is selected: a wrong name or selector must not look like a healthy fleet.
     """
     label = INSTANCE_TYPE if options.by is None else options.by
-    fleet = _saved(options, label) or _of_cluster(
-        options,
-        lambda access, progress: read_fleet(access, label, options.selector, tuple(options.node), progress),
-    )
+    fleet = _saved(options, label)
+    if fleet is None:
+        fleet = _of_cluster(
+            options,
+            lambda access, progress: read_fleet(
+                access, label=label, selector=options.selector, names=tuple(options.node), progress=progress
+            ),
+        )
     _require_nodes(fleet.nodes, options)
     return fleet
 
@@ -38,11 +42,13 @@ def selected_nodes(options: Options) -> tuple[NodeSummary, ...]:
     """Returns the selected Nodes, at least one. Reads nothing else. Raises as selected_fleet() does."""
     label = INSTANCE_TYPE if options.by is None else options.by
     saved = _saved(options, label)
-    nodes = (
-        saved.nodes
-        if saved
-        else _of_cluster(options, lambda access, progress: read_nodes(access, label, options.selector, progress))
-    )
+    if saved is not None:
+        nodes = saved.nodes
+    else:
+        nodes = _of_cluster(
+            options,
+            lambda access, progress: read_nodes(access, label=label, selector=options.selector, progress=progress),
+        )
     _require_nodes(nodes, options)
     return nodes
 
@@ -59,13 +65,18 @@ def _saved(options: Options, label: str) -> Fleet | None:
 
 
 def _of_cluster(options: Options, read: Callable[[ClusterAccess, Callable[[str, int], None]], T]) -> T:
-    access = load_operators(options.selection.kubeconfig, options.context)
+    """Calls read with the user's access to the cluster, and with a function that shows the progress on a terminal."""
+    access = load_operators(options.selection.kubeconfig, context=options.context)
     on_terminal = sys.stderr.isatty()
     try:
-        return read(access, _progress if on_terminal else lambda *_: None)
+        return read(access, _progress if on_terminal else _no_progress)
     finally:
         if on_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # removes the progress line
+
+
+def _no_progress(_kind: str, _count: int) -> None:
+    """In place of _progress() if standard error is no terminal."""
 
 
 def _progress(kind: str, count: int) -> None:

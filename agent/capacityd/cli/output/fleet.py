@@ -11,8 +11,9 @@ from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
 
 _MAX_NAMES = 3
-"""Nodes to list for a group."""
+"""Number of Nodes to list for a group."""
 _CLUSTER = "(cluster)"
+"""In place of a Node's name, for a finding about the cluster as a whole."""
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
@@ -45,19 +46,22 @@ def _headline(report: FleetReport) -> str:
     as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
     if not report.resources and not report.attention:
         return f"{nodes}; capacityd publishes nothing{as_of}"
-    number = sum(subject.node is not None for subject in report.attention)
-    attention = "none needs attention"
-    if number:
-        attention = "1 needs attention" if number == 1 else f"{number} need attention"
+    number = len([subject for subject in report.attention if subject.node is not None])
+    if number == 0:
+        attention = "none needs attention"
+    elif number == 1:
+        attention = "1 needs attention"
+    else:
+        attention = f"{number} need attention"
     return f"{nodes}, {attention}{as_of}"
 
 
 def _counts_by_reason(groups: Sequence[Group]) -> str:
-    """The number of Nodes for each reason, most severe reason first."""
-    nodes: dict[str, set[str]] = {}
+    """The number of Nodes for each reason, most severe reason first. The cluster as a whole counts as 1."""
+    names_by_reason: dict[str, set[str]] = {}
     for group in groups:
-        nodes.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
-    return ", ".join(f"{len(names)} {reason}" for reason, names in nodes.items())
+        names_by_reason.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
+    return ", ".join(f"{len(names)} {reason}" for reason, names in names_by_reason.items())
 
 
 def _print_resources(resources: Sequence[ResourceSummary]) -> None:
@@ -76,9 +80,10 @@ def _print_nodes(nodes: Sequence[NodeReport]) -> None:
 def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
     status = _status(node)
     if not node.resources:
-        yield node.node, status, *[""] * 5
+        yield node.node, status, "", "", "", "", ""
     for r in node.resources:
-        yield node.node, status, r.name, *map(_number, (r.capacity, r.allocatable, r.requested, r.free))
+        numbers = map(_number, (r.capacity, r.allocatable, r.requested, r.free))
+        yield node.node, status, r.name, *numbers
 
 
 def _number(number: int | None) -> str:
@@ -86,10 +91,11 @@ def _number(number: int | None) -> str:
 
 
 def _print_groups(groups: Sequence[Group], now: float) -> None:
+    header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
     rows = [
         (
             _sign(group.reason),
-            group.reason + (f" x{len(group.nodes)}" if len(group.nodes) > 1 else ""),
+            f"{group.reason} x{len(group.nodes)}" if len(group.nodes) > 1 else group.reason,
             _since(group.since, now),
             str(group.not_ready or ""),
             str(group.cordoned or ""),
@@ -98,11 +104,12 @@ def _print_groups(groups: Sequence[Group], now: float) -> None:
         )
         for group in groups
     ]
-    header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
     print_table(rows, header, signs=True)
 
 
 def _print_attention(attention: Sequence[Attention], now: float) -> None:
+    header = ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE")
+    # By the most severe reason of each Node, which is its first.
     ordered = sorted(attention, key=lambda subject: (rank(subject.reasons[0]), subject.reasons[0], subject.node or ""))
     rows = [
         (
@@ -115,18 +122,20 @@ def _print_attention(attention: Sequence[Attention], now: float) -> None:
         )
         for subject in ordered
     ]
-    print_table(rows, ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE"), signs=True)
+    print_table(rows, header, signs=True)
 
 
 def _sign(reason: str) -> str:
+    """The sign of a row; NOTES in cli/help.py describes it."""
     return "~" if reason in _OUTLIERS else "!"
 
 
 def _since(since: float | None, now: float) -> str:
+    """How long ago something began. since, now: in seconds since the epoch."""
     return "" if since is None else duration_text(now - since)
 
 
 def _status(node: NodeReport | Attention) -> str:
     """The status in kubectl get nodes, abbreviated."""
-    words = {True: "Ready", False: "NotReady", None: "Unknown"}
-    return words[node.ready] + (",cordoned" if node.cordoned else "")
+    ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
+    return f"{ready},cordoned" if node.cordoned else ready

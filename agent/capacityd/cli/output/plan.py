@@ -11,6 +11,7 @@ from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.quantity import plain
 
 _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
+# As in NOTES of cli/help.py. The sign of Action.SET depends on whether the key exists: see _row().
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 
@@ -30,22 +31,26 @@ def print_patch(plan: Plan) -> None:
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
     """The row for a change. Quantities are in plain digits, although the API server returns 1000 as "1k"."""
-    sign = _SIGNS.get(change.action) or ("+" if change.old is None else "~")
-    old, new = ("" if quantity is None else plain(quantity) for quantity in (change.old, change.new))
+    sign_of_set = "+" if change.old is None else "~"
+    sign = _SIGNS.get(change.action, sign_of_set)
+    current = "" if change.old is None else plain(change.old)
+    desired = "" if change.new is None else plain(change.new)
+    reason = change.reason
     if change.action is Action.REFUSE:
-        return sign, change.name, old, new, "", f"refused: {change.reason}"  # the unit of others' values is unknown
-    if change.action is Action.DENY:
-        return sign, change.name, old, new, unit, f"denied: {change.reason}"
-    return sign, change.name, old, new, unit, change.reason
+        reason = f"refused: {reason}"
+        unit = ""  # the unit of another writer's value is unknown
+    elif change.action is Action.DENY:
+        reason = f"denied: {reason}"
+    return sign, change.name, current, desired, unit, reason
 
 
 def _summary(plan: Plan, *, applied: bool) -> str:
-    unknown = {c.name for c in plan.changes if c.action is Action.KEEP}.intersection(plan.health.unknown)
-    count = Counter(c.action for c in plan.changes if c.name not in unknown)
-    set_, removed = ("set", "removed") if applied else ("to set", "to remove")
+    kept = {change.name for change in plan.changes if change.action is Action.KEEP}
+    unknown = kept.intersection(plan.health.unknown)
+    count = Counter(change.action for change in plan.changes if change.name not in unknown)
     numbers = {
-        set_: count[Action.SET],
-        removed: count[Action.REMOVE],
+        "set" if applied else "to set": count[Action.SET],
+        "removed" if applied else "to remove": count[Action.REMOVE],
         "held back": count[Action.HOLD],
         "refused": count[Action.REFUSE],
         "denied": count[Action.DENY],
@@ -57,6 +62,9 @@ def _summary(plan: Plan, *, applied: bool) -> str:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
-    parts = {"annotations": "/metadata/annotations", "Node condition": "/status/conditions"}
-    metadata = " and ".join(name for name, path in parts.items() if plan.write.changes(path))
-    return f"{summary}; {f'written: {metadata}' if applied else f'{metadata} to write; nothing was written'}"
+    # The patch changes no quantity.
+    paths = {"annotations": "/metadata/annotations", "Node condition": "/status/conditions"}
+    others = " and ".join(name for name, path in paths.items() if plan.write.changes(path))
+    if applied:
+        return f"{summary}; written: {others}"
+    return f"{summary}; {others} to write; nothing was written"

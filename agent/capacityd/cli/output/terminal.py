@@ -20,13 +20,15 @@ from capacityd.model.text import printable
 _MIN_WRAPPED = 20
 """Minimum width of a wrapped cell, in columns of the terminal."""
 _GAP = 2
-"""Spaces between two columns of a table."""
-_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}  # from the 16 colours of a terminal's theme
+"""Spaces that tabulate puts between two columns of a table."""
+_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
+"""Sign -> its colour: green, yellow or red of the terminal's theme, as in ECMA-48, SGR."""
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
-    """Prints a line. sign: one character to print before it."""
-    print(" " * indent + (f"{_coloured(sign)} " if sign else "") + printable(text))
+    """Prints a line. sign: one character to print before it; "" for none. indent: spaces before both."""
+    prefix = f"{_coloured(sign)} " if sign else ""
+    print(" " * indent + prefix + printable(text))
 
 
 def print_table(
@@ -39,8 +41,10 @@ def print_table(
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
         return
-    if _is_terminal() and (width := shutil.get_terminal_size((0, 0)).columns):
-        cells = _wrapped(cells, header, width - indent)
+    if _is_terminal():
+        terminal_width = shutil.get_terminal_size(fallback=(0, 0)).columns  # 0: unknown
+        if terminal_width:
+            cells = _wrapped(cells, header, width=terminal_width - indent)
     if signs:
         cells = [[_coloured(sign), *others] for sign, *others in cells]
     if header:
@@ -51,22 +55,30 @@ def print_table(
 
 def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:
     """Breaks lines in the last column, so that the table fits this width if possible."""
-    lines = [*cells, header] if header else cells
-    used = sum(max(len(line[column]) for line in lines) + _GAP for column in range(len(cells[0]) - 1))
-    room = max(_MIN_WRAPPED, width - used)
-    return [[*others, textwrap.fill(last, room, break_long_words=False)] for *others, last in cells]
+    rows = [*cells, header] if header else cells
+    width_of_others = 0
+    for column in range(len(cells[0]) - 1):
+        width_of_others += max(len(row[column]) for row in rows) + _GAP
+    width_of_last = max(_MIN_WRAPPED, width - width_of_others)
+    return [[*others, textwrap.fill(last, width_of_last, break_long_words=False)] for *others, last in cells]
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names, and the number of the others. most: names to list."""
+    """The first names, and the number of the others: "a, b and 7 more". most: the number of names to list."""
+    text = ", ".join(names[:most])
     others = len(names) - most
-    return ", ".join(names[:most]) + (f" and {others} more" if others > 0 else "")
+    return f"{text} and {others} more" if others > 0 else text
 
 
 def print_json(value: object) -> None:
-    """Prints indented JSON."""
+    """Prints indented JSON. Only unprintable characters are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    print("".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in text))
+
+
+def _json_escape(char: str) -> str:
+    """The character as JSON writes it in quotes, such as \\u200b."""
+    return json.dumps(char).strip('"')
 
 
 def _coloured(sign: str) -> str:

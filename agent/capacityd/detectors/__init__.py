@@ -12,7 +12,7 @@ from capacityd.model.device import Detector
 @cache
 def names() -> tuple[str, ...]:
     """The names of all detectors, sorted."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def load(name: str) -> Detector:

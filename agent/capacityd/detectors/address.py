@@ -19,29 +19,33 @@ from capacityd.model.value_types import Choice, Flag, Network, Text
 
 def find(host: Host) -> Iterator[Device]:
     """Yields every address, as a device with the path of its interface."""
-    system = cache(partial(system_interfaces, host))
+    read_system_interfaces = cache(partial(system_interfaces, host))
     for address in host.addresses():
         interface = printable(address.interface)
-        name = f"{interface} {address.address}/{address.prefix}"
-        yield Device(f"/sys/class/net/{address.interface}", name, system, {**asdict(address), "interface": interface})
+        yield Device(
+            path=f"/sys/class/net/{address.interface}",
+            name=f"{interface} {address.address}/{address.prefix}",
+            system_devices=read_system_interfaces,
+            cached_values={**asdict(address), "interface": interface},
+        )
 
 
 def _filters(resource: Resource) -> EventFilters:
     """Addresses in the networks and on the interfaces that the resource counts, and the names of these interfaces."""
     interfaces = {interface for table in resource.tables for interface in table.globs("interface")}
-    return EventFilters(
-        links=LinkFilter(
-            # The removal of a link also removes its addresses, and these have events of their own.
-            tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"})),
-            system=resource.tests("system"),
-        ),
-        addresses=tuple(
-            AddressPattern(network, interface, any(table.may_match("scope", scope) for scope in ("link", "host")))
-            for table in resource.tables
-            for network in table.networks("address")
-            for interface in table.globs("interface")
-        ),
+    # For any interface ("*"), links need no events: the addresses of a removed link have events of their own.
+    named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
+    addresses = tuple(
+        AddressPattern(
+            network=network,
+            interface=interface,
+            link_local=table.may_match("scope", "link") or table.may_match("scope", "host"),
+        )
+        for table in resource.tables
+        for network in table.networks("address")
+        for interface in table.globs("interface")
     )
+    return EventFilters(links=LinkFilter(named, system=resource.tests("system")), addresses=addresses)
 
 
 DETECTOR = DeviceDetector(

@@ -13,7 +13,7 @@ from capacityd.model.value_types import Amount
 
 def find(_: Host) -> Iterator[Device]:
     """Yields the one device."""
-    yield Device("/", "cpu")  # the path is that of the whole machine, which is not a udev device
+    yield Device(path="/", name="cpu")  # the path is that of the whole machine, which is not a udev device
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:

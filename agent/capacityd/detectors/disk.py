@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import cast
 
 from capacityd.host.disks import BLOCK, device_of, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
@@ -19,8 +20,9 @@ from capacityd.model.private import extent, quoted
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
-_SECTOR = 512  # bytes; /sys uses this unit regardless of the disk's block size
-_TRANSPORTS = (  # part of the path in /sys -> transport; the first match wins: a SATA disk behind USB is "usb"
+_SECTOR_BYTES = 512
+"""The unit of sizes in /sys, regardless of the disk's block size."""
+_TRANSPORTS = (  # part of the path in /sys, and the transport; the first match wins: a SATA disk behind USB is "usb"
     ("/usb", "usb"),
     ("/session", "iscsi"),
     ("/rport-", "fc"),
@@ -30,8 +32,10 @@ _TRANSPORTS = (  # part of the path in /sys -> transport; the first match wins: 
     ("/ndbus", "nvdimm"),
 )
 _TYPES = {"0": "ssd", "1": "hdd"}
+"""Content of queue/rotational -> type."""
 _LOCAL_NVME = (None, "pcie", "apple-nvme")
-"""Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
+"""Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c. None:
+no controller says its transport."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -39,16 +43,24 @@ def find(host: Host) -> Iterator[Device]:
     disks = whole_disks(host)
 
     @cache
-    def system() -> SystemDevices:
+    def system_disks_by_name() -> SystemDevices:
         """The disks with at least one path that the operating system depends on."""
-        on_paths = system_disks(host)
-        ours = [disk for disk in disks if not on_paths.names.isdisjoint(disk.paths)]
-        doubt = next((disk.doubt for disk in sorted(ours, key=lambda disk: disk.name) if disk.doubt), "")
-        return SystemDevices(frozenset(disk.name for disk in ours), on_paths.incomplete_because or doubt)
+        system_paths = system_disks(host)
+        found = [disk for disk in disks if not system_paths.names.isdisjoint(disk.paths)]
+        incomplete_because = system_paths.incomplete_because
+        for disk in sorted(found, key=lambda disk: disk.name):
+            # If this may be another path to a different disk, the system may depend on that disk, too.
+            incomplete_because = incomplete_because or disk.doubt
+        return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
     for disk in disks:
-        cached_values: dict[str, Value] = {"paths": disk.paths, "incomplete_because": disk.incomplete_because}
-        yield Device(f"{BLOCK}/{disk.name}", disk.name.replace("!", "/"), system, cached_values, disk.doubt)
+        yield Device(
+            path=f"{BLOCK}/{disk.name}",
+            name=disk.name.replace("!", "/"),
+            system_devices=system_disks_by_name,
+            cached_values={"paths": disk.paths, "incomplete_because": disk.incomplete_because},
+            may_be_duplicate=disk.doubt,
+        )
 
 
 def _wwn(host: Host, device: Device) -> Value:
@@ -90,21 +102,26 @@ def _type(host: Host, device: Device) -> Value:
 
 def _transport(host: Host, device: Device) -> Value:
     """How the disk is attached, from its path in /sys; otherwise the name of its bus."""
-    real = host.resolve(device.path) or ""
-    transport = next((transport for part, transport in _TRANSPORTS if part in real), None)
+    real_path = host.resolve(device.path) or ""
+    transports = [transport for part, transport in _TRANSPORTS if part in real_path]
+    if not transports:
+        return link_name(host, f"{device_of(host, device.path)}/subsystem")
+    transport = transports[0]
     if transport == "nvme":
-        fabric = _fabric(host, real)
-        return "nvme" if fabric in _LOCAL_NVME else f"nvme-{fabric}"
+        nvme_transport = _nvme_transport(host, real_path)
+        return "nvme" if nvme_transport in _LOCAL_NVME else f"nvme-{nvme_transport}"
     if transport == "sata":
-        return _ata(host, real)
-    return transport or link_name(host, f"{device_of(host, device.path)}/subsystem")
+        return _sata_or_ata(host, real_path)
+    return transport
 
 
-def _ata(host: Host, real: str) -> str:
-    """Serial or parallel ATA (IDE), from the driver, as lsblk does. Raises HostError if its folder's link is
-    dangling."""
-    number = next((part for part in real.split("/") if part.startswith("host")), "host")
-    folder = f"/sys/class/scsi_host/{number}"
+def _sata_or_ata(host: Host, real_path: str) -> str:
+    """Serial or parallel ATA (IDE), from the driver, as lsblk does.
+
+    Raises HostError if the link to the folder of the disk's SCSI host is dangling.
+    """
+    scsi_host = next((part for part in real_path.split("/") if part.startswith("host")), "host")
+    folder = f"/sys/class/scsi_host/{scsi_host}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
         resolve_link(host, folder)  # raises HostError if the link is dangling: then the transport is unknown
@@ -112,14 +129,17 @@ def _ata(host: Host, real: str) -> str:
     return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
 
 
-def _fabric(host: Host, real: str) -> str | None:
-    """The NVMe transport: pcie, apple-nvme, tcp, rdma or fc.
+def _nvme_transport(host: Host, real_path: str) -> str | None:
+    """The transport in NVMe's terms: pcie, apple-nvme, tcp, rdma or fc. None if no controller says it.
 
-    With multipath, the transport is an attribute of the subsystem's controllers.
+    With multipath, the disk's folder is in the subsystem's folder, which also contains its controllers.
     """
-    parent = real.rpartition("/")[0]
-    for controller in [parent, *(f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme"))]:
-        if transport := resolve_link(host, controller) and host.text(f"{controller}/transport"):
+    parent = real_path.rpartition("/")[0]
+    controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
+    for folder in (parent, *controllers):
+        if resolve_link(host, folder) is None:
+            continue
+        if transport := host.text(f"{folder}/transport"):
             return transport
     return None
 
@@ -134,21 +154,22 @@ def _size(host: Host, device: Device) -> Value:
 
     None for 0 sectors, as in an empty card reader: then no comparison matches.
     """
-    paths = device.cached_values["paths"]
-    for path in paths if isinstance(paths, tuple) else ():
-        if sectors := read_int(host, f"{BLOCK}/{path}/size"):
-            return sectors * _SECTOR
-    if device.cached_values["incomplete_because"]:
-        raise HostError(str(device.cached_values["incomplete_because"]))
+    for path in cast(tuple[str, ...], device.cached_values["paths"]):
+        sectors = read_int(host, f"{BLOCK}/{path}/size")
+        if sectors:  # neither None nor 0
+            return sectors * _SECTOR_BYTES
+    paths_missing_because = device.cached_values["incomplete_because"]
+    if paths_missing_because:
+        raise HostError(str(paths_missing_because))
     return None
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Mounts change nothing but which disks are the system's."""
+    """The mounts that decide which disks the system depends on, if the resource tests this."""
     if not resource.tests("system"):
         return NO_EVENTS
-    needed = {*OS_FOLDERS, *NODE_FOLDERS}
-    return EventFilters(MountFilter(disks=True, points=frozenset(needed), trees=OS_TREES))
+    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
+    return EventFilters(MountFilter(disks=True, points=points, trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(

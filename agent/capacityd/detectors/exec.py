@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from signal import SIGKILL
 from typing import cast
 
 from capacityd.model.device import ValueDetector
@@ -24,25 +25,36 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         if e.cause is Cause.NOT_TRUSTED:
             raise
         advice = host.sandbox_advice(cast(tuple[str, ...], settings["command"]), runs=True)
-        raise HostError(f"{e}{advice}", e.errno, e.cause, detail=e.detail.text) from e
+        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
 
 
 def _read(host: Host, settings: Mapping[str, object]) -> Contribution:
     command = cast(tuple[str, ...], settings["command"])
     output = host.run(command, cast(float, settings["timeout"]))
-    name = command[0]
-    error = f"standard error: {quoted(output.err)}" if output.err else ""
-    length = f"; standard error: {extent(output.err)}" if output.err else ""
+    program = command[0]
+    # A public message contains only the length of the program's output. The text is in the private detail.
+    error_text = f"standard error: {quoted(output.err)}" if output.err else ""
+    error_length = f"standard error: {extent(output.err)}" if output.err else "no standard error"
     if output.status:
-        end = f"exited with status {output.status}" if output.status > 0 else f"was killed by signal {-output.status}"
-        end += " (out of memory?)" if output.status == -9 else ""
-        raise ProgramFailed(f"{name} {end}{length or '; no standard error'}", detail=error)
+        raise ProgramFailed(f"{program} {_end(output.status)}; {error_length}", detail=error_text)
     try:
-        number, said = whole_number(output.out), Private(shortened(output.err))
+        number = whole_number(output.out)
     except ValueError as e:
-        detail = "; ".join(filter(None, (f"it printed {quoted(output.out)}", error)))
-        raise ProgramFailed(f"{name} printed: {e}{length}", detail=detail) from e
-    return Contribution(printable(" ".join(command)), number, detail=said)
+        length = f"; {error_length}" if output.err else ""
+        detail = f"it printed {quoted(output.out)}"
+        if error_text:
+            detail += f"; {error_text}"
+        raise ProgramFailed(f"{program} printed: {e}{length}", detail=detail) from e
+    return Contribution(printable(" ".join(command)), number, detail=Private(shortened(output.err)))
+
+
+def _end(status: int) -> str:
+    """How a program ended. status: as in Output, but not 0."""
+    if status > 0:
+        return f"exited with status {status}"
+    signal_number = -status
+    hint = " (out of memory?)" if signal_number == SIGKILL else ""
+    return f"was killed by signal {signal_number}{hint}"
 
 
 DETECTOR = ValueDetector(

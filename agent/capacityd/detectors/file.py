@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError
@@ -20,16 +21,18 @@ _MAX_CLOCK_STEP = 60
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     """The number in the file. Raises HostError if the file is missing: its writer may not have started yet."""
-    path, max_age = str(settings["path"]), settings["max_age"]
+    path = str(settings["path"])
+    max_age = cast("float | None", settings["max_age"])  # in seconds; None: any age is valid
     try:
         content = host.read_file(path, _MAX_BYTES)
     except HostError as e:
         if e.cause is Cause.NOT_TRUSTED:  # the advice would be about a path that another user has chosen
             raise
-        raise HostError(f"{e}{host.sandbox_advice([path])}", e.errno, e.cause, detail=e.detail.text) from e
-    if isinstance(max_age, float) and content.age < -_MAX_CLOCK_STEP:
+        why = f"{e}{host.sandbox_advice([path])}"
+        raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail.text) from e
+    if max_age is not None and content.age < -_MAX_CLOCK_STEP:
         raise HostError(f"{path} is dated {duration_text(-content.age)} in the future; is the clock right?")
-    if isinstance(max_age, float) and content.age > max_age:
+    if max_age is not None and content.age > max_age:
         raise HostError(
             f"{path} is {duration_text(content.age)} old, max_age is {duration_text(max_age)}; does its writer run?"
         )
@@ -37,7 +40,8 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         number = whole_number(content.text)
     except ValueError as e:
         raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
-    return Contribution(path, number, valid_for=max_age - content.age if isinstance(max_age, float) else None)
+    valid_for = None if max_age is None else max_age - content.age
+    return Contribution(path, number, valid_for=valid_for)
 
 
 DETECTOR = ValueDetector(

@@ -7,7 +7,8 @@ statvfs(2) hangs on a network file system whose server does not respond, so only
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
+from typing import cast
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
@@ -18,7 +19,7 @@ from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
-from capacityd.model.host import Host, SystemDevices
+from capacityd.model.host import Host
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.reasons import KernelEvents
@@ -28,6 +29,7 @@ from capacityd.model.value_types import Amount, Choice, Flag, Text
 _ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
 """How the sources of file systems on a block device start in units and in fstab(5)."""
 _KERNEL_FOLDERS = ("/proc", "/sys")
+"""Folders in which only interfaces of the kernel are mounted."""
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -36,90 +38,102 @@ def find(host: Host) -> Iterator[Device]:
     A file system behind an automount that is waiting for an access is also yielded, with unknown values.
     """
 
-    @cache
-    def system() -> SystemDevices:
-        return system_filesystems(host)
-
+    read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
-        if points and filesystem.is_trigger:
+        if not points:
+            continue
+        if filesystem.is_trigger:  # an automount
             yield from (_unmounted(host, filesystem, point) for point in points)
-        elif points:
-            partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
-            cached_values: dict[str, Value] = {
-                "mount": printable(points[0]) if len(points) == 1 else tuple(map(printable, points)),
-                "points": points,
-                "type": printable(filesystem.type),
-                "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
-                "source": printable(filesystem.source),
-                "read_only": filesystem.read_only,
-                "number": filesystem.number,
-                "ids": tuple(sorted(filesystem.ids)),
-            }
-            yield Device(partition or MOUNT_TABLE, printable(points[0]), system, cached_values)
+            continue
+        partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
+        printable_points = tuple(map(printable, points))
+        cached_values: dict[str, Value] = {
+            "mount": printable_points[0] if len(points) == 1 else printable_points,
+            "type": printable(filesystem.type),
+            "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
+            "source": printable(filesystem.source),
+            "read_only": filesystem.read_only,
+            # These are no keys of a configuration. The functions below need them.
+            "points": points,
+            "number": filesystem.number,
+            "mount_ids": tuple(sorted(filesystem.ids)),
+        }
+        yield Device(
+            path=partition or MOUNT_TABLE,
+            name=printable_points[0],
+            system_devices=read_system_filesystems,
+            cached_values=cached_values,
+        )
 
 
 def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
-    """The file system behind an automount. Only a unit of systemd says what it is."""
-    known = automount(host, point, trigger.source)
-    reason = f"the automount {known.name} mounts it at the first access, which has not happened"
+    """The file system behind an automount that is waiting for an access. Only a unit of systemd says what it is."""
+    unit = automount(host, point, trigger.source)
     cached_values: dict[str, Value] = {
         "mount": printable(point),
         "system": is_of_system(point),
-        "unmounted": reason,
+        "unmounted_because": f"the automount {unit.name} mounts it at the first access, which has not happened",
     }
-    if known.type:
-        cached_values["type"] = known.type
-        cached_values["kind"] = kind_of(known.type, on_device=known.source.startswith(_ON_DEVICE))
+    if unit.type:
+        cached_values["type"] = unit.type
+        cached_values["kind"] = kind_of(unit.type, on_device=unit.source.startswith(_ON_DEVICE))
     elif any(is_inside(point, folder) for folder in _KERNEL_FOLDERS):
         cached_values["kind"] = "pseudo"
-    return Device(MOUNT_TABLE, printable(point), cached_values=cached_values)
+    return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values)
 
 
 def _value(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a key from the device's cached values. Raises HostError if an automount hides it."""
+    """Reads a key from the device's cached values. Raises HostError if the file system is not mounted yet, and its unit
+    does not say the value."""
 
     def read(_: Host, device: Device) -> Value:
         if key not in device.cached_values:
-            raise HostError(str(device.cached_values["unmounted"]))
+            raise HostError(str(device.cached_values["unmounted_because"]))
         return device.cached_values[key]
 
     return read
 
 
 def _system(_: Host, device: Device) -> Value:
-    """Whether the machine needs the file system; it may do so by a mount of a part, such as a bind mount."""
-    points = device.cached_values.get("points")
-    if device.system_devices is None or not isinstance(points, tuple):
-        return device.cached_values["system"]  # of an automount
-    return any(map(is_of_system, points)) or device.system_devices().has(str(device.cached_values["number"]))
+    """Whether the machine needs the file system; it may need only a part, which a bind mount shows elsewhere."""
+    if device.system_devices is None:  # not mounted yet
+        return device.cached_values["system"]
+    points = cast(tuple[str, ...], device.cached_values["points"])
+    if any(map(is_of_system, points)):
+        return True
+    return device.system_devices().has(str(device.cached_values["number"]))
 
 
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
 
-    None for a kernel interface. Raises HostError if another file system reports no size, as some FUSE programs do.
+    None for an interface of the kernel without a size. Raises HostError if another file system reports no size, as some
+    FUSE programs do.
     """
-    if "unmounted" in device.cached_values:
-        raise HostError(str(device.cached_values["unmounted"]))
-    ids, points = device.cached_values["ids"], device.cached_values["points"]
+    if "unmounted_because" in device.cached_values:
+        raise HostError(str(device.cached_values["unmounted_because"]))
+    mount_ids = cast(tuple[str, ...], device.cached_values["mount_ids"])
     error: HostError | None = None
-    for point in points if isinstance(points, tuple) else ():
+    for point in cast(tuple[str, ...], device.cached_values["points"]):
         try:
-            size = host.filesystem_size(point, ids if isinstance(ids, tuple) else ())
+            size = host.filesystem_size(point, ids=mount_ids)
         except HostError as e:
             error = error or e
-        else:
-            if size or device.cached_values["kind"] == "pseudo":
-                return size or None
-            error = HostError(f"the file system on {point} reports no size")
+            continue
+        if size:
+            return size
+        if device.cached_values["kind"] == "pseudo":
+            return None
+        error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Mounts of the kinds that the resource counts, at its mount points; and mounts that make one the system's."""
+    """Mounts of the kinds that the resource counts, at its mount points. If the resource tests which file systems the
+    system depends on, also the mounts that decide this."""
     counted = tuple(
-        Pattern(kind, point)
+        Pattern(kind=kind, name=point)
         for table in resource.tables
         for kind in KINDS
         if table.may_match("kind", kind)
@@ -127,7 +141,8 @@ def _filters(resource: Resource) -> EventFilters:
     )
     if not resource.tests("system"):
         return EventFilters(MountFilter(counted))
-    return EventFilters(MountFilter(counted, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), trees=OS_TREES))
+    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
+    return EventFilters(MountFilter(counted, points=points, trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(

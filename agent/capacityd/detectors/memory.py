@@ -14,7 +14,7 @@ from capacityd.model.value_types import Amount
 def find(host: Host) -> Iterator[Device]:
     """Yields the one device, with all its measures."""
     # The path is that of the whole machine, which is not a udev device.
-    yield Device("/", "memory", cached_values=asdict(host.memory()))
+    yield Device(path="/", name="memory", cached_values=asdict(host.memory()))
 
 
 DETECTOR = DeviceDetector(

@@ -30,7 +30,7 @@ from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 
-_NETS = "/sys/class/net"
+_INTERFACES = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _MBIT = 10**6
@@ -42,11 +42,11 @@ ethtool_cmd.speed), and -1 in 32 bits (SPEED_UNKNOWN). ethtool_validate_speed() 
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields every interface of the network namespace. The file bonding_masters is in the same folder."""
-    system = cache(partial(system_interfaces, host))
-    for name in host.listdir(_NETS):
-        if name != "bonding_masters":
-            yield Device(f"{_NETS}/{name}", printable(name), system)
+    """Yields every interface of the network namespace."""
+    read_system_interfaces = cache(partial(system_interfaces, host))
+    for name in host.listdir(_INTERFACES):
+        if name != "bonding_masters":  # a file of the driver for bonds
+            yield Device(path=f"{_INTERFACES}/{name}", name=printable(name), system_devices=read_system_interfaces)
 
 
 def _hardware(host: Host, device: Device) -> str | None:
@@ -55,6 +55,7 @@ def _hardware(host: Host, device: Device) -> str | None:
 
 
 def _kind(host: Host, device: Device) -> Value:
+    """The kind; None if the interface has disappeared, perhaps during the reads."""
     hardware = _hardware(host, device)
     try:
         kind = software_kind(host, device.path)
@@ -64,9 +65,10 @@ def _kind(host: Host, device: Device) -> Value:
         raise
     except HostError as e:
         if hardware is None:
-            raise AmbiguousValue(e, _WITHOUT_HARDWARE) from e
+            raise AmbiguousValue(e, possible=_WITHOUT_HARDWARE) from e
         raise
-    return kind if host.resolve(device.path) else None  # None: the interface disappeared, perhaps during the reads
+    has_disappeared = host.resolve(device.path) is None
+    return None if has_disappeared else kind
 
 
 def _driver(host: Host, device: Device) -> Value:
@@ -77,39 +79,58 @@ def _bus(host: Host, device: Device) -> Value:
     return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
 
 
-def _ids(usb: str, pci: str) -> Callable[[Host, Device], Value]:
-    """Reads an id of the interface's USB or PCI device: the nearest one above the interface."""
-    return lambda host, device: _id(host, device, {"usb": usb, "pci": pci})[1]
+def _id_reader(*, usb: str, pci: str) -> Callable[[Host, Device], Value]:
+    """Reads an id of the interface's USB or PCI device: the nearest one above the interface.
+
+    usb, pci: the name of the attribute with the id, on each bus.
+    """
+
+    def read(host: Host, device: Device) -> Value:
+        _, id_text = _bus_and_id(host, device, {"usb": usb, "pci": pci})
+        return id_text
+
+    return read
 
 
-def _id(host: Host, device: Device, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id. names: bus -> the attribute with the id."""
-    return hardware_id(host, _hardware(host, device) or "", names)
+def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tuple[str, str | None]:
+    """The bus and the id. attributes: bus -> name of the attribute with the id."""
+    return hardware_id(host, _hardware(host, device) or "", attributes)
 
 
 def _modalias(host: Host, device: Device) -> str | None:
     """The modalias of the interface's PCI or USB device, with only vendor and product."""
-    bus, vendor = _id(host, device, {"usb": "idVendor", "pci": "vendor"})
-    _, product = _id(host, device, {"usb": "idProduct", "pci": "device"})
+    bus, vendor = _bus_and_id(host, device, {"usb": "idVendor", "pci": "vendor"})
+    _, product = _bus_and_id(host, device, {"usb": "idProduct", "pci": "device"})
     if not vendor or not product:
         return None
-    width = 8 if bus == "pci" else 4
-    return f"{bus}:v{vendor.upper().zfill(width)}{'d' if bus == 'pci' else 'p'}{product.upper().zfill(width)}"
+    vendor = vendor.upper()
+    product = product.upper()
+    if bus == "pci":
+        return f"pci:v{vendor.zfill(8)}d{product.zfill(8)}"
+    return f"usb:v{vendor.zfill(4)}p{product.zfill(4)}"
 
 
 def _link(host: Host, device: Device) -> Value:
-    """Whether the link can carry packets now. Some drivers do not set operstate; carrier is EINVAL while it is down."""
-    state, up = host.text(f"{device.path}/operstate"), "up"
-    if state == "unknown":
-        try:
-            state, up = host.text(f"{device.path}/carrier"), "1"
-        except HostError as e:
-            if e.errno != errno.EINVAL:
-                raise
-            return "down"
+    """The state of the link: up if it can carry packets now, else down. None if the interface has disappeared."""
+    state = host.text(f"{device.path}/operstate")
+    if state == "unknown":  # some drivers do not set operstate
+        return _link_by_carrier(host, device)
     if state is None:
         return None
-    return "up" if state == up else "down"
+    return "up" if state == "up" else "down"
+
+
+def _link_by_carrier(host: Host, device: Device) -> Value:
+    """As _link()."""
+    try:
+        carrier = host.text(f"{device.path}/carrier")
+    except HostError as e:
+        if e.errno != errno.EINVAL:
+            raise
+        return "down"  # the interface is switched off, so the kernel reports EINVAL
+    if carrier is None:
+        return None
+    return "up" if carrier == "1" else "down"
 
 
 def _speed(host: Host, device: Device) -> Value:
@@ -118,32 +139,35 @@ def _speed(host: Host, device: Device) -> Value:
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
     text = read_optional_attr(host, path)
-    speed = None if not text or text.startswith("-") else read_int(host, path)
+    is_reported = text and not text.startswith("-")
+    speed = read_int(host, path) if is_reported else None
     if speed is None or speed in _NO_SPEEDS or speed > _MAX_SPEED:
         raise HostError("its driver does not report its speed")
     return speed * _MBIT
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The speed of the best supported link mode, even if its optics or link partner are slower (netdata#14803)."""
+    """The speed in bit/s of the best supported link mode, even if its optics or link partner are slower
+    (netdata#14803)."""
     name = basename(device.path) or ""
     kind = software_kind(host, device.path)
     if kind == "team":
         raise HostError("it is a team; only the program that manages it knows how its members share the load")
     if kind != "bond":
         return _best_speed(host, name)
-    members = [_best_speed(host, member) for member in lower_interfaces(host, name)]
-    if not members:
+    speeds = [_best_speed(host, member) for member in lower_interfaces(host, name)]
+    if not speeds:
         raise HostError("it is a bond without members, so it has no speed")
     mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
     if not mode:
         raise HostError("it is a bond that does not report its mode")
     if mode == "802.3ad":  # members of the same speed form an aggregator, and only one aggregator is active
-        return max(speed * members.count(speed) for speed in members)
+        return max(speed * speeds.count(speed) for speed in speeds)
     if mode.startswith("balance-"):
-        return sum(members)
-    # One member is active at a time, preferably the fastest. Broadcast is as slow as its slowest member.
-    return min(members) if mode == "broadcast" else max(members)
+        return sum(speeds)
+    if mode == "broadcast":  # every member sends everything
+        return min(speeds)
+    return max(speeds)  # one member is active at a time, preferably the fastest
 
 
 def _best_speed(host: Host, name: str) -> int:
@@ -156,14 +180,14 @@ def _best_speed(host: Host, name: str) -> int:
 def _filters(resource: Resource) -> EventFilters:
     """Links with hardware, and those of the kinds without hardware that the resource counts."""
     software = tuple(
-        Pattern(kind, name)
+        Pattern(kind=kind, name=name)
         for table in resource.tables
         for kind in _WITHOUT_HARDWARE
         if table.may_match("kind", kind)
         for name in table.globs("name")
     )
-    # rtnetlink reports all of them, too.
-    return EventFilters(links=LinkFilter(software, system=resource.tests("system")), software_devices=False)
+    links = LinkFilter(software, system=resource.tests("system"))
+    return EventFilters(links=links, software_devices=False)  # rtnetlink reports the links without hardware, too
 
 
 DETECTOR = DeviceDetector(
@@ -174,8 +198,10 @@ DETECTOR = DeviceDetector(
         "name": Key(Text(mistakes=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
         "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": Key(HexId(4), _ids("idVendor", "vendor"), "vendor id of the PCI or USB device"),
-        "device": Key(HexId(4), _ids("idProduct", "device"), "device or product id of the PCI or USB device"),
+        "vendor": Key(HexId(4), _id_reader(usb="idVendor", pci="vendor"), "vendor id of the PCI or USB device"),
+        "device": Key(
+            HexId(4), _id_reader(usb="idProduct", pci="device"), "device or product id of the PCI or USB device"
+        ),
         "kind": Key(
             Choice(_KINDS),
             _kind,

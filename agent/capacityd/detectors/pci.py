@@ -11,52 +11,61 @@ from capacityd.model.mistakes import ALTERNATIVES, NO_PCI_DOMAIN
 from capacityd.model.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
-_IDS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_device": "sd", "class": ""}
+_MODALIAS_LETTERS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_device": "sd"}
+"""Attribute with an id -> the letters before the id in a modalias."""
 
 
 def find(host: Host) -> Iterator[Device]:
     """Yields every function, with its address as the name."""
     for name in host.listdir(_DEVICES):
-        yield Device(f"{_DEVICES}/{name}", name)
+        yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
-def _id(name: str) -> Callable[[Host, Device], Value]:
-    """Reads an id, which the kernel writes as 0x10de."""
+def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
+    """Reads an id without the prefix: the kernel writes 0x10de."""
 
     def read(host: Host, device: Device) -> Value:
-        text = host.text(f"{device.path}/{name}")
+        text = host.text(f"{device.path}/{attribute}")
         return None if text is None else text.removeprefix("0x")
 
     return read
 
 
 def _is_virtual(host: Host, device: Device) -> Value:
-    """Whether the function links to a physical function. In a virtual machine, a virtual function looks physical."""
+    """Whether the function links to a physical function. In a virtual machine, a virtual function looks physical.
+
+    None: the device has disappeared.
+    """
     if resolve_link(host, f"{device.path}/physfn") is not None:
         return True
-    return None if host.text(f"{device.path}/class") is None else False  # None: the device has disappeared
+    has_disappeared = host.text(f"{device.path}/class") is None
+    return None if has_disappeared else False
 
 
-def _virtual_functions(name: str) -> Callable[[Host, Device], Value]:
+def _virtual_functions(attribute: str) -> Callable[[Host, Device], Value]:
     """Reads sriov_totalvfs (supported) or sriov_numvfs (configured); a function without SR-IOV has 0."""
 
     def read(host: Host, device: Device) -> Value:
-        number = read_int(host, f"{device.path}/{name}")
-        if number is None and host.text(f"{device.path}/vendor") is not None:
-            return 0
-        return number  # None: the device has disappeared
+        number = read_int(host, f"{device.path}/{attribute}")
+        if number is not None:
+            return number
+        has_disappeared = host.text(f"{device.path}/vendor") is None
+        return None if has_disappeared else 0
 
     return read
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias in the format of the kernel's scripts/mod/file2alias.c."""
-    read = {name: (host.text(f"{device.path}/{name}") or "0x")[2:].upper() for name in _IDS}
-    if not all(read.values()):
+    """The modalias in the format of the kernel's scripts/mod/file2alias.c; None if the device has disappeared."""
+    digits = {}
+    for attribute in (*_MODALIAS_LETTERS, "class"):
+        text = host.text(f"{device.path}/{attribute}") or ""
+        digits[attribute] = text.removeprefix("0x").upper()
+    if not all(digits.values()):
         return None
-    digits = read["class"].zfill(6)
-    ids = "".join(f"{short}{read[name].zfill(8)}" for name, short in _IDS.items() if short)
-    return f"pci:{ids}bc{digits[:2]}sc{digits[2:4]}i{digits[4:]}"
+    ids = "".join(f"{letters}{digits[attribute].zfill(8)}" for attribute, letters in _MODALIAS_LETTERS.items())
+    code = digits["class"].zfill(6)
+    return f"pci:{ids}bc{code[:2]}sc{code[2:4]}i{code[4:]}"
 
 
 DETECTOR = DeviceDetector(
@@ -64,13 +73,15 @@ DETECTOR = DeviceDetector(
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
     find=find,
     keys={
-        "vendor": Key(HexId(4), _id("vendor"), "vendor id, four hexadecimal digits"),
-        "device": Key(HexId(4), _id("device"), "device id, four hexadecimal digits"),
-        "subsystem_vendor": Key(HexId(4), _id("subsystem_vendor"), "vendor id of the card's manufacturer"),
-        "subsystem_device": Key(HexId(4), _id("subsystem_device"), "device id of the card, given by its manufacturer"),
+        "vendor": Key(HexId(4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
+        "device": Key(HexId(4), _id_reader("device"), "device id, four hexadecimal digits"),
+        "subsystem_vendor": Key(HexId(4), _id_reader("subsystem_vendor"), "vendor id of the card's manufacturer"),
+        "subsystem_device": Key(
+            HexId(4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
+        ),
         "class": Key(
             HexId(6, prefix=True),
-            _id("class"),
+            _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
         "driver": Key(

@@ -16,23 +16,30 @@ from capacityd.model.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number of addresses in all networks, each counted once, without the excluded ones."""
-    networks = _ranges(settings, "cidr")
+    """The number of usable addresses in all networks, each counted once, without the excepted ones."""
+    networks = _networks(settings, "cidr")
     remaining = number(settings)
-    excluded = _size([part for network in networks for part in _usable(network)]) - remaining
-    return Contribution(", ".join(map(str, networks)), remaining, f"{excluded} excepted" if excluded else "")
+    excepted = _count(_usable_in_all(networks)) - remaining
+    note = f"{excepted} excepted" if excepted else ""
+    return Contribution(", ".join(map(str, networks)), remaining, note=note)
 
 
 def number(settings: Mapping[str, object]) -> int:
     """The number of addresses, as in read()."""
-    usable = [part for network in _ranges(settings, "cidr") for part in _usable(network)]
-    excepted = _ranges(settings, "except")
-    return _size([*usable, *excepted]) - _size(excepted)
+    usable = _usable_in_all(_networks(settings, "cidr"))
+    excepted = _networks(settings, "except")
+    # Excepted addresses need not be in a network: the difference counts the addresses that only the networks have.
+    return _count([*usable, *excepted]) - _count(excepted)
 
 
-def _ranges(settings: Mapping[str, object], key: str) -> tuple[IPNetwork, ...]:
+def _networks(settings: Mapping[str, object], key: str) -> tuple[IPNetwork, ...]:
+    """The networks of a setting, whose parser has split ranges of addresses into networks."""
     texts = cast("tuple[str, ...]", settings[key] or ())
     return tuple(map(ipaddress.ip_network, texts))
+
+
+def _usable_in_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
+    return [part for network in networks for part in _usable(network)]
 
 
 def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
@@ -42,16 +49,17 @@ def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
     """
     if network.num_addresses <= 2:
         return [network]
-    last = network.broadcast_address - (network.version == 4)
+    has_broadcast = network.version == 4
+    last = network.broadcast_address - 1 if has_broadcast else network.broadcast_address
     return ipaddress.summarize_address_range(network.network_address + 1, last)
 
 
-def _size(networks: Sequence[IPNetwork]) -> int:
+def _count(networks: Sequence[IPNetwork]) -> int:
     """The number of distinct addresses in the networks."""
-    ipv4 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv4Network))
-    ipv6 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv6Network))
+    ipv4 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv4Network))
+    ipv6 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv6Network))
     distinct: list[IPNetwork] = [*ipv4, *ipv6]
-    return sum(n.num_addresses for n in distinct)
+    return sum(network.num_addresses for network in distinct)
 
 
 DETECTOR = ValueDetector(

@@ -15,7 +15,8 @@ from capacityd.model.matchers import Value
 from capacityd.model.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH
 from capacityd.model.value_types import Text
 
-_BUSES, _CLASSES = "/sys/bus", "/sys/class"
+_BUSES = "/sys/bus"
+_CLASSES = "/sys/class"
 
 
 def find(host: Host) -> Iterator[Device]:
@@ -24,19 +25,21 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
-    """Yields every device of these subsystems, which are buses or classes."""
-    error: HostError | None = None
+    """Yields every device of these subsystems, which are buses or classes. If a folder can't be read, raises HostError
+    after yielding the devices of the others."""
+    first_error: HostError | None = None
     for subsystem in sorted(subsystems):
         for folder in (f"{_BUSES}/{subsystem}/devices", f"{_CLASSES}/{subsystem}"):
             try:
                 names = host.listdir(folder)
             except HostError as e:
-                names, error = (), error or e
+                first_error = first_error or e
+                continue
             for name in names:
                 if _may_be_of(host, f"{folder}/{name}", subsystem):
-                    yield Device(f"{folder}/{name}", name)
-    if error:
-        raise error
+                    yield Device(path=f"{folder}/{name}", name=name)
+    if first_error:
+        raise first_error
 
 
 def elsewhere(host: Host, subsystems: Collection[str]) -> str:
@@ -44,11 +47,11 @@ def elsewhere(host: Host, subsystems: Collection[str]) -> str:
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
         with suppress(HostError):
-            owners = {
-                name for entry in host.listdir(folder) if (name := link_name(host, f"{folder}/{entry}/subsystem"))
-            }
-            if owners - {subsystem}:
-                return f"; {folder} lists devices of {', '.join(sorted(owners))}: write that subsystem"
+            owners = {link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)}
+            other_owners = {owner for owner in owners if owner} - {subsystem}
+            if other_owners:
+                all_owners = ", ".join(sorted(owner for owner in owners if owner))
+                return f"; {folder} lists devices of {all_owners}: write that subsystem"
     return ""
 
 
@@ -59,7 +62,9 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
     """
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
-        return host.resolve(path) is None if own_subsystem is None else own_subsystem == subsystem
+        if own_subsystem is not None:
+            return own_subsystem == subsystem
+        return host.resolve(path) is None  # then it is a dangling link, so no attribute
     except HostError:
         return True
 
@@ -71,26 +76,28 @@ def _subsystem(host: Host, device: Device) -> Value:
         if name is None:
             raise HostError(f"{device.path} is a dangling link")
     except HostError as e:
-        folder = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")
-        raise AmbiguousValue(e, (folder.partition("/")[0],)) from e
+        below = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")  # tty/ttyUSB0, usb/devices/1-1
+        subsystem, _, _ = below.partition("/")
+        raise AmbiguousValue(e, possible=(subsystem,)) from e
     return name
 
 
 def _node(host: Host, device: Device) -> Value:
-    """The device node. DEVNAME is relative to /dev."""
+    """The device node. In the device's file uevent, DEVNAME is relative to /dev."""
     name = uevent_value(host, device.path, "DEVNAME")
     return f"/dev/{name}" if name else None
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """The tags of the last event. TAGS also contains those of earlier events; before systemd 247, there is only
-    TAGS."""
+    """The tags of udev's last event for the device. TAGS also contains those of earlier events; before systemd 247,
+    there is only TAGS."""
     tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 
 
 def _links(host: Host, device: Device) -> Value:
-    return tuple(sorted((host.property(device.path, "DEVLINKS") or "").split()))
+    links = host.property(device.path, "DEVLINKS") or ""
+    return tuple(sorted(links.split()))
 
 
 DETECTOR = DeviceDetector(

@@ -18,7 +18,7 @@ def find(host: Host) -> Iterator[Device]:
     """Yields every device. Names with a colon are interfaces; usb1, usb2, … are the controllers' root hubs."""
     for name in host.listdir(_DEVICES):
         if ":" not in name and not name.startswith("usb"):
-            yield Device(f"{_DEVICES}/{name}", name)
+            yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
 def _attribute(name: str) -> Callable[[Host, Device], Value]:
@@ -26,17 +26,19 @@ def _attribute(name: str) -> Callable[[Host, Device], Value]:
 
 
 def _interfaces(host: Host, device: Device) -> list[str]:
+    """The paths of the device's interfaces, such as 1-1:1.0."""
     return [f"{device.path}/{name}" for name in host.listdir(device.path) if name.startswith(f"{device.name}:")]
 
 
 def _classes(host: Host, device: Device) -> Value:
     """Class, subclass and protocol of the device and of each interface. Class 00: the interfaces define the class."""
-    classes = [_class(host, device.path, "bDevice")]
-    classes += [_class(host, path, "bInterface") for path in _interfaces(host, device)]
-    return tuple(sorted({c for c in classes if c and not c.startswith("00")}))
+    codes = [_class_code(host, device.path, prefix="bDevice")]
+    codes += [_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device)]
+    return tuple(sorted({code for code in codes if code and not code.startswith("00")}))
 
 
-def _class(host: Host, path: str, prefix: str) -> str:
+def _class_code(host: Host, path: str, *, prefix: str) -> str:
+    """Class, subclass and protocol, two digits each; "" if one of them is missing. prefix: of the attributes' names."""
     parts = [host.text(f"{path}/{prefix}{part}") or "" for part in ("Class", "SubClass", "Protocol")]
     return "".join(parts).lower() if all(parts) else ""
 
@@ -49,13 +51,17 @@ def _drivers(host: Host, device: Device) -> Value:
 
 def _is_hub(host: Host, device: Device) -> Value:
     device_class = host.text(f"{device.path}/bDeviceClass")
-    return None if device_class is None else device_class == _HUB  # None: the device has disappeared
+    has_disappeared = device_class is None
+    return None if has_disappeared else device_class == _HUB
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb); the kernel's are for interfaces
-    only."""
-    vendor, product = host.text(f"{device.path}/idVendor"), host.text(f"{device.path}/idProduct")
+    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb); the kernel's are for interfaces only.
+
+    None: the device has disappeared.
+    """
+    vendor = host.text(f"{device.path}/idVendor")
+    product = host.text(f"{device.path}/idProduct")
     return f"usb:v{vendor.upper()}p{product.upper()}" if vendor and product else None
 
 

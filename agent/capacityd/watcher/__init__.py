@@ -19,6 +19,7 @@ STDOUT = 1  # file descriptor
 
 def send_message(message: WatcherMessage) -> None:
     """Sends a message to the resident process, as a line of JSON on standard output. Raises OSError if it has ended."""
-    line = f"{json.dumps(encode_variant(message))}\n".encode()
-    while line:
-        line = line[os.write(STDOUT, line) :]
+    remaining = f"{json.dumps(encode_variant(message))}\n".encode()
+    while remaining:
+        written = os.write(STDOUT, remaining)  # may be fewer bytes than the line has
+        remaining = remaining[written:]

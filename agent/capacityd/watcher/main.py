@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str], limits: Limits | None = None) -> int:
-    """FOLDER COMMAND...: watches the Node, and returns the exit status once the Node cannot be watched.
+    """Watches the Node. Returns the exit status once the Node cannot be watched.
 
-    FOLDER: for watched.json. COMMAND: starts the worker that determines what to watch. limits: shorter in tests.
+    arguments: the folder for watched.json, and the command that starts the worker that determines what to watch.
+    limits: None for the defaults; shorter in tests.
     """
     use_nonblocking_stderr()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    # Not SIG_IGN, which the worker and the exec plugin would inherit.
+    # SIGHUP does nothing. An empty handler, because the worker and the exec plugin would inherit SIG_IGN.
     signal.signal(signal.SIGHUP, lambda *_: None)
     start_thread(_end_with_reader)
     folder, *command = arguments
@@ -36,7 +37,8 @@ def main(arguments: list[str], limits: Limits | None = None) -> int:
     except BrokenPipeError:  # the resident process has ended
         pass
     except Exception as e:
-        if not (failure := import_failure(e)):  # during a system upgrade, a module may be missing
+        failure = import_failure(e)  # None if this is another error
+        if failure is None:
             raise
         send_message(NotWatched(str(failure)))
         return 1
@@ -44,6 +46,7 @@ def main(arguments: list[str], limits: Limits | None = None) -> int:
 
 
 def _watch(folder: str, command: list[str], limits: Limits | None) -> None:
+    # Imported here, so that main() reports a module that is missing during a system upgrade.
     from capacityd.node.watch import Limits
     from capacityd.watcher.watcher import Watcher
 
@@ -55,6 +58,7 @@ def _end_with_reader() -> None:
     poll = select.poll()
     poll.register(STDOUT, 0)  # POLLERR and POLLHUP are always reported
     poll.poll()
-    while True:  # an exception in a finalizer is ignored
+    # Repeated, because the handler's SystemExit is ignored if the main thread is just running a finalizer (__del__).
+    while True:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1.0)

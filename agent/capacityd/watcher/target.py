@@ -16,22 +16,24 @@ from capacityd.node.watch_target import TargetResult, WatchTarget
 
 _TIMEOUT = 90.0
 """Seconds for the worker: an exec plugin may take 30, and a request to the API server 30."""
-_MAX_OUTPUT = 4 << 20
+_MAX_OUTPUT_BYTES = 4 << 20
 
 
 def read_target(command: Sequence[str]) -> WatchTarget:
     """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeUnauthorized if not."""
     try:
-        status, output, errors = run_program(command, _TIMEOUT, os.environ, _MAX_OUTPUT)
+        status, output, errors = run_program(
+            command, timeout=_TIMEOUT, environment=os.environ, max_output=_MAX_OUTPUT_BYTES
+        )
     except ProgramTimeoutError:
         raise NodeUnreachable(f"reading the credentials took more than {_TIMEOUT:.0f} s") from None
     except OutputTooLargeError:
-        limit = f"{_MAX_OUTPUT >> 20} MiB"
+        limit = f"{_MAX_OUTPUT_BYTES >> 20} MiB"
         raise NodeUnreachable(f"the worker that reads the credentials printed more than {limit}") from None
     except (OSError, ValueError, subprocess.SubprocessError) as e:
         raise NodeUnreachable(f"the worker that reads the credentials could not be run: {e}") from None
     write_stderr(errors.decode(errors="backslashreplace"))
-    for line in reversed(output.splitlines()):
+    for line in reversed(output.splitlines()):  # the result is the last line that can be parsed
         try:
             result: TargetResult = decode_variant(TargetResult, parse(line))
         except Malformed:  # a library may print as well

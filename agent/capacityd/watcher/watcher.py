@@ -22,9 +22,9 @@ from capacityd.watcher import send_message
 from capacityd.watcher.backoff import Backoff
 from capacityd.watcher.target import read_target
 
-_TARGET_AGE = 300.0
+_MAX_TARGET_AGE = 300.0
 """Seconds after which the credentials are read again, before the next connection."""
-_FAILING_FOR = 30.0
+_MAY_FAIL_FOR = 30.0
 """Seconds for which a failure may be temporary once the Node has been watched: an API server that has just started does
 not know all rights, and an overloaded one responds to a watch late."""
 
@@ -42,19 +42,19 @@ class Watcher:
         self._backoff = Backoff()
         self._target: WatchTarget | None = None
         self._watch: NodeWatch | None = None
-        self._read_at = 0.0
+        self._target_read_at = 0.0
         """When the target was read (time.monotonic())."""
-        self._is_fresh = False
+        self._is_target_new = False
         """Whether the target was read for the current connection."""
-        self._has_seen = False
+        self._has_watched = False
         """Whether the Node has been watched."""
         self._failing_since: float | None = None
         """When connections began to be denied or held back (time.monotonic()); None: the last one was not."""
         self._connected_at = 0.0
         """When the current connection was begun, in seconds of uptime."""
-        self._seen_at: float | None = None
+        self._first_event_at: float | None = None
         """When the current connection's first event was saved (time.monotonic()); None: not yet."""
-        self._sent: WatcherMessage | None = None
+        self._last_sent: WatcherMessage | None = None
         """The last message."""
 
     def run(self) -> None:
@@ -64,8 +64,8 @@ class Watcher:
                 self._remove_file()
                 failure = self._follow_connection()
                 self._remove_file()
-                if isinstance(failure, NodeUnauthorized) and not self._is_fresh:
-                    self._watch = None  # the credentials may have been replaced
+                if isinstance(failure, NodeUnauthorized) and not self._is_target_new:
+                    self._watch = None  # read the target again: the credentials may have been replaced
                 elif self._is_final(failure):
                     self._send(NotWatched(str(failure)))
                     return
@@ -76,14 +76,16 @@ class Watcher:
 
     def _follow_connection(self) -> CapacitydError | None:
         """Watches until the connection ends. Returns why it ended; None if the server closed it normally."""
-        self._seen_at = None
+        self._first_event_at = None
         try:
             target, watch = self._current_target()
             self._connected_at = uptime()
             with closing(watch.connect()) as events:
                 for event in events:
-                    if not isinstance(event, Alive):
-                        self._take(None if isinstance(event, Missing) else event, target)
+                    if isinstance(event, Alive):
+                        continue
+                    state = None if isinstance(event, Missing) else event
+                    self._save_and_report(state, target)
         except CapacitydError as e:
             return e
         return None
@@ -91,16 +93,17 @@ class Watcher:
     def _current_target(self) -> tuple[WatchTarget, NodeWatch]:
         """Returns the target, read again if it is old. Raises NodeError."""
         now = time.monotonic()
-        if self._target and self._watch and now - self._read_at < _TARGET_AGE:
-            self._is_fresh = False
+        if self._target and self._watch and now - self._target_read_at < _MAX_TARGET_AGE:
+            self._is_target_new = False
             return self._target, self._watch
-        self._is_fresh = True
+        self._is_target_new = True
         self._watch = None
-        self._target, self._read_at = read_target(self._command), now
+        self._target = read_target(self._command)
+        self._target_read_at = now
         self._watch = NodeWatch(self._target, self._limits)
         return self._target, self._watch
 
-    def _take(self, state: NodeState | None, target: WatchTarget) -> None:
+    def _save_and_report(self, state: NodeState | None, target: WatchTarget) -> None:
         """Saves the Node, and reports it if it has changed. state: None if it does not exist.
 
         Raises NodeUnauthorized if it is another machine's, StateError if it can't be saved.
@@ -109,48 +112,59 @@ class Watcher:
             require_own_machine(state, target.machine_id, target.system_uuid)
         try:
             seen = NodeSeen(fingerprint(state, target.names))
-            content = to_file(
-                WatchedNode(state, target.node, self._connected_at, target.names, target.access.api_server), __version__
+            watched = WatchedNode(
+                state,
+                name=target.node,
+                connected_at=self._connected_at,
+                names=target.names,
+                server=target.access.api_server,
             )
+            content = to_file(watched, __version__)
         except RecursionError:
             raise NodeUnreachable(f"{target.access.api_server} sent a Node that is nested too deeply") from None
         try:
             replace_file(self._path, content, 0o600)
         except OSError as e:
             raise StateError(f"{self._path} could not be written: {os.strerror(e.errno or 0)}") from e
-        is_first = self._seen_at is None
-        self._seen_at = self._seen_at or time.monotonic()
-        self._has_seen, self._failing_since = True, None
-        if is_first or seen != self._sent:
+        is_first = self._first_event_at is None
+        if is_first:
+            self._first_event_at = time.monotonic()
+        self._has_watched = True
+        self._failing_since = None
+        if is_first or seen != self._last_sent:
             self._send(seen)
 
     def _is_final(self, failure: CapacitydError | None) -> bool:
         """Whether to give up, because the failure lasts until something is changed.
 
-        Also notes since when connections have been denied or held back.
+        Once the Node has been watched, only if connections have been denied or held back for _MAY_FAIL_FOR seconds:
+        each call counts this time on, from the first such failure.
         """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False
-        if isinstance(failure, NodeUnauthorized | WatchHeldBack) and self._has_seen:
+        if isinstance(failure, NodeUnauthorized | WatchHeldBack) and self._has_watched:
             now = time.monotonic()
-            self._failing_since = self._failing_since or now
-            return now - self._failing_since >= _FAILING_FOR
+            if self._failing_since is None:
+                self._failing_since = now
+            return now - self._failing_since >= _MAY_FAIL_FOR
         return True
 
     def _pause(self, failure: CapacitydError | None) -> None:
         """Waits until the next connection is due. Reports the failure, unless the connection has worked and the next
         one follows at once."""
-        lasted = 0.0 if self._seen_at is None else time.monotonic() - self._seen_at
+        has_worked = self._first_event_at is not None
+        lasted = 0.0 if self._first_event_at is None else time.monotonic() - self._first_event_at
         retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
         pause = self._backoff.pause(lasted, retry_after)
         message = NotWatched(str(failure or "the API server has ended the connection"))
-        if (pause or self._seen_at is None) and message != self._sent:
+        follows_at_once = has_worked and pause == 0.0
+        if not follows_at_once and message != self._last_sent:
             self._send(message)
         time.sleep(pause)
 
     def _send(self, message: WatcherMessage) -> None:
         send_message(message)
-        self._sent = message
+        self._last_sent = message
 
     def _remove_file(self) -> None:
         """Removes watched.json, so that no pass takes an earlier state of the Node for the current one."""

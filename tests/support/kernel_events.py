@@ -14,8 +14,8 @@ PROGRAM = """
 import json, select, subprocess, sys
 from capacityd.model.codec import decode
 from capacityd.model.event_filters import EventFilters
-from capacityd.service.event_sources import _KERNEL
-source = _KERNEL[sys.argv[1]](decode(EventFilters, json.loads(sys.argv[2])))
+from capacityd.service.event_sources import _OPENERS
+source = _OPENERS[sys.argv[1]](decode(EventFilters, json.loads(sys.argv[2])))
 poll = select.poll()
 poll.register(source.fileno(), select.POLLIN)
 received = []

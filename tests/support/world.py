@@ -18,9 +18,10 @@ from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
+from capacityd.service.event_rate import BURST, BURST_PERIOD
 from capacityd.service.loop import CHECK_PERIOD
 from capacityd.service.node_comparison import NodeComparison
-from capacityd.service.schedule import BURST, BURST_PERIOD, Schedule
+from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
 from tests.support.model_sources import ModelSources
 from tests.support.model_watch import ModelWatch

@@ -7,6 +7,7 @@ import signal
 from contextlib import suppress
 
 _MAX_LINE_BYTES = 1 << 20
+_STDOUT = 1  # file descriptor
 
 
 class ChildProcess:
@@ -16,18 +17,18 @@ class ChildProcess:
         self._read, write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read, False)
         try:
-            out = [(os.POSIX_SPAWN_DUP2, write, 1)]
-            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setpgroup=0)
+            connect_stdout = [(os.POSIX_SPAWN_DUP2, write, _STDOUT)]
+            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=connect_stdout, setpgroup=0)
         except OSError:
             os.close(self._read)
             raise
         finally:
             os.close(write)
-        self.ended = False
-        """Whether the child has closed its output."""
-        self.closed = False
-        """Whether nothing more can be read: the output has ended, or contains a line without an end."""
-        self._buffer = b""
+        self.output_ended = False
+        """Whether the child has closed its output, as at its end."""
+        self.fully_read = False
+        """Whether there is nothing more to read: the output has ended, or a line is longer than any message."""
+        self._buffer = b""  # the start of a line whose end has not arrived yet
 
     def fileno(self) -> int:
         return self._read
@@ -40,12 +41,12 @@ class ChildProcess:
             return []
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
-        self.ended = not data
-        self.closed = self.ended or len(self._buffer) > _MAX_LINE_BYTES
+        self.output_ended = not data
+        self.fully_read = self.output_ended or len(self._buffer) > _MAX_LINE_BYTES
         return lines
 
     def kill(self) -> None:
-        """Kills the child's process group, if it still exists. The caller reaps the child."""
+        """Kills the child's process group, if it still exists, and closes its output. The caller reaps the child."""
         os.close(self._read)
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ from capacityd.model.reasons import PassReason
 _CLOCK_REALTIME = 0
 _TFD_TIMER_ABSTIME, _TFD_TIMER_CANCEL_ON_SET = 1, 2
 _ITIMERSPEC = struct.Struct("@4l")  # interval and expiration, each in seconds and nanoseconds
+_FAR_FUTURE = 1 << 40  # seconds since the epoch: in more than 30,000 years
 
 
 def latest_expiration(long_bytes: int) -> int:
@@ -19,7 +20,8 @@ def latest_expiration(long_bytes: int) -> int:
 
     long_bytes: the size of a C long, which holds the seconds: 4 on a 32-bit machine, whose time ends in January 2038.
     """
-    return min(1 << 40, (1 << 8 * long_bytes - 1) - 1)
+    largest_long = (1 << (8 * long_bytes - 1)) - 1
+    return min(_FAR_FUTURE, largest_long)
 
 
 class ClockEvents:
@@ -43,21 +45,23 @@ class ClockEvents:
         """Returns the reason for a pass if the clock was set since the last call."""
         try:
             os.read(self._fd, 8)
-            return set()  # it has expired, and still reports that the clock was set
+            return set()  # the timer has expired; it still reports each step of the clock
         except BlockingIOError:
             return set()
         except OSError as e:
-            if e.errno != errno.ECANCELED:
+            if e.errno != errno.ECANCELED:  # the clock was set
                 raise
         self._set_timer()
         return {PassReason.CLOCK}
 
     def _set_timer(self) -> None:
-        value = _ITIMERSPEC.pack(0, 0, latest_expiration(struct.calcsize("l")), 0)
+        expiration = latest_expiration(struct.calcsize("l"))
+        value = _ITIMERSPEC.pack(0, 0, expiration, 0)
         flags = _TFD_TIMER_ABSTIME | _TFD_TIMER_CANCEL_ON_SET
         if self._libc.timerfd_settime(self._fd, flags, value, None) < 0:
             code = ctypes.get_errno()
-            if code != errno.ECANCELED:  # the clock was set at this very moment, and the timer is set
+            # ECANCELED: the clock was set at this very moment. The timer is set nevertheless.
+            if code != errno.ECANCELED:
                 raise OSError(code, "steps of the clock can't be noticed")
 
     def close(self) -> None:

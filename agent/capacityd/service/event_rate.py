@@ -1,8 +1,8 @@
-"""How often a source of events may start passes that change no reading. Pure. Times are in seconds.
+"""How often a source of events may start passes. Pure. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and no filter recognizes all of them. So a source whose last pass
-changed no reading starts the next pass at most once a minute. After a pass that changed a reading, its events are
-prompt again.
+changed no reading starts the next pass at most once a minute (EventRate). After a pass that changed a reading, its
+events are prompt again, up to another limit (BurstLimit).
 """
 
 from __future__ import annotations
@@ -22,29 +22,66 @@ UNCHANGED_BURST = {
     PassReason.MOUNTS: 1,
     PassReason.SWAPS: 1,
 }
-"""How many of these passes a source may start at once. A dock or a hub sends its own events seconds before those of the
-devices behind it, and these must not wait."""
+"""How many of these passes a source may start in a row, before it has to wait. A dock or a hub sends its own events
+seconds before those of the devices behind it, and these must not wait."""
+
+BURST = 6
+BURST_PERIOD = 60.0
+BURST_INTERVAL = 10.0
+"""After BURST passes within BURST_PERIOD seconds that events of one kind have started, the next one starts at least
+BURST_INTERVAL seconds after the last one. Another writer may change the Node all the time, and a device with a bad
+cable may come and go all the time."""
+
+_LIMITED = frozenset({*UNCHANGED_BURST, PassReason.FILE, PassReason.NODE})
+"""Events to which BURST applies. The other ones are rare, or may end an error."""
 
 
 class EventRate:
-    """The passes of each source that changed no reading."""
+    """The passes of each source that changed no reading.
+
+    A token bucket for each source: such a pass takes a token, and a token comes back every UNCHANGED_PERIOD seconds. A
+    full bucket has UNCHANGED_BURST tokens.
+    """
 
     def __init__(self) -> None:
-        # Source -> the time from which all of its burst is available again.
-        self._recovered_at: dict[PassReason, float] = {}
+        # Source -> when its bucket is full again. A source that is missing has a full bucket.
+        self._full_at: dict[PassReason, float] = {}
 
     def held_until(self, reason: PassReason) -> float:
         """When events of this reason may start a pass; minus infinity if they always may."""
-        recovered_at = self._recovered_at.get(reason)
-        if recovered_at is None:
+        full_at = self._full_at.get(reason)
+        if full_at is None:
             return -math.inf
-        return recovered_at - (UNCHANGED_BURST[reason] - 1) * UNCHANGED_PERIOD
+        # A pass needs one token: it does not wait for the others.
+        other_tokens = UNCHANGED_BURST[reason] - 1
+        return full_at - other_tokens * UNCHANGED_PERIOD
 
     def count(self, reasons: Collection[PassReason], began: float, *, changed: bool) -> None:
         """Counts a pass. reasons: all of its reasons. began: when it began. changed: whether it changed a reading."""
         for reason in UNCHANGED_BURST.keys() & reasons:
             if changed:
-                self._recovered_at.pop(reason, None)
+                self._full_at.pop(reason, None)
             else:
-                recovered_at = max(self._recovered_at.get(reason, began), began) + UNCHANGED_PERIOD
-                self._recovered_at[reason] = min(recovered_at, began + UNCHANGED_BURST[reason] * UNCHANGED_PERIOD)
+                full_at = max(self._full_at.get(reason, began), began)
+                full_at_if_empty = began + UNCHANGED_BURST[reason] * UNCHANGED_PERIOD
+                self._full_at[reason] = min(full_at + UNCHANGED_PERIOD, full_at_if_empty)
+
+
+class BurstLimit:
+    """The last passes that events of each kind have started, whether these changed a reading or not."""
+
+    def __init__(self) -> None:
+        self._began: dict[PassReason, tuple[float, ...]] = {}  # when the last BURST passes began
+
+    def count(self, reasons: Collection[PassReason], began: float) -> None:
+        """Counts a pass. reasons: all of its reasons. began: when it began."""
+        for reason in _LIMITED.intersection(reasons):
+            times = (*self._began.get(reason, ()), began)
+            self._began[reason] = times[-BURST:]
+
+    def held_until(self, reason: PassReason, at: float) -> float:
+        """When events of this reason may start a pass that would start at this time; minus infinity if no limit
+        applies."""
+        times = self._began.get(reason, ())
+        is_limited = len(times) == BURST and at < times[0] + BURST_PERIOD
+        return times[-1] + BURST_INTERVAL if is_limited else -math.inf

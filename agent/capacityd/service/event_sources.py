@@ -29,13 +29,13 @@ Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | File
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
 
-_KERNEL: dict[KernelEvents, Callable[[EventFilters], Source]] = {
+_OPENERS: dict[KernelEvents, Callable[[EventFilters], Source]] = {
     KernelEvents.LINKS: lambda filters: LinkEvents(filters.links),
     KernelEvents.ADDRESSES: lambda filters: AddressEvents(filters.addresses),
     KernelEvents.MOUNTS: lambda filters: mount_events(filters.mounts),
     KernelEvents.SWAPS: lambda _: swap_events(),
 }
-_SUSPENDED = 5.0  # seconds; a longer suspend is a reason for a pass
+_MIN_SUSPEND = 5.0  # seconds; a longer suspend is a reason for a pass
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -48,7 +48,8 @@ class EventSources:
     def __init__(self, report: Callable[[Sequence[str]], None]) -> None:
         self._report = report
         self._config = ServiceConfig()
-        self._open: dict[int, Source] = {}
+        self._awaited_files: set[str] = set()  # the files with the credentials, or those whose change may end an error
+        self._open: dict[int, Source] = {}  # file descriptor -> source
         self._unavailable: list[str] = []  # the error of each source that is not open
         self._awaits_udev = False  # whether the sources must be opened again once udev runs
         self._reopen()
@@ -58,11 +59,26 @@ class EventSources:
         self._config = config
         self._reopen()
 
+    def await_files(self, files: Collection[str]) -> bool:
+        """Also watches these files: those with the credentials, or those whose change may end an error.
+
+        Returns whether the sources were opened again: then an event may have been lost.
+        """
+        awaited = set(files) - self._config.files.keys()
+        if awaited == self._awaited_files:
+            return False
+        self._awaited_files = awaited
+        self._reopen()
+        return True
+
     def _reopen(self) -> None:
         for source in self._open.values():
             source.close()
-        self._open, self._unavailable, self._awaits_udev = {}, [], False
-        config, files = self._config, dict(self._config.files)
+        self._open = {}
+        self._unavailable = []
+        self._awaits_udev = False
+        config = self._config
+        files = {**dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS), **config.files}
         openers: list[Callable[[], Source]] = [ClockEvents]
         if config.subsystems:
             openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.software_devices))
@@ -71,13 +87,17 @@ class EventSources:
                 self._unavailable.append("udev is not running: there are no device events")
                 self._awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE
-        without_swap = {KernelEvents.SWAPS} if not os.path.exists(SWAPS) else set()
-        openers += [partial(_KERNEL[kind], config.filters) for kind in config.kernel if kind not in without_swap]
-        openers += [lambda: FileEvents(files)] if files else []
+        for kind in config.kernel:
+            if kind is KernelEvents.SWAPS and not os.path.exists(SWAPS):
+                continue  # the kernel was built without swap
+            openers.append(partial(_OPENERS[kind], config.filters))
+        if files:
+            openers.append(lambda: FileEvents(files))
         for opener in openers:
             try:
                 source = opener()
-            except (OSError, ImportError, MemoryError, OverflowError, ValueError) as e:  # pyudev maps some errors
+            # pyudev raises ImportError if libudev is missing, and maps the errors of libudev to the other types.
+            except (OSError, ImportError, MemoryError, OverflowError, ValueError) as e:
                 self._unavailable.append(f"an event source could not be opened: {e}")
             else:
                 self._open[source.fileno()] = source
@@ -103,7 +123,7 @@ class EventSources:
         return reasons
 
     def _collect(self, readers: Iterable[Callable[[], set[PassReason]]]) -> set[PassReason]:
-        """The reasons of all these readers. If one fails, the sources are opened again; events may be lost."""
+        """The reasons of all these readers, each a method of a source. If one fails, all sources are opened again."""
         reasons: set[PassReason] = set()
         for reader in readers:
             try:
@@ -112,7 +132,7 @@ class EventSources:
                 message = f"an event source failed and is reopened: {e}"
                 log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
                 self._reopen()
-                return reasons | {PassReason.HARDWARE}
+                return reasons | {PassReason.HARDWARE}  # events may have been lost
         if self._awaits_udev and os.path.exists(UDEV):
             self._reopen()
             reasons.add(PassReason.HARDWARE)
@@ -126,7 +146,7 @@ class Signals:
         self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, lambda *_: None)  # the wakeup descriptor is written only if there is a handler
 
     def fileno(self) -> int:
         return self._read
@@ -135,7 +155,7 @@ class Signals:
         """The received signals."""
         received: set[signal.Signals] = set()
         while select.select([self._read], [], [], 0)[0]:
-            numbers = os.read(self._read, 512)
+            numbers = os.read(self._read, 512)  # set_wakeup_fd() writes the number of each signal as a byte
             received |= {number for number in _SIGNALS if number in numbers}
         return received
 
@@ -151,9 +171,10 @@ class Suspends:
     """Suspends of the machine. A suspend wakes no process, so the service calls drain() whenever it is awake."""
 
     def __init__(self) -> None:
-        self._suspended = suspended()
+        self._suspended = suspended()  # seconds since the boot
 
     def drain(self) -> set[PassReason]:
         """Returns the reason for a pass if the machine was suspended since the last call."""
-        last, self._suspended = self._suspended, suspended()
-        return {PassReason.RESUME} if self._suspended - last > _SUSPENDED else set()
+        last = self._suspended
+        self._suspended = suspended()
+        return {PassReason.RESUME} if self._suspended - last > _MIN_SUSPEND else set()

@@ -19,19 +19,21 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
-_IN_CREATE, _IN_MOVED, _IN_DELETE, _IN_CLOSE_WRITE, _IN_ATTRIB = 0x100, 0x80 | 0x40, 0x200, 0x8, 0x4
-_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR, _IN_Q_OVERFLOW = 0x400, 0x800, 0x1000000, 0x4000
-_MASK = (
-    _IN_CREATE | _IN_MOVED | _IN_DELETE | _IN_CLOSE_WRITE | _IN_ATTRIB | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
+_EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie, length of the name
+_IN_ATTRIB, _IN_CLOSE_WRITE, _IN_MOVE, _IN_CREATE, _IN_DELETE = 0x4, 0x8, 0x40 | 0x80, 0x100, 0x200
+_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR = 0x400, 0x800, 0x1000000
+_FOLDER_MASK = (
+    _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
 _FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
+_IN_Q_OVERFLOW = 0x4000
 _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
 """Device, inode and, if the content counts, the time of change in nanoseconds; None if nothing is there."""
 _State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
-"""The folders in which a change of a path would be noticed, and the file that the path leads to."""
+"""What a path leads to: the folders in which a change of the path would be noticed, and the file."""
 
 
 class FileEvents:
@@ -71,8 +73,10 @@ class FileEvents:
                 watches[descriptor].add(folder)
             # Only a watch on the file itself reports truncate(2): no writer opens the file, so none closes it.
             target = points[-1]
-            if target not in self._remote and (descriptor := self._add(target, _FILE_MASK)) >= 0:
-                watches[descriptor].add(target)
+            if target not in self._remote:
+                descriptor = self._add(target, _FILE_MASK)
+                if descriptor >= 0:
+                    watches[descriptor].add(target)
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
         self._watched_folders, self._watches = folders, watches
@@ -81,11 +85,13 @@ class FileEvents:
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
         for _ in range(_ATTEMPTS):
-            missing, folder = "", os.path.dirname(path)
-            while (descriptor := self._add(folder, _MASK)) < 0:
+            missing = ""  # the folder that should be in the watched one
+            folder = os.path.dirname(path)
+            while (descriptor := self._add(folder, _FOLDER_MASK)) < 0:
                 if folder == "/":
                     raise OSError(errno.ENOENT, "nothing can be watched")
-                missing, folder = folder, os.path.dirname(folder)
+                missing = folder
+                folder = os.path.dirname(folder)
             if not missing or not os.path.isdir(missing):
                 break  # otherwise it was created just before its parent was watched
         return descriptor, folder
@@ -93,8 +99,10 @@ class FileEvents:
     def _add(self, path: str, mask: int) -> int:
         """Adds a watch. Returns the watch descriptor; negative if the path does not exist."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
-        if descriptor < 0 and (code := ctypes.get_errno()) in (errno.ENOSPC, errno.ENOMEM):
-            raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
+        if descriptor < 0:
+            code = ctypes.get_errno()
+            if code in (errno.ENOSPC, errno.ENOMEM):
+                raise OSError(code, "no more files can be watched (fs.inotify.max_user_watches)")
         return descriptor
 
     def drain(self) -> set[PassReason]:
@@ -109,13 +117,14 @@ class FileEvents:
         last_folders = self._watched_folders
         if changed:
             self._watch()
-        return {
-            reason
-            for path, reason in self._paths.items()
-            for point in _watch_points(path, self._remote)
-            if last_folders.get(point) != self._watched_folders.get(point)
-            or any(_may_affect(changed_path, point) for changed_path in changed)
-        }
+        reasons: set[PassReason] = set()
+        for path, reason in self._paths.items():
+            for point in _watch_points(path, self._remote):
+                # Another folder is watched for it: a folder on the way was created or removed.
+                has_other_folder = last_folders.get(point) != self._watched_folders.get(point)
+                if has_other_folder or any(_may_affect(changed_path, point) for changed_path in changed):
+                    reasons.add(reason)
+        return reasons
 
     def check(self) -> set[PassReason]:
         """Compares what is watched with what is there; returns the reasons for a pass.
@@ -131,8 +140,10 @@ class FileEvents:
     def _changed_paths(self, data: bytes) -> Iterable[str]:
         """The paths that these events concern; "/" if events were lost."""
         while data:
-            descriptor, mask, _, length = struct.unpack_from("iIII", data)
-            name, data = os.fsdecode(data[16 : 16 + length].rstrip(b"\0")), data[16 + length :]
+            descriptor, mask, _, name_length = _EVENT.unpack_from(data)
+            event_end = _EVENT.size + name_length
+            name = os.fsdecode(data[_EVENT.size : event_end].rstrip(b"\0"))  # of a file in a watched folder; "": itself
+            data = data[event_end:]
             if mask & _IN_Q_OVERFLOW:
                 yield "/"
             for watched in self._watches.get(descriptor, ()):
@@ -146,25 +157,28 @@ def _state_of(path: str, remote: Collection[str]) -> _State:
     """Identifies the folders in which a change of the path would be noticed, and the content of the file."""
     points = _watch_points(path, remote)
     target = points[-1]
-    return tuple(map(_nearest_folder, points)), None if target in remote else _identity(target, content=True)
+    file = None if target in remote else _identity(target, content=True)
+    return tuple(map(_nearest_folder, points)), file
 
 
 def _nearest_folder(path: str) -> _Identity:
-    """The nearest existing folder above the path."""
+    """The nearest existing folder above the path; None if there is none."""
     while path != "/":
         path = os.path.dirname(path)
-        if identity := _identity(path, content=False):
+        identity = _identity(path, content=False)
+        if identity is not None:
             return identity
     return None
 
 
 def _identity(path: str, *, content: bool) -> _Identity:
-    """The inode at the path, and its time of change if its content counts; None if nothing is there."""
+    """The inode at the path; None if nothing is there. content: whether another content is another identity."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-    return status.st_dev, status.st_ino, status.st_ctime_ns if content else 0
+    changed_at = status.st_ctime_ns if content else 0
+    return status.st_dev, status.st_ino, changed_at
 
 
 def _remote_mount_points() -> set[str]:
@@ -178,9 +192,10 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
 
     remote: mount points; nothing below them is accessed.
     """
-    links: dict[str, None] = {}
+    links: dict[str, None] = {}  # in their order; a loop of links passes one several times
     followed = 0
-    current, parts = "", path.split("/")
+    current = ""
+    parts = path.split("/")
     while parts:
         part = parts.pop(0)
         if part in ("", "."):
@@ -198,7 +213,7 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
         links[current] = None
         followed += 1
         if followed > _MAXSYMLINKS:
-            return [*links]  # ELOOP
+            return [*links]  # open() fails with ELOOP, so there is no target
         parts = target.split("/") + parts
         current = "" if target.startswith("/") else os.path.dirname(current)
     return [*links, current or "/"]

@@ -11,7 +11,6 @@ import math
 import select
 import signal
 import time
-from dataclasses import replace
 
 from capacityd.linux.clock import BOOTING, uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
@@ -47,13 +46,12 @@ class Service:
         self._reports = Reports(folder)
         self._sources = EventSources(self._reports.log_unavailable)
         self._check_sources_at = time.monotonic() + CHECK_PERIOD
-        self._awaited_files: set[str] = set()  # the files with the credentials, or those whose change may end an error
         self._watcher = WatcherProcess(watcher, folder)
         self._worker: WorkerProcess | None = None
         self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
-        self._ready = False  # whether systemd has been notified
-        self._lost = 0  # passes without a result since the last one with a result
+        self._is_ready = False  # whether systemd has been notified
+        self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
         self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
 
     def run(self) -> int:
@@ -84,15 +82,20 @@ class Service:
     def _start_worker(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
         if self._schedule.pop_check(now):
-            if self._ready:
+            if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            self._job, arguments = Job.CHECK, [(PassReason.CONFIG if self._ready else PassReason.BOOT).value]
-        elif self._config and (reasons := self._schedule.pop_due(now)):
-            self._watcher.comparison.begin_pass()
-            self._job, arguments = Job.RECONCILE, [",".join(sorted(reason.value for reason in reasons))]
-            arguments += [str(self._lost)] if self._lost else []
+            self._job = Job.CHECK
+            check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT
+            arguments = [check_reason.value]
         else:
-            return
+            reasons = self._schedule.pop_due(now) if self._config else ()
+            if not reasons:
+                return
+            self._watcher.comparison.begin_pass()
+            self._job = Job.RECONCILE
+            arguments = [",".join(sorted(reason.value for reason in reasons))]
+            if self._lost_passes:
+                arguments.append(str(self._lost_passes))
         try:
             self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
             self._write_status_file()
@@ -103,16 +106,18 @@ class Service:
         """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
         poll = select.poll()
         worker, watcher = self._worker, self._watcher
-        workers = [worker.fileno()] if worker else []
-        for fd in (self._signals.fileno(), *self._sources.filenos(), *watcher.filenos(), *workers):
+        worker_filenos = [worker.fileno()] if worker else []
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *watcher.filenos(), *worker_filenos):
             poll.register(fd, select.POLLIN)
         until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
         until = min(until, self._check_sources_at)
-        ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
+        seconds = max(0.0, until - time.monotonic())
+        ready = {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
         sd_notify("WATCHDOG=1")
-        signals, reasons = self._signals.drain(), self._suspends.drain() | self._sources.drain(ready)
+        signals = self._signals.drain()
+        reasons = self._suspends.drain() | self._sources.drain(ready)
         self._read_watcher()
-        if self._check_sources_at <= time.monotonic():  # so no change depends on an event alone
+        if self._check_sources_at <= time.monotonic():  # no change depends on an event alone
             self._check_sources_at = time.monotonic() + CHECK_PERIOD
             reasons |= self._sources.check()
             watcher.comparison.remind()
@@ -138,15 +143,16 @@ class Service:
     def _read_watcher(self) -> None:
         """Reads the watcher's messages, if there are any."""
         watcher = self._watcher
-        before = watcher.since, watcher.reason
+        last_since, last_reason = watcher.watched_since, watcher.not_watched_because
         watcher.read_messages()
-        if before != (watcher.since, watcher.reason):
+        if watcher.watched_since != last_since or watcher.not_watched_because != last_reason:
             self._schedule.set_watched(time.monotonic(), watched=self._is_watched())
             self._write_status_file()
 
     def _is_watched(self) -> bool:
         """Whether the Node is watched, or need not be."""
-        return self._watcher.since is not None or (self._config is not None and not self._config.node)
+        need_not_be = self._config is not None and not self._config.node  # it is in a file
+        return need_not_be or self._watcher.watched_since is not None
 
     def _compare_node(self, now: float) -> None:
         """Compares the Node as it is watched with what the last pass knew of it."""
@@ -156,8 +162,8 @@ class Service:
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
         closed = worker.read_messages()
-        if worker.probed and not self._ready:
-            self._ready = True
+        if worker.probed and not self._is_ready:
+            self._is_ready = True
             sd_notify("READY=1")
         if closed:
             killed = worker.kill(spared=self._watcher.pid)
@@ -167,52 +173,50 @@ class Service:
 
     def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
         """Handles the result of a worker that has ended. failure: how the worker ended, if it sent no result."""
-        metrics, self._worker = self._worker.metrics if self._worker else None, None
+        metrics = self._worker.metrics if self._worker else None
+        self._worker = None
         now = time.monotonic()
         if self._job is Job.CHECK:
-            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=failure), now)
+            if not isinstance(result, CheckResult):
+                result = CheckResult(error=failure)
+            self._on_check_result(result, now)
         elif isinstance(result, PassResult):
             self._on_pass_result(result, now)
             self._reports.log_metrics(metrics or MetricsResult(""))
         else:
-            self._lost += 1
+            self._lost_passes += 1
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
-            self._schedule.failed(now, None)
+            self._schedule.failed(now, retry_after=None)
         self._write_status_file()
         self._reports.notify_systemd(result.status if isinstance(result, PassResult) else "")
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
-        self._lost = 0
+        self._lost_passes = 0
         self._schedule.has_read(changed=result.changed)
         failure = result.failure
         self._schedule.set_watched(now, watched=self._is_watched())
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
-            self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
+            self._schedule.failed(
+                now, retry_after=failure.retry_after, cause=failure.cause, requeue_after=result.requeue_after
+            )
         else:
-            self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+            self._schedule.succeeded(
+                now, requeue_after=result.requeue_after, written=result.written, healthy=result.healthy
+            )
             if result.start_in is not None:
                 self._schedule.start_in(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
         if result.node is not None and self._config and self._config.node:
             self._watcher.start()
-        if files := set(failure.files if failure else result.credential_files):
-            self._await_files(files, {PassReason.CREDENTIALS if failure else PassReason.HARDWARE}, now)
-
-    def _await_files(self, files: set[str], reasons: set[PassReason], now: float) -> None:
-        """Watches the files with the credentials, or whose change may end an error.
-
-        reasons: those of the next pass, because an event may have been lost while the sources were opened again.
-        """
-        files -= self._config.files.keys() if self._config else set()
-        if files != self._awaited_files:
-            self._awaited_files = files
-            self._watch_sources()
-            self._schedule.notify(reasons, now)
+        files = failure.files if failure else result.credential_files
+        if files and self._sources.await_files(files):  # a change may have been missed, so a pass looks for it
+            missed = PassReason.CREDENTIALS if failure else PassReason.HARDWARE
+            self._schedule.notify({missed}, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Applies the configuration. If the check sends none, the previous one stays active."""
-        error = result.error and f"the configuration check failed and is retried: {result.error}"
+        error = f"the configuration check failed and is retried: {result.error}" if result.error else ""
         self._reports.log_error(Job.CHECK, error)
         if error:
             self._schedule.request_check(now + CHECK_RETRY_PERIOD)
@@ -223,19 +227,13 @@ class Service:
             if not self._config or self._config.resync != result.config.resync:
                 self._schedule.set_resync_period(result.config.resync, now)
             self._config = result.config
-            self._watch_sources()
+            self._sources.watch(result.config)
         self._worker_timeout = WORKER_TIMEOUT_BASE + (self._config.allowed if self._config else 0.0)
         if not error:  # the next pass starts the watch again, with the configuration's names and credentials
             self._watcher.stop()
-        if self._ready:
+        if self._is_ready:
             sd_notify("READY=1")
             self._schedule.checked(now)
-
-    def _watch_sources(self) -> None:
-        """Opens the event sources of the configuration and of the awaited files."""
-        config = self._config or ServiceConfig()
-        files = dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS) | dict(config.files)
-        self._sources.watch(replace(config, files=files))
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""

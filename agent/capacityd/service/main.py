@@ -12,14 +12,16 @@ from capacityd.service.service_lock import ServiceLock
 
 
 def main(arguments: list[str]) -> int:
-    """FOLDER WATCHER... -- WORKER...: runs the service, and returns the exit status.
+    """Runs the service. Returns the exit status.
 
-    WORKER starts a worker. WATCHER, followed by WORKER, starts the watcher.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER starts a worker. WATCHER
+    starts the watcher; the command that the watcher runs to read its target follows it.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments
     separator = commands.index("--")
-    watcher, worker = commands[:separator], commands[separator + 1 :]
+    watcher = commands[:separator]
+    worker = commands[separator + 1 :]
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
@@ -30,6 +32,6 @@ def main(arguments: list[str]) -> int:
         return 1
     become_subreaper()
     try:
-        return Service(worker, [*watcher, *worker, Job.TARGET.value], folder, lock).run()
+        return Service(command=worker, watcher=[*watcher, *worker, Job.TARGET.value], folder=folder, lock=lock).run()
     finally:
-        ignore_signals()
+        ignore_signals()  # a signal from now on must not replace the exit status

@@ -12,16 +12,30 @@ from capacityd.linux.netlink import DEFAULT_BITS, attributes, integer, listen, r
 from capacityd.model.event_filters import AddressPattern, LinkFilter
 from capacityd.model.reasons import PassReason
 
-_LINK, _IPV4, _IPV6 = 0x1, 0x10, 0x100  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
-_ROUTES, _RULES = 0x440, 0x40080  # of both families: RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, …
-_AF_BRIDGE = 7
-_NEWLINK, _DELLINK, _NEWADDR, _DELADDR, _NEWROUTE, _DELROUTE, _NEWRULE, _DELRULE = 16, 17, 20, 21, 24, 25, 32, 33
-_IFADDRMSG, _IFINFOMSG = 8, 16  # bytes before the attributes
+# Groups of events.
+_LINKS = 0x1  # RTMGRP_LINK
+_ADDRESSES = 0x10 | 0x100  # RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR
+_ROUTES = 0x40 | 0x400  # RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_RULES = 0x80 | 0x40000  # RTMGRP_IPV4_RULE, and the bit of RTNLGRP_IPV6_RULE
+# Types of messages.
+_NEWLINK, _DELLINK = 16, 17
+_NEWADDR, _DELADDR = 20, 21
+_NEWROUTE, _DELROUTE = 24, 25
+_NEWRULE, _DELRULE = 32, 33
+# Types of attributes. IFLA_INFO_KIND is inside of IFLA_LINKINFO.
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_LABEL = 1, 2, 3
-_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_PARENT_DEV_NAME, _IFLA_INFO_KIND = 3, 18, 56, 1
-_DUPLICATE = 0x08  # IFA_F_DADFAILED
-_SCOPE_LINK = 253  # and above: host, nowhere
-_KINDS = ("bond", "team", "bridge", "vlan")  # others without hardware are "virtual"
+_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_PARENT_DEV_NAME = 3, 18, 56
+_IFLA_INFO_KIND = 1
+_IFADDRMSG_BYTES, _IFINFOMSG_BYTES = 8, 16  # the part of a message before its attributes
+_AF_BRIDGE = 7
+_IFA_F_DADFAILED = 0x08  # duplicate address detection has found another machine with this address
+_RT_SCOPE_LINK = 253  # larger ones are host and nowhere
+_KINDS = (
+    "bond",
+    "team",
+    "bridge",
+    "vlan",
+)  # of the detector nic; its kind "virtual" is all other links without hardware
 _NETS = "/sys/class/net"
 
 
@@ -33,43 +47,60 @@ class LinkEvents:
 
     def __init__(self, concerned: LinkFilter) -> None:
         self._concerned = concerned
-        self._socket = listen(_LINK | _ROUTES | _RULES if concerned.system else _LINK)
-        # The indexes of the links whose name matches: another name is a change, too.
-        self._named = {index for index, name in socket.if_nameindex() if self._matches("*", name)}
+        self._socket = listen(_LINKS | _ROUTES | _RULES if concerned.system else _LINKS)
+        # The indexes of the links that the configuration may count: another name of such a link is a change, too.
+        self._counted = {index for index, name in socket.if_nameindex() if self._may_count(name, kind=None)}
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
-        relevant = [message is None or self._is_relevant(*message) for message in received(self._socket)]
-        return {PassReason.LINKS} if any(relevant) else set()
+        relevant = False
+        for message in received(self._socket):
+            if message is None or self._is_relevant(*message):  # None: an overflow
+                relevant = True
+        return {PassReason.LINKS} if relevant else set()
 
     def close(self) -> None:
         self._socket.close()
 
     def _is_relevant(self, event: int, message: bytes) -> bool:
         if event in (_NEWROUTE, _DELROUTE):
-            return len(message) > 1 and message[1] <= DEFAULT_BITS
+            destination_bits = message[1:2]  # rtm_dst_len
+            return bool(destination_bits) and destination_bits[0] <= DEFAULT_BITS
         if event in (_NEWRULE, _DELRULE):
-            return message[1:3] == bytes(2)  # for all addresses; network plugins add rules for those of pods
-        if event not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG or message[0] == _AF_BRIDGE:
+            # dst_len and src_len of fib_rule_hdr are 0 in rules for all addresses. Network plugins add rules for those
+            # of pods.
+            return message[1:3] == bytes(2)
+        if event not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG_BYTES:
             return False
-        values = attributes(message[_IFINFOMSG:])
-        kind = _text(attributes(values.get(_IFLA_LINKINFO, b"")).get(_IFLA_INFO_KIND, b""))
-        index, name = integer(message[4:8]), _text(values.get(_IFLA_IFNAME, b""))
-        was_named = index in self._named
-        self._named.discard(index)
-        if event == _NEWLINK and self._matches(kind if kind in _KINDS else "virtual", name):
-            self._named.add(index)
-        # Drivers of hardware have no kind, except for those of a few buses (CAN). Kernels before 5.14 name no parent.
-        is_hardware = not kind or _IFLA_PARENT_DEV_NAME in values or os.path.exists(f"{_NETS}/{name}/device")
-        is_counted = was_named or index in self._named
-        return is_hardware or is_counted or (self._concerned.system and _has_hardware_below(name))
+        family = message[0]  # ifi_family
+        if family == _AF_BRIDGE:  # a port of a bridge; the link itself has another event
+            return False
+        return self._is_relevant_link(event, message)
 
-    def _matches(self, kind: str, name: str) -> bool:
+    def _is_relevant_link(self, event: int, message: bytes) -> bool:
+        index = integer(message[4:8])  # ifi_index
+        values = attributes(message[_IFINFOMSG_BYTES:])
+        link_info = attributes(values.get(_IFLA_LINKINFO, b""))
+        kind = _text(link_info.get(_IFLA_INFO_KIND, b""))
+        name = _text(values.get(_IFLA_IFNAME, b""))
+        was_counted = index in self._counted
+        self._counted.discard(index)
+        if event == _NEWLINK and self._may_count(name, kind=kind if kind in _KINDS else "virtual"):
+            self._counted.add(index)
+        if was_counted or index in self._counted:
+            return True
+        # Drivers of hardware have no kind, except for those of a few buses (CAN). Kernels before 5.14 name no parent.
+        if not kind or _IFLA_PARENT_DEV_NAME in values or os.path.exists(f"{_NETS}/{name}/device"):
+            return True
+        return self._concerned.system and _has_hardware_below(name)
+
+    def _may_count(self, name: str, *, kind: str | None) -> bool:
+        """Whether the configuration may count a link without hardware. kind: None if unknown, so it may be any."""
         return any(
-            fnmatchcase(name, pattern.name) and (kind == "*" or pattern.kind in ("*", kind))
+            fnmatchcase(name, pattern.name) and (kind is None or pattern.kind in ("*", kind))
             for pattern in self._concerned.software
         )
 
@@ -83,8 +114,10 @@ class AddressEvents:
 
     def __init__(self, concerned: Sequence[AddressPattern]) -> None:
         self._concerned = concerned
-        self._socket = listen(_IPV4 | _IPV6)
-        self._known: dict[bytes, int] = {}  # the added addresses, and whether another machine uses them
+        self._socket = listen(_ADDRESSES)
+        # The added addresses, and whether another machine uses them. The kernel reports an address again when its
+        # lifetime is refreshed.
+        self._addresses: dict[bytes, bool] = {}
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -98,64 +131,74 @@ class AddressEvents:
             else:
                 relevant = self._is_relevant(*message) or relevant
         if overflow:
-            # A removal may have been lost. All queued messages are older than the overflow, so clear the set only now.
-            self._known.clear()
+            # A removal may have been lost. All queued messages are older than the overflow, so forget them only now.
+            self._addresses.clear()
         return {PassReason.ADDRESSES} if overflow or relevant else set()
 
     def close(self) -> None:
         self._socket.close()
 
     def _is_relevant(self, kind: int, message: bytes) -> bool:
-        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG:
+        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG_BYTES:
             return False
-        values = attributes(message[_IFADDRMSG:])
-        if not self._is_concerned(message, values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS, b""), values):
+        values = attributes(message[_IFADDRMSG_BYTES:])
+        if not self._may_count(message, values):
             return False
-        local_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
-        address = message[:2] + message[3:_IFADDRMSG] + b"".join(local_and_peer)
+        # All of ifaddrmsg but its third byte, the flags, which change while the address stays.
+        header = message[:2] + message[3:_IFADDRMSG_BYTES]
+        own_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
+        address = header + b"".join(own_and_peer)
         if kind == _DELADDR:
-            self._known.pop(address, None)
+            self._addresses.pop(address, None)
             return True
         # The kernel adds an address before it knows whether another machine uses it.
-        is_duplicate = message[2] & _DUPLICATE
-        changed = self._known.get(address) != is_duplicate
-        self._known[address] = is_duplicate
+        is_duplicate = bool(message[2] & _IFA_F_DADFAILED)
+        changed = self._addresses.get(address) != is_duplicate
+        self._addresses[address] = is_duplicate
         return changed
 
-    def _is_concerned(self, message: bytes, address: bytes, values: dict[int, bytes]) -> bool:
-        """Whether the configuration may count this address."""
+    def _may_count(self, message: bytes, values: dict[int, bytes]) -> bool:
+        """Whether the configuration may count the address in this message. values: its attributes."""
+        scope = message[3]  # ifa_scope
+        index = integer(message[4:8])  # ifa_index
+        # On a point-to-point link, IFA_ADDRESS is the peer's address.
+        address = values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS, b"")
         interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # only IPv4 has a label
-        with suppress(OSError, OverflowError):
-            interface = socket.if_indextoname(integer(message[4:8]))
+        with suppress(OSError, OverflowError):  # the interface is gone
+            interface = socket.if_indextoname(index)
         return any(
             (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
             for pattern in self._concerned
-            if pattern.link_local or message[3] < _SCOPE_LINK
+            if pattern.link_local or scope < _RT_SCOPE_LINK
         )
 
 
 def _is_in(address: bytes, network: str) -> bool:
-    """Whether an address is in a network, such as 192.0.2.0/24."""
-    start, _, length = network.partition("/")
+    """Whether an address is in a network, such as 192.0.2.0/24; "*" is every network."""
     if network == "*":
         return True
-    first = socket.inet_pton(socket.AF_INET6 if ":" in start else socket.AF_INET, start)
-    ignored = len(first) * 8 - int(length)
-    is_equal = int.from_bytes(first, "big") >> ignored == int.from_bytes(address, "big") >> ignored
-    return len(first) == len(address) and is_equal
+    prefix, _, prefix_bits = network.partition("/")
+    first = socket.inet_pton(socket.AF_INET6 if ":" in prefix else socket.AF_INET, prefix)
+    if len(first) != len(address):
+        return False
+    host_bits = len(first) * 8 - int(prefix_bits)
+    return int.from_bytes(first, "big") >> host_bits == int.from_bytes(address, "big") >> host_bits
 
 
 def _has_hardware_below(name: str) -> bool:
     """Whether packets of an interface leave by hardware, as those of a bond, bridge or VLAN do."""
-    found, waiting = set[str](), [name]
+    visited: set[str] = set()
+    waiting = [name]
     while waiting:
-        if (name := waiting.pop()) in found:
+        interface = waiting.pop()
+        if interface in visited:
             continue
-        if os.path.exists(f"{_NETS}/{name}/device"):
+        if os.path.exists(f"{_NETS}/{interface}/device"):
             return True
-        found.add(name)
-        with suppress(OSError):  # it has gone
-            entries = os.listdir(f"{_NETS}/{name}")
+        visited.add(interface)
+        with suppress(OSError):  # the interface is gone
+            # The kernel links the interfaces below as lower_eth0, for example.
+            entries = os.listdir(f"{_NETS}/{interface}")
             waiting += [entry.removeprefix("lower_") for entry in entries if entry.startswith("lower_")]
     return False
 

@@ -15,7 +15,7 @@ class NodeComparison:
         self._known: str | None = None  # the Node as the last pass left it; None: no pass has known it
         self._seen_by_pass: str | None = None  # the Node as it was watched when the current pass began
         self._reported = False  # whether the watcher has reported anything since the last comparison
-        self._due = False  # whether to compare although nothing was reported
+        self._reminded = False  # whether to compare although nothing was reported
 
     def report(self, seen: str | None) -> None:
         """The watcher reports the Node; None: the Node is no longer watched."""
@@ -24,7 +24,7 @@ class NodeComparison:
 
     def remind(self) -> None:
         """Requests a comparison although nothing was reported, in case the last one came at the wrong moment."""
-        self._due = True
+        self._reminded = True
 
     def begin_pass(self) -> None:
         """A pass begins: it plans for the Node as it is watched, or reads it."""
@@ -36,11 +36,12 @@ class NodeComparison:
         self._known = self._seen_by_pass if known is None else known
 
     def starts_pass(self, *, failing: bool) -> bool:
-        """Whether the Node is a reason for a pass. failing: whether the last pass failed; a report may end its
-        error."""
-        reported, due = self._reported, self._due
-        self._reported = self._due = False
+        """Whether the Node is a reason for a pass. failing: whether the last pass failed."""
+        reported, reminded = self._reported, self._reminded
+        self._reported = self._reminded = False
         if self._seen is None:
             return False
+        if reported and failing:
+            return True  # what has changed may end the error
         differs = self._seen != self._known
-        return (reported and (differs or failing)) or (due and differs)
+        return differs and (reported or reminded)

@@ -21,9 +21,9 @@ class Reports:
     """The errors that the service has reported, and their current state. folder: the runtime directory."""
 
     def __init__(self, folder: str) -> None:
-        self.check = CheckResult()  # the last one whose configuration is active
+        self.check = CheckResult()  # the result of the check whose configuration is active
         self._errors: dict[Job, str] = {}
-        self._metrics = MetricsResult("")  # the last pass's
+        self._metrics = MetricsResult("")  # of the last pass
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
         self._path = os.path.join(folder, SERVICE_STATUS)
 
@@ -39,26 +39,29 @@ class Reports:
 
     def log_metrics(self, metrics: MetricsResult) -> None:
         """Logs an error of the metrics file when it is new, and once when it has ended."""
-        last, self._metrics = self._metrics, metrics
+        last = self._metrics
+        self._metrics = metrics
         if metrics.error and metrics != last:
-            log(Priority.WARNING, "; ".join(filter(None, (metrics.error, metrics.advice))), EntryKind.METRICS)
+            message = "; ".join(filter(None, (metrics.error, metrics.advice)))
+            log(Priority.WARNING, message, EntryKind.METRICS)
         elif last.error and metrics.path and not metrics.error:
             log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.METRICS)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
         """Logs each newly unavailable event source. errors: one for each source that is not open."""
-        last, self._unavailable = self._unavailable, tuple(errors)
+        last = self._unavailable
+        self._unavailable = tuple(errors)
         for error in self._unavailable:
             if error not in last:
-                log(
-                    Priority.WARNING,
-                    f"{error}; a reconcile pass looks for changes once a minute",
-                    EntryKind.EVENT_SOURCE_LOST,
-                )
+                message = f"{error}; a reconcile pass looks for changes once a minute"
+                log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the line for `systemctl status`: the errors or, if there are none, the last pass's line."""
-        sd_notify(f"STATUS={' '.join((line or '; '.join(self._errors.values()) or 'waiting').split())}")
+        """Sends the status that `systemctl status` shows. line: of the last pass; "" for the errors, if there are
+        any."""
+        text = line or "; ".join(self._errors.values()) or "waiting"
+        one_line = " ".join(text.split())
+        sd_notify(f"STATUS={one_line}")
 
     def write_status_file(
         self,
@@ -75,7 +78,8 @@ class Reports:
         is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: what a slow worker does, and
         for how many seconds it has been running. watcher: the process that watches the Node.
         """
-        now, (activity, seconds) = time.time(), slow or (None, 0.0)
+        now = time.time()
+        activity, running_for = slow or (None, 0.0)
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -89,9 +93,9 @@ class Reports:
             metrics_advice=self._metrics.advice,
             pass_running=running,
             slow_activity=activity,
-            slow_since=now - seconds if slow else 0.0,
-            watched_since=watcher.since,
-            not_watched=watcher.reason,
+            slow_since=now - running_for if slow else 0.0,
+            watched_since=watcher.watched_since,
+            not_watched=watcher.not_watched_because,
         )
         with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
             replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root

@@ -21,6 +21,7 @@ class ServiceLock:
         try:
             self._fd = _open(self.path)
         except OSError:
+            # rmdir() removes an empty folder, unlink() anything else.
             with suppress(OSError):
                 os.rmdir(self.path)
             with suppress(OSError):

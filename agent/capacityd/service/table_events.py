@@ -28,8 +28,8 @@ SWAPS = "/proc/swaps"
 class TableEvents:
     """Changes of a table.
 
-    reason: for a pass. relevant: takes the table's text and returns the parts that detectors use. Other changes are
-    ignored.
+    path: of the table. reason: of the pass that a change starts. relevant: takes the table's text and returns the parts
+    that detectors use. Changes of other parts are ignored.
     """
 
     def __init__(self, path: str, reason: PassReason, relevant: Callable[[str], frozenset[object]]) -> None:
@@ -40,8 +40,8 @@ class TableEvents:
             opened.callback(os.close, self._file)
             self._epoll = opened.enter_context(select.epoll())
             self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
-            self._known = relevant(self._text())
-            opened.pop_all()  # no error has occurred, so both stay open
+            self._relevant_parts = relevant(self._text())
+            opened.pop_all()  # no error has occurred, so the file and the epoll object stay open
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -49,8 +49,9 @@ class TableEvents:
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any."""
         self._epoll.poll(0)
-        last, self._known = self._known, self._relevant(self._text())
-        return {self._reason} if self._known != last else set()
+        last = self._relevant_parts
+        self._relevant_parts = self._relevant(self._text())
+        return {self._reason} if self._relevant_parts != last else set()
 
     def close(self) -> None:
         self._epoll.close()
@@ -75,17 +76,22 @@ def swap_events() -> TableEvents:
 
 
 def relevant_mounts(concerned: MountFilter, table: str) -> frozenset[object]:
-    """The parts of the mounts that concern the configuration. The ids of mounts concern nobody."""
-    mounts = [mount for line in table.split("\n") if (mount := mount_of(line))]
+    """The parts of the mounts that concern the configuration, without the mounts' ids, which no detector uses.
+
+    table: the text of mountinfo.
+    """
+    mounts = [mount for mount in map(mount_of, table.split("\n")) if mount]
     of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in concerned.trees)]
     kept = [*_counted(mounts, concerned.counted), *of_machine]
     points = {mount.point for mount in kept} | concerned.points
-    above = points.union(*map(parents, points)) if points else points
-    kept += [mount for mount in mounts if mount.point in above]  # such a mount may hide the others
+    points_and_parents = points.union(*map(parents, points))
+    # A mount on one of these points, or above it, may hide the kept mounts.
+    kept += [mount for mount in mounts if mount.point in points_and_parents]
     parts: set[object] = {
         (mount.number, mount.root, mount.point, mount.type, mount.source, mount.options) for mount in kept
     }
-    if concerned.disks:  # where else a file system is mounted changes nothing
+    if concerned.disks:
+        # Only which file systems there are matters, not where they are mounted.
         on_disks = (mount for mount in mounts if _is_on_disk(mount) and not is_of_pods(mount.point, mount.type))
         parts |= {(mount.number, mount.type, mount.source, mount.options) for mount in on_disks}
     return frozenset(parts)
@@ -93,18 +99,26 @@ def relevant_mounts(concerned: MountFilter, table: str) -> frozenset[object]:
 
 def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[Mount]:
     """The mounts of file systems that match one of the patterns, without bind mounts of their folders."""
-    by_number: defaultdict[str, list[Mount]] = defaultdict(list)
+    by_number: defaultdict[str, list[Mount]] = defaultdict(list)  # number of a file system -> its mounts
     for mount in mounts:
         if not is_snapshot(mount.type, mount.source):
             by_number[mount.number].append(mount)
-    for number, same in by_number.items():
-        type_ = same[0].type
-        # Any file system may be behind an automount.
-        kinds = KINDS if backing(type_) is Backing.TRIGGER else (kind_of(type_, on_device=has_device(number)),)
-        names = [pattern.name for pattern in patterns if pattern.kind in ("*", *kinds)]
-        own = [mount for mount in whole(same) if names and not is_of_pods(mount.point, mount.type)]
-        if any(fnmatchcase(mount.point, name) for mount in own for name in names):
+    for mounts_of_one in by_number.values():
+        kinds = _possible_kinds(mounts_of_one[0])
+        globs = [pattern.name for pattern in patterns if pattern.kind in ("*", *kinds)]
+        if not globs:
+            continue
+        # whole() leaves out the bind mounts.
+        own = [mount for mount in whole(mounts_of_one) if not is_of_pods(mount.point, mount.type)]
+        if any(fnmatchcase(mount.point, glob) for mount in own for glob in globs):
             yield from own
+
+
+def _possible_kinds(mount: Mount) -> Sequence[str]:
+    """The kinds that the file system may have: any of them may be behind an automount."""
+    if backing(mount.type) is Backing.TRIGGER:
+        return KINDS
+    return [kind_of(mount.type, on_device=has_device(mount.number))]
 
 
 def _is_on_disk(mount: Mount) -> bool:
@@ -113,4 +127,5 @@ def _is_on_disk(mount: Mount) -> bool:
 
 def _relevant_swaps(table: str) -> frozenset[object]:
     """The name, type and size of each swap area, without its used space."""
-    return frozenset(tuple(line.split()[:3]) for line in table.split("\n"))
+    rows = (line.split() for line in table.split("\n"))
+    return frozenset(tuple(row[:3]) for row in rows)

@@ -20,7 +20,7 @@ _SOFTWARE_LINKS = "/devices/virtual/net/"
 _MALFORMED = (OSError, ValueError, OverflowError, MemoryError)
 """What pyudev raises for the errors of libudev: exception_from_errno in its _ctypeslib/_errorcheckers.py."""
 
-_MOST_EVENTS = 4096
+_MAX_EVENTS = 4096
 """Events that one call reads; the rest remain in the queue."""
 
 
@@ -48,18 +48,23 @@ class UdevEvents:
         Raises OSError if the source is broken.
         """
         relevant = False
-        for _ in range(_MOST_EVENTS):
+        for _ in range(_MAX_EVENTS):
             try:
                 device = self._monitor.poll(0)
             except _MALFORMED as e:
-                pending = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # this clears the error
-                if isinstance(e, OSError) and e.errno is None and not pending:
+                # pyudev's poll() raises an OSError without errno while the socket has an error, such as an overflow of
+                # the queue. SO_ERROR returns the socket's error and clears it. If there was none, poll() would fail
+                # again at each call.
+                cleared_error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                is_of_poll = isinstance(e, OSError) and e.errno is None
+                if is_of_poll and not cleared_error:
                     raise
                 relevant = True
                 continue
             if device is None:
                 break
-            relevant = self._is_relevant(device) or relevant
+            if self._is_relevant(device):
+                relevant = True
         return {PassReason.DEVICES} if relevant else set()
 
     def _is_relevant(self, device: Any) -> bool:
@@ -70,10 +75,10 @@ class UdevEvents:
 
     def close(self) -> None:
         self._socket.close()
-        self._monitor = None  # libudev closes its socket with the last reference
+        self._monitor = None  # libudev closes its own descriptor with the last reference
 
 
 @cache
 def _context() -> Any:
-    """One context for all monitors: each context loads libudev again, 65 KiB until garbage collection."""
+    """The context of all monitors. A context for each would load libudev again: 65 KiB until garbage collection."""
     return pyudev.Context()

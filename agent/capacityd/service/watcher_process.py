@@ -23,9 +23,9 @@ class WatcherProcess:
         self._path = os.path.join(folder, WATCHED_NODE)
         self._process: ChildProcess | None = None
         self.comparison = NodeComparison()
-        self.since: float | None = None
+        self.watched_since: float | None = None
         """Since when the Node has been watched, in seconds since the epoch; None: it is not."""
-        self.reason = ""
+        self.not_watched_because = ""
         """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
         self._remove_file()
 
@@ -45,7 +45,7 @@ class WatcherProcess:
         try:
             self._process = ChildProcess(self._command)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._lose(f"the watcher could not be started: {e.strerror}")
+            self._set_not_watched(f"the watcher could not be started: {e.strerror}")
 
     def read_messages(self) -> None:
         """Reads the messages since the last call."""
@@ -55,16 +55,17 @@ class WatcherProcess:
             with suppress(Malformed):  # a library may print as well
                 message: WatcherMessage = decode_variant(WatcherMessage, parse(line))
                 self._take(message)
-        if self._process.closed:
-            self.stop(self.reason or "the watcher has ended unexpectedly")
+        if self._process.fully_read:
+            self.stop(self.not_watched_because or "the watcher has ended unexpectedly")
 
     def _take(self, message: WatcherMessage) -> None:
         if isinstance(message, NodeSeen):
-            self.reason = ""
+            self.not_watched_because = ""
             self.comparison.report(message.fingerprint)
-            self.since = self.since or time.time()
+            if self.watched_since is None:
+                self.watched_since = time.time()
         elif isinstance(message, NotWatched):
-            self._lose(message.reason)
+            self._set_not_watched(message.reason)
 
     def stop(self, reason: str = "") -> None:
         """Ends the watcher, if it is running. reason: why the Node is no longer watched; "" if a new watch follows."""
@@ -73,11 +74,12 @@ class WatcherProcess:
             with suppress(ChildProcessError):  # if it has not ended yet, the end of the next worker reaps it
                 os.waitpid(self._process.pid, os.WNOHANG)
             self._process = None
-        self._lose(reason)
+        self._set_not_watched(reason)
         self._remove_file()
 
-    def _lose(self, reason: str) -> None:
-        self.since, self.reason = None, reason
+    def _set_not_watched(self, reason: str) -> None:
+        self.watched_since = None
+        self.not_watched_because = reason
         self.comparison.report(None)
 
     def _remove_file(self) -> None:

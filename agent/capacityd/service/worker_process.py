@@ -45,14 +45,16 @@ class WorkerProcess:
         """
         if not self.is_slow:
             return None
-        activity = Activity.NODE if self.probed else Activity.PROBE
-        return Activity.CHECK if job is Job.CHECK else activity, time.monotonic() - self.began
+        running_for = time.monotonic() - self.began
+        if job is Job.CHECK:
+            return Activity.CHECK, running_for
+        return Activity.NODE if self.probed else Activity.PROBE, running_for
 
     def read_messages(self) -> bool:
-        """Reads the messages since the last call. Returns whether the output has ended."""
+        """Reads the messages since the last call. Returns whether there is nothing more to read."""
         for line in self._process.read_lines():
             self._take(line)
-        return self._process.closed
+        return self._process.fully_read
 
     def _take(self, line: bytes) -> None:
         try:
@@ -67,20 +69,24 @@ class WorkerProcess:
             self.result = message
 
     def kill(self, spared: int) -> str:
-        """Kills the worker, if it is still running, and all children of the service but the spared one (its PID).
+        """Kills the worker, if it is still running, and all children of the service but one.
 
-        Returns "was killed by" and the signal, if a signal had already ended the worker; otherwise "".
+        spared: the PID of that child; 0 for none. Returns "was killed by" and the signal if a signal had already ended
+        the worker, otherwise "".
         """
-        ended = self._process.ended
+        had_ended = self._process.output_ended
         self._process.kill()
         statuses = kill_children(time.monotonic() + 1.0, spared)
-        number = statuses.get(self._process.pid, 0) & 0x7F
+        wait_status = statuses.get(self._process.pid, 0)
+        number = wait_status & 0x7F  # the signal that ended the worker; 0 if it has exited (wait(2))
+        if not number or not had_ended:
+            return ""
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
-        return f"was killed by {_name(number)}{hint}" if number and ended else ""
+        return f"was killed by {_signal_name(number)}{hint}"
 
 
-def _name(number: int) -> str:
-    """The name of a signal; most real-time signals have none."""
+def _signal_name(number: int) -> str:
+    """The name of a signal. Most real-time signals have only a number."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.service.event_rate import UNCHANGED_BURST, UNCHANGED_PERIOD
+from capacityd.service.event_rate import BURST, BURST_INTERVAL, UNCHANGED_BURST, UNCHANGED_PERIOD
 from capacityd.service.schedule import (
-    BURST,
-    BURST_INTERVAL,
     DEBOUNCE,
     DEBOUNCE_MAX,
     POLL_PERIOD,

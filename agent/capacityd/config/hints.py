@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from capacityd.detectors import load
 from capacityd.linux.mountinfo import is_inside
+from capacityd.model.address_ranges import parsed_networks
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
-from capacityd.model.matchers import IPNetwork
 from capacityd.model.units import is_amount
 
 _KERNEL_FOLDERS = ("/proc", "/sys")
@@ -67,9 +66,12 @@ def _kernel_date_hints(resource: Resource) -> Iterator[Hint]:
 
 def _pool_hints(resource: Resource) -> Iterator[Hint]:
     """Yields a hint for each table of a pool with exceptions that are in none of its networks."""
-    for table in resource.tables if resource.detector == "pool" else ():
-        networks, excepted = (cast("tuple[IPNetwork, ...]", table.settings[key] or ()) for key in ("cidr", "except"))
-        outside = [part for part in excepted if not any(map(part.overlaps, networks))]
+    if resource.detector != "pool":
+        return
+    for table in resource.tables:
+        networks = parsed_networks(table.settings["cidr"])
+        excepted = parsed_networks(table.settings["except"])
+        outside = [part for part in excepted if not any(part.overlaps(network) for network in networks)]
         if outside:
             text = f"{', '.join(map(str, outside))} excludes nothing, because no network of cidr contains it"
             yield Hint((resource.detector, "except"), text)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
-from capacityd.model.address_ranges import AddressRanges
+from capacityd.model.address_ranges import AddressRanges, parsed_networks
 from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
 from capacityd.model.matchers import IPNetwork
@@ -17,7 +16,7 @@ from capacityd.model.setting_types import Setting
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of usable addresses in all networks, each counted once, without the excepted ones."""
-    networks = _networks(settings, "cidr")
+    networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
     excepted = _count(_usable_in_all(networks)) - remaining
     note = f"{excepted} excepted" if excepted else ""
@@ -26,16 +25,10 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
 
 def number(settings: Mapping[str, object]) -> int:
     """The number of addresses, as in read()."""
-    usable = _usable_in_all(_networks(settings, "cidr"))
-    excepted = _networks(settings, "except")
+    usable = _usable_in_all(parsed_networks(settings["cidr"]))
+    excepted = parsed_networks(settings["except"])
     # Excepted addresses need not be in a network: the difference counts the addresses that only the networks have.
     return _count([*usable, *excepted]) - _count(excepted)
-
-
-def _networks(settings: Mapping[str, object], key: str) -> tuple[IPNetwork, ...]:
-    """The networks of a setting, whose parser has split ranges of addresses into networks."""
-    texts = cast("tuple[str, ...]", settings[key] or ())
-    return tuple(map(ipaddress.ip_network, texts))
 
 
 def _usable_in_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from capacityd.model.matchers import IPNetwork, parse_network
 from capacityd.model.toml_values import Schema, describe_toml_value, texts_schema
+
+
+def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
+    """The networks that AddressRanges.parse() returned as texts; empty if the setting is missing (None)."""
+    return tuple(map(ipaddress.ip_network, cast("tuple[str, ...]", texts or ())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,3 +270,14 @@ def test_a_change_of_another_label_starts_no_pass() -> None:
     assert fingerprint(node_state(document), [NAME]) == before
     document["metadata"]["labels"][NAME] = "5"
     assert fingerprint(node_state(document), [NAME]) != before
+
+
+@pytest.mark.parametrize("reading", [FOUR, ABSENT, UNKNOWN, None])
+@pytest.mark.parametrize("label", ["4", "0", "yes"])
+def test_a_forged_annotation_makes_no_label_ours(reading: Reading | None, label: str) -> None:
+    """Another writer has set the label, and lists it in the annotation. The machine record does not."""
+    document = state("4", label, BOTH)
+    plan = planned(document, reading, record=ONE)
+    assert after(document, plan)[1] == label
+    facts = Facts(machine_record=MachineRecord(ONE, node_uid=UID))
+    assert after(document, make_withdrawal(node_state(document), facts))[1] == label

@@ -48,8 +48,12 @@ class Wait:
     """The resource that waits; "" if the Node, its condition or its annotations wait."""
 
     def text(self, uptime: float) -> str:
-        """The reason for the wait, and its length from this uptime on."""
+        """The reason for the wait, and its length. uptime: the current one, in seconds."""
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
+
+    def until_epoch(self, now: float, uptime: float) -> float:
+        """The end of the wait in seconds since the epoch. now, uptime: the current time by both clocks."""
+        return now + (self.until - uptime)
 
     @property
     def holds_change(self) -> bool:

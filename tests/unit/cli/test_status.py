@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from capacityd.cli.commands.status import _resources
-from capacityd.cli.output.status import StatusReport
+from capacityd.cli.output.status_report import StatusReport
 from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState

@@ -21,7 +21,7 @@ import pytest
 
 from capacityd.cli import run
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
-from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport
+from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.config.keys import RESOURCE, TABLES, WHEN
 from capacityd.detectors import names
 from tests import ROOT

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
-from capacityd.cli.output.status import ResourceRow, ServiceReport, StatusReport, WaitReport, print_status
+from capacityd.cli.output.status import print_status
+from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
 from capacityd.config.saved import changed_files
@@ -26,8 +27,8 @@ from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 
-_NO_PASS = PassStatus(at=0.0)
-_NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)
+_NO_PASS = PassStatus(at=0.0)  # no pass has completed
+_NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)  # the service is not running
 
 
 def status(options: Options) -> int:
@@ -36,32 +37,40 @@ def status(options: Options) -> int:
     Raises UsageError for an option that selects another machine or Node.
     """
     refuse_other_sources(options, "status is about the service on this machine")
-    directory, now = runtime_files.runtime_directory(), time.time()
+    now = time.time()
     unit = unit_state(UNIT)
-    report = _report(directory, now, unit)
-    errors = problems_in(report, now, unit)
+    report = _report(runtime_files.runtime_directory(), now=now, unit=unit)
+    errors = problems_in(report, now=now, unit=unit)
     if options.json:
         print_json(encode(report))
     else:
-        print_status(report, errors, now)
+        print_status(report, errors, now=now)
     if report.service is None:
         return 1
     return 4 if errors else 0
 
 
 def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
-    running, last_written = runtime_files.running(directory), runtime_files.read_service(directory) or _NO_SERVICE
-    state, unreadable = PassState(), ""
+    running = runtime_files.running(directory)
+    # The service's last status, also of a service that has ended; now_running is only that of a running one.
+    last_written = runtime_files.read_service(directory) or _NO_SERVICE
+    now_running = _NO_SERVICE
+    if running is not None and running.status is not None:
+        now_running = running.status
+    state = PassState()
+    unreadable = ""
     try:
         state = runtime_files.read_state(directory)
     except CapacitydError as e:
         unreadable = f"{e}; the last pass's state is not shown"
-    node, last_pass = state.memory.node, state.status or _NO_PASS
+    node = state.memory.node
+    last_pass = state.status or _NO_PASS
     published_nothing = not unreadable and _has_published_nothing(node)
     if running is None and published_nothing and node is not None and annotated_quantities(node.annotation):
-        node, last_pass = None, _NO_PASS  # `withdraw` has changed the Node since the last pass
-    now_running = (running and running.status) or _NO_SERVICE
-    last_pass = _kept_waits(last_pass, now_running, now)
+        # `withdraw` has changed the Node since the last pass.
+        node = None
+        last_pass = _NO_PASS
+    last_pass = _with_waits_until_next_pass(last_pass, now_running, now=now)
     return StatusReport(
         node=node.name if node else None,
         observe=last_pass.observe,
@@ -120,21 +129,29 @@ def _changed_files(service: ServiceStatus, active: str) -> tuple[str, ...]:
     return () if not loaded.problems and loaded.config.digest == active else changed
 
 
-def _kept_waits(last_pass: PassStatus, service: ServiceStatus, now: float) -> PassStatus:
-    """The last pass, with waits that last until the next pass: nothing happens before it. Without a service, nothing
-    waits. now: in seconds since the epoch."""
+def _with_waits_until_next_pass(last_pass: PassStatus, service: ServiceStatus, now: float) -> PassStatus:
+    """The last pass, with waits that last at least until the next pass: what waits is not done before it.
+
+    Without a service, nothing waits. now: in seconds since the epoch.
+    """
     if service is _NO_SERVICE:
         return replace(last_pass, waits=())
-    next_pass = uptime() + service.next_reconcile - now
-    return replace(last_pass, waits=tuple(replace(w, until=max(w.until, next_pass)) for w in last_pass.waits))
+    next_pass_uptime = uptime() + (service.next_reconcile - now)
+    waits = tuple(replace(wait, until=max(wait.until, next_pass_uptime)) for wait in last_pass.waits)
+    return replace(last_pass, waits=waits)
 
 
 def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
     """The reasons for later passes, earliest first."""
-    waits = sorted(last_pass.waits, key=lambda wait: wait.until)
-    current = uptime()
+    current_uptime = uptime()
     return tuple(
-        WaitReport(wait.reason, wait.name or None, now + wait.until - current, wait.text(current)) for wait in waits
+        WaitReport(
+            reason=wait.reason,
+            name=wait.name or None,
+            until=wait.until_epoch(now, current_uptime),
+            text=wait.text(current_uptime),
+        )
+        for wait in sorted(last_pass.waits, key=lambda wait: wait.until)
     )
 
 
@@ -156,9 +173,14 @@ def _resources(last_pass: PassStatus, node: NodeState | None) -> tuple[ResourceR
 
 
 def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: Change | None) -> ResourceRow:
-    reading, health = last_pass.readings.get(name), last_pass.health
-    capacity, allocatable = (node.stored(name), (node.allocatable or {}).get(name)) if node else (None, None)
+    reading = last_pass.readings.get(name)
+    health = last_pass.health
+    capacity = node.stored(name) if node else None
+    allocatable = (node.allocatable or {}).get(name) if node else None
     wait = next((wait for wait in last_pass.waits if wait.name == name and wait.holds_change), None)
+    overwritten = None
+    if name in health.not_allocatable:
+        _published, overwritten = health.not_allocatable[name]
     row = ResourceRow(
         name=name,
         reading=_reading(reading, change, not_configured=name in health.not_configured),
@@ -167,29 +189,33 @@ def _resource(name: str, last_pass: PassStatus, node: NodeState | None, change: 
         # The API server returns 1000 as "1k".
         capacity=None if capacity is None else plain(capacity),
         allocatable=None if allocatable is None else plain(allocatable),
-        held_until=time.time() + wait.until - uptime() if wait else None,
+        held_until=wait.until_epoch(time.time(), uptime()) if wait else None,
         cause=reading.cause if isinstance(reading, Unknown) else None,
         refused=change is not None and change.action is Action.REFUSE,
         denied=name in health.denied,
         not_configured=name in health.not_configured,
         below_expect=_is_below(name, last_pass, change),
         not_allocatable=name in health.not_allocatable,
-        overwritten=health.not_allocatable[name][1] if name in health.not_allocatable else None,
+        overwritten=overwritten,
     )
     wrong = (row.refused, row.denied, row.not_configured, row.below_expect, row.not_allocatable)
     degraded = row.cause is not None or any(wrong)
-    held = wait is not None and row.cause is None  # for an unknown resource, the cause is more important
-    note = wait.text(uptime()) if wait and held else _note(row, reading, change, observe=last_pass.observe)
+    if wait is not None and row.cause is None:  # for an unknown resource, the cause is more important
+        note = wait.text(uptime())
+    else:
+        note = _note(row, reading, change, observe=last_pass.observe)
     return replace(row, degraded=degraded, note=note)
 
 
 def _is_below(name: str, last_pass: PassStatus, change: Change | None) -> bool:
     """Whether a resource is less than expected. There may be no plan yet, or the plan may be older than `expect`."""
-    reading, expect = last_pass.readings.get(name), last_pass.expect.get(name)
+    reading = last_pass.readings.get(name)
+    expect = last_pass.expect.get(name)
     if reading is None or expect is None:
         return False
     if name in last_pass.health.below_expected:
-        return last_pass.health.below_expected[name][0] < expect
+        quantity, _expected_by_plan = last_pass.health.below_expected[name]
+        return quantity < expect
     if change and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
         return False
     return is_below(reading, expect)
@@ -208,9 +234,11 @@ def _reading(reading: Reading | None, change: Change | None, *, not_configured: 
 def _note(row: ResourceRow, reading: Reading | None, change: Change | None, *, observe: bool) -> str:
     """The reason that the last column shows."""
     if change and (row.refused or row.denied):
-        return f"{'refused' if row.refused else 'denied'}: {change.reason}"
+        verb = "refused" if row.refused else "denied"
+        return f"{verb}: {change.reason}"
     if change and observe and change.action.writes:
-        return f"would be {plain(change.new) if change.new else 'removed'}: {change.reason}"
+        result = plain(change.new) if change.new else "removed"
+        return f"would be {result}: {change.reason}"
     if reading is None:
         return change.reason if change and change.action is Action.KEEP else ""
     return reading.warning if isinstance(reading, Quantity) else reading.reason

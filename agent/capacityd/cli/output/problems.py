@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from capacityd.cli.output.status import Problem, ResourceRow, StatusReport, is_too_slow, slow_activity
+from capacityd.cli.output.status import is_too_slow, slow_activity
+from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.node import CONDITION
@@ -34,16 +35,24 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
         errors.append(Problem(f"the Node is not watched: {report.not_watched}", advice))
     if is_too_slow(report, now):
         errors.append(Problem(slow_activity(report, now), "the service will give up and try again"))
-    errors += [Problem(e, "a reconcile pass looks for changes once a minute") for e in report.event_source_errors]
+    errors += [
+        Problem(error, "a reconcile pass looks for changes once a minute") for error in report.event_source_errors
+    ]
     if report.service and report.metrics_error:
         errors.append(Problem(report.metrics_error, report.metrics_advice))
-    if report.configuration_errors:
-        *others, last = report.configuration_errors
-        rejected = report.previous_configuration_active
-        previous = "; until then the previous configuration stays active" if rejected else ""
-        advice = f"fix it, then run `systemctl reload capacityd`{previous}"
-        errors += [*map(Problem, others), Problem(last, advice)]  # the advice once, below all errors
-    return [*errors, *_node_errors(report)]
+    return [*errors, *_configuration_errors(report), *_node_errors(report)]
+
+
+def _configuration_errors(report: StatusReport) -> Iterator[Problem]:
+    """Yields the errors in the configuration, with the advice once, below all errors."""
+    if not report.configuration_errors:
+        return
+    advice = "fix it, then run `systemctl reload capacityd`"
+    if report.previous_configuration_active:
+        advice += "; until then the previous configuration stays active"
+    *others, last = report.configuration_errors
+    yield from map(Problem, others)
+    yield Problem(last, advice)
 
 
 def _node_errors(report: StatusReport) -> Iterator[Problem]:
@@ -60,6 +69,7 @@ def _node_errors(report: StatusReport) -> Iterator[Problem]:
         yield Problem(error, f"configure resources and run `systemctl reload capacityd`, or {remove}")
     for row in report.resources:
         misconfigured = row.cause is Cause.CONFIGURATION
+        # The errors of the active configuration are listed above.
         reported = bool(report.configuration_errors) and not report.previous_configuration_active
         if row.degraded and not row.not_configured and not (misconfigured and reported):
             yield _resource_error(row, misconfigured=misconfigured)
@@ -69,8 +79,9 @@ def _next_attempt(report: StatusReport, now: float) -> str:
     """When an error will be retried; "" if it is not known."""
     if report.pass_running:
         return "the next attempt runs now"
-    after = " or after an event"  # such as a change of the Node
-    return f"next attempt in {duration_text(report.next_reconcile - now)}{after}" if report.next_reconcile else ""
+    if not report.next_reconcile:
+        return ""
+    return f"next attempt in {duration_text(report.next_reconcile - now)} or after an event"  # a change of the Node, …
 
 
 def _start_advice(unit: UnitState | None) -> str:

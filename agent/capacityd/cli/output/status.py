@@ -1,13 +1,12 @@
-"""The output of `status`: the service's state, as types and as text."""
+"""Prints the service's state for `status`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table
-from capacityd.model.errors import Cause
-from capacityd.model.reasons import Activity, PassReason
+from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
 from capacityd.worker.pass_state import OtherWriter
@@ -16,125 +15,13 @@ _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 _TOO_SLOW = 120.0
 """Seconds after which a slow activity of the service is an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceRow:
-    """A resource, a label, or a key on the Node that capacityd owns but that is not configured."""
-
-    name: str
-    reading: int | str | None
-    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured, and for
-    a label."""
-    expect: int | None
-    published: int | None
-    capacity: str | None
-    """The quantity in capacity, or the label's value."""
-    allocatable: str | None
-    held_until: float | None
-    """In seconds since the epoch, as are all times here; None: no change is held back."""
-    cause: Cause | None
-    """The cause of an unknown reading; otherwise None."""
-    refused: bool
-    denied: bool
-    not_configured: bool
-    """Whether the key stays on the Node although nothing configures it."""
-    below_expect: bool
-    not_allocatable: bool
-    overwritten: str | None = None
-    """Another writer's value, if that is why the resource is not allocatable. It may be restored by now."""
-    degraded: bool = False
-    """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitReport:
-    """A reason for a later pass."""
-
-    reason: WaitReason
-    name: str | None
-    """The resource; None: the Node, its condition or its annotations wait."""
-    until: float
-    text: str
-    """The reason for the wait, and its length."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceReport:
-    """The resident process."""
-
-    pid: int | None
-    """None: not known yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReport:
-    """The complete information of `status`. The fields are those of `status --json`."""
-
-    node: str | None
-    observe: bool
-    reasons: tuple[PassReason, ...]
-    """The reasons for the last pass."""
-    next_reconcile: float | None
-    error: str
-    event_source_errors: tuple[str, ...]
-    configuration_errors: tuple[str, ...]
-    configuration: str | None
-    """The hash of the configuration."""
-    previous_configuration_active: bool
-    resources: tuple[ResourceRow, ...]
-    waits: tuple[WaitReport, ...]
-    """The reasons for later passes, earliest first."""
-    last_reconcile: float | None
-    """None: no pass has completed."""
-    last_read: float | None
-    last_write: float | None
-    stale_reason: str
-    """Why this report may be older than the service's state; "" if it is up to date."""
-    slow_activity: Activity | None
-    """The service's activity, if it is slow."""
-    slow_since: float | None
-    metrics_error: str
-    metrics_advice: str
-    service: ServiceReport | None
-    """None: the service is not running."""
-    pass_running: bool = False
-    """Whether a check or a pass is running, or about to run: then the errors are older."""
-    condition_not_stored: bool = False
-    """Whether the Node lacks the condition, or its condition differs from the written one."""
-    other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
-    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
-    watched_since: float | None = None
-    """None: the Node is not watched."""
-    not_watched: str = ""
-    """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
-    published_nothing: bool = False
-    """Whether the Node keeps nothing of this machine, as far as the machine knows."""
-    changed_files: tuple[str, ...] = ()
-    """The files that make the configuration differ from the one that the service uses."""
-    starts_at_boot: bool | None = None
-    """None: unknown, or the service was not started by systemd."""
-    impersonated: str | None = None
-    """The user as whom the service acts; None: the user of its credentials."""
-    other_agent: Mapping[str, tuple[int, int]] | None = None
-    """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
-
-
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
     Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
 }
 """Activity -> the slow task, and what it waits for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """An error, and advice if there is any."""
-
-    error: str
-    advice: str = ""
+_WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN: "another writer's"}
 
 
 def print_status(report: StatusReport, errors: Sequence[Problem], now: float) -> None:
@@ -164,9 +51,6 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         print_line(problem.error, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
-
-
-_WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN: "another writer's"}
 
 
 def _print_other_resources(report: StatusReport) -> None:
@@ -202,11 +86,12 @@ def is_too_slow(report: StatusReport, now: float) -> bool:
 
 
 def _print_resources(report: StatusReport) -> None:
-    rows = [_HEADER, *map(_row, report.resources)]
     if not report.resources:
         print_line("no resource is configured: see `capacityd devices --toml` and capacityd.toml(5)")
         return
+    rows = [_HEADER, *map(_row, report.resources)]
     if all(row.expect is None for row in report.resources):
+        # Without the column EXPECT, which would be empty.
         rows = [(*row[:_EXPECT_COLUMN], *row[_EXPECT_COLUMN + 1 :]) for row in rows]
     print_table(rows)
 
@@ -215,27 +100,29 @@ def _summary(report: StatusReport, *, degraded: bool) -> str:
     passed = report.last_reconcile is not None
     if report.service is None:
         nothing = "; the Node keeps nothing that it has published" if report.published_nothing else ""
-        return f"capacityd is not running{nothing}" + ("; this is its last known state" if passed else "")
-    pid = report.service.pid
-    running = f"capacityd is running (PID {'?' if pid is None else pid})"
+        last_state = "; this is its last known state" if passed else ""
+        return f"capacityd is not running{nothing}{last_state}"
+    pid = "?" if report.service.pid is None else report.service.pid
+    running = f"capacityd is running (PID {pid})"
     if not passed:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
-    node += f", as {report.impersonated}" if report.impersonated else ""
+    if report.impersonated:
+        node += f", as {report.impersonated}"
     if report.observe:
         node = f"{node} is not written (observe = true)"
-    return f"{running}, {'degraded' if degraded else 'healthy'}; {node}"
+    health = "degraded" if degraded else "healthy"
+    return f"{running}, {health}; {node}"
 
 
 def _times(report: StatusReport, now: float) -> str:
     reasons = ", ".join(reason.value for reason in report.reasons)
-    times = [
-        f"last pass {_ago(report.last_reconcile, now)} ({reasons})",
-        f"Node watched for {duration_text(now - report.watched_since)}"
-        if report.watched_since
-        else f"Node read {_ago(report.last_read, now)}",
-        f"written {_ago(report.last_write, now)}" if report.last_write else "never written",
-    ]
+    times = [f"last pass {_ago(report.last_reconcile, now)} ({reasons})"]
+    if report.watched_since:
+        times.append(f"Node watched for {duration_text(now - report.watched_since)}")
+    else:
+        times.append(f"Node read {_ago(report.last_read, now)}")
+    times.append(f"written {_ago(report.last_write, now)}" if report.last_write else "never written")
     if report.pass_running:
         times.append("a pass runs now")
     elif report.service and report.next_reconcile:
@@ -244,13 +131,19 @@ def _times(report: StatusReport, now: float) -> str:
 
 
 def _row(row: ResourceRow) -> tuple[str, ...]:
-    reading, capacity, allocatable = (
-        "" if value is None else str(value) for value in (row.reading, row.capacity, row.allocatable)
-    )
-    expect = f"{'!' * row.below_expect}{row.expect}" if row.expect is not None else ""
+    """The row for a resource, with the columns of _HEADER."""
+    reading = "" if row.reading is None else str(row.reading)
+    capacity = row.capacity or ""
+    allocatable = row.allocatable or ""
+    expect = "" if row.expect is None else str(row.expect)
+    if row.below_expect:
+        expect = f"!{expect}"
     note = row.note
-    if row.refused or row.denied:  # the errors below the table contain the reason
-        note = "refused" if row.refused else "denied"
+    # The errors below the table contain the reasons.
+    if row.refused:
+        note = "refused"
+    elif row.denied:
+        note = "denied"
     elif row.cause is not None:
         note = "last value kept" if row.published is not None else ""
     elif row.published is not None and row.held_until is None and not note and capacity != str(row.published):

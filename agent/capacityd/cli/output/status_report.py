@@ -1,0 +1,124 @@
+"""The report of `status`: the fields are those of `status --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capacityd.model.errors import Cause
+from capacityd.model.reasons import Activity, PassReason
+from capacityd.model.waits import WaitReason
+from capacityd.worker.pass_state import OtherWriter
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """A resource, a label, or a key on the Node that capacityd owns but that is not configured."""
+
+    name: str
+    reading: int | str | None
+    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured, and for
+    a label."""
+    expect: int | None
+    published: int | None
+    capacity: str | None
+    """The quantity in capacity, or the label's value."""
+    allocatable: str | None
+    held_until: float | None
+    """In seconds since the epoch, as are all times here; None: no change is held back."""
+    cause: Cause | None
+    """The cause of an unknown reading; otherwise None."""
+    refused: bool
+    denied: bool
+    not_configured: bool
+    """Whether the key stays on the Node although nothing configures it."""
+    below_expect: bool
+    not_allocatable: bool
+    overwritten: str | None = None
+    """Another writer's value, if that is why the resource is not allocatable. It may be restored by now."""
+    degraded: bool = False
+    """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReport:
+    """A reason for a later pass."""
+
+    reason: WaitReason
+    name: str | None
+    """The resource; None: the Node, its condition or its annotations wait."""
+    until: float
+    """In seconds since the epoch."""
+    text: str
+    """The reason for the wait, and its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReport:
+    """The resident process."""
+
+    pid: int | None
+    """None: not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """The complete information of `status`. The fields are those of `status --json`."""
+
+    node: str | None
+    observe: bool
+    reasons: tuple[PassReason, ...]
+    """The reasons for the last pass."""
+    next_reconcile: float | None
+    """In seconds since the epoch, as are all times here; None: unknown."""
+    error: str
+    event_source_errors: tuple[str, ...]
+    configuration_errors: tuple[str, ...]
+    configuration: str | None
+    """The hash of the configuration."""
+    previous_configuration_active: bool
+    resources: tuple[ResourceRow, ...]
+    waits: tuple[WaitReport, ...]
+    """The reasons for later passes, earliest first."""
+    last_reconcile: float | None
+    """None: no pass has completed."""
+    last_read: float | None
+    last_write: float | None
+    stale_reason: str
+    """Why this report may be older than the service's state; "" if it is up to date."""
+    slow_activity: Activity | None
+    """The service's activity, if it is slow."""
+    slow_since: float | None
+    metrics_error: str
+    metrics_advice: str
+    service: ServiceReport | None
+    """None: the service is not running."""
+    pass_running: bool = False
+    """Whether a check or a pass is running, or about to run: then the errors are older."""
+    condition_not_stored: bool = False
+    """Whether the Node lacks the condition, or its condition differs from the written one."""
+    other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
+    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
+    watched_since: float | None = None
+    """None: the Node is not watched."""
+    not_watched: str = ""
+    """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
+    published_nothing: bool = False
+    """Whether the Node keeps nothing of this machine, as far as the machine knows."""
+    changed_files: tuple[str, ...] = ()
+    """The files that make the configuration differ from the one that the service uses."""
+    starts_at_boot: bool | None = None
+    """None: unknown, or the service was not started by systemd."""
+    impersonated: str | None = None
+    """The user as whom the service acts; None: the user of its credentials."""
+    other_agent: Mapping[str, tuple[int, int]] | None = None
+    """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error, and advice if there is any."""
+
+    error: str
+    advice: str = ""

@@ -50,7 +50,7 @@ def find(host: Host) -> Iterator[Device]:
         incomplete_because = system_paths.incomplete_because
         for disk in sorted(found, key=lambda disk: disk.name):
             # If this may be another path to a different disk, the system may depend on that disk, too.
-            incomplete_because = incomplete_because or disk.doubt
+            incomplete_because = incomplete_because or disk.may_be_duplicate
         return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
     for disk in disks:
@@ -59,7 +59,7 @@ def find(host: Host) -> Iterator[Device]:
             name=disk.name.replace("!", "/"),
             system_devices=system_disks_by_name,
             cached_values={"paths": disk.paths, "incomplete_because": disk.incomplete_because},
-            may_be_duplicate=disk.doubt,
+            may_be_duplicate=disk.may_be_duplicate,
         )
 
 

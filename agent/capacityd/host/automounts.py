@@ -10,10 +10,15 @@ from capacityd.linux.unit import assignments
 from capacityd.model.host import Host
 
 UNIT_FOLDERS = (
-    *("/etc/systemd/system", "/run/systemd/system", "/run/systemd/generator", "/usr/local/lib/systemd/system"),
-    *("/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late"),
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/run/systemd/generator",  # systemd-fstab-generator(8) writes the units of /etc/fstab
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+    "/run/systemd/generator.late",
 )
-"""Where systemd reads units, systemd.unit(5). systemd-fstab-generator(8) writes those of /etc/fstab."""
+"""Where systemd reads units, the folder that takes precedence first: systemd.unit(5)."""
 
 GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
@@ -21,7 +26,8 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
 """How a unit that is not generated may name a block device: fstab(5)."""
 
-_SYSTEMD = "systemd-1"  # the source of an automount of systemd; of autofs(8), the source is the map
+_SOURCE_OF_SYSTEMD = "systemd-1"
+"""The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +43,20 @@ class Automount:
 
 
 def automount(host: Host, point: str, source: str) -> Automount:
-    """The automount at a mount point. source: as in the mount table. Raises HostError."""
-    if source != _SYSTEMD:
-        return Automount(source, "", "")
+    """The automount at a mount point. source: of the automount, as in the mount table. Raises HostError."""
+    if source != _SOURCE_OF_SYSTEMD:
+        return Automount(name=source, type="", source="")
     settings = _settings(host, f"{unit_name(point)}.mount")
     type_ = settings.get("Type", "")
-    source = linked_source(settings.get("What", ""))
-    return Automount(f"{unit_name(point)}.automount", "" if type_ == "auto" else type_, source)
+    return Automount(
+        name=f"{unit_name(point)}.automount",
+        type="" if type_ == "auto" else type_,
+        source=linked_source(settings.get("What", "")),
+    )
 
 
 def linked_source(source: str) -> str:
-    """The source of a unit; for UUID=x and similar ones, udev's link to the block device."""
+    """The device or share that a unit's setting What names. For a tag such as UUID=x, udev's link to the device."""
     tag, _, value = source.partition("=")
     return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else source
 
@@ -70,15 +79,18 @@ def unit_name(path: str) -> str:
     name = b"/".join(part for part in os.fsencode(path).split(b"/") if part)
     if not name:
         return "-"
-    dot = "\\x2e" if name.startswith(b".") else ""
-    return dot + "".join(map(_escaped, name[1:] if dot else name))
+    if name.startswith(b"."):
+        return "\\x2e" + "".join(map(_escaped, name[1:]))
+    return "".join(map(_escaped, name))
 
 
 def _escaped(byte: int) -> str:
+    """A byte of a path as it stands in a unit's name."""
     char = chr(byte)
     if char == "/":
         return "-"
-    return char if byte < 128 and (char.isalnum() or char in ":_.") else f"\\x{byte:02x}"
+    is_kept = byte < 128 and (char.isalnum() or char in ":_.")
+    return char if is_kept else f"\\x{byte:02x}"
 
 
 def gpt_automount_unit(point: str) -> str:

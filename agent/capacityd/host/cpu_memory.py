@@ -27,9 +27,12 @@ _LARGEST_MEMORY = 2**58
 """Bytes, 64 times the physical memory that x86-64 can address. lxcfs reports the limit of a cgroup as swap: without a
 limit, this is nearly 2**63."""
 _CPU = re.compile("cpu[0-9]+")
-_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
+_PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
 _CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
+"""Names of the file that lists a core's threads, the newest first: Documentation/admin-guide/cputopology.rst. The
+oldest kernels have only files with a mask."""
 _PACKAGE_LISTS = ("package_cpus_list", "core_siblings_list", "core_siblings")
+"""Names of the file that lists a package's threads, the newest first."""
 _CHANGED = "processors changed while they were read"
 _ACPI_TABLES = "/sys/firmware/acpi/tables"
 _DEVICE_TREES = ("aarch64", "arm", "riscv")
@@ -44,10 +47,12 @@ def memory(host: Host) -> Memory:
     (ShadowCallStack on arm64). But it finds the swap on kernels that leave out the line.
     """
     lines = host.lines("/proc/meminfo")
-    size, swap = (_meminfo(lines, name) for name in ("MemTotal", "SwapTotal"))
+    size = _meminfo(lines, "MemTotal")
+    swap = _meminfo(lines, "SwapTotal")
     if size is None or swap is None:
         with _psutil_errors("the memory"):
-            size, swap = psutil.virtual_memory().total, psutil.swap_memory().total
+            size = psutil.virtual_memory().total
+            swap = psutil.swap_memory().total
     if max(size, swap) > _LARGEST_MEMORY:
         raise HostError(f"the kernel reports {size} bytes of memory and {swap} bytes of swap, more than it can manage")
     return Memory(size, swap)
@@ -55,24 +60,33 @@ def memory(host: Host) -> Memory:
 
 def _meminfo(lines: Sequence[str], name: str) -> int | None:
     """A size in /proc/meminfo in bytes; None if it is missing: proc_meminfo(5)."""
-    found = (match for line in lines if (match := re.fullmatch(f"{name}: *([0-9]+) kB", line)))
-    return next((int(match[1]) * 1024 for match in found), None)
+    for line in lines:
+        if kibibytes := re.fullmatch(f"{name}: *([0-9]+) kB", line):
+            return int(kibibytes[1]) * 1024
+    return None
 
 
 def _cores(host: Host) -> int | None:
-    cores = _groups(host, _online(host), _CORE_LISTS)
+    """The number of cores with online processors; None if it is unknown."""
+    cores = _groups(host, _online(host), names=_CORE_LISTS)
     if cores is None:
         with _psutil_errors("the processors"):
             cores = psutil.cpu_count(logical=False)
-    return cores if cores and cores <= (_threads(host) or cores) else None
+    if not cores:
+        return None
+    threads = _threads(host)
+    if threads and cores > threads:
+        return None  # psutil has also counted cores that are offline
+    return cores
 
 
 def _threads(host: Host) -> int | None:
+    """The number of online processors, as psutil or else /sys reports it."""
     try:
         with _psutil_errors("the processors"):
             threads: int | None = psutil.cpu_count(logical=True)
             return threads
-    except HostError:  # of /proc/cpuinfo, for example
+    except HostError:  # psutil could not read /proc/cpuinfo, for example
         folders = _online(host)
         if not folders:
             raise
@@ -82,8 +96,8 @@ def _threads(host: Host) -> int | None:
 def _sockets(host: Host) -> int | None:
     """The number of packages with online processors.
 
-    Packages have ids; on s390, each book has its own ids, and each drawer its own books. An id may be -1 (POWER,
-    SPARC): then each package has a different list of processors.
+    Packages have ids. On s390, packages in different books may have the same id, and books in different drawers as
+    well. An id may be -1 (POWER, SPARC): then each package has a different list of processors.
     """
     folders = _online(host)
     ids = [host.text(f"{folder}/topology/physical_package_id") for folder in folders]
@@ -91,25 +105,31 @@ def _sockets(host: Host) -> int | None:
         return None
     if None in ids:
         raise HostError(_CHANGED)
-    if host.arch().startswith(_DEVICE_TREES) and ("-1" in ids or not _has_package_ids(host)):
+    has_no_ids = "-1" in ids
+    may_have_device_tree = host.arch().startswith(_DEVICE_TREES)
+    if may_have_device_tree and (has_no_ids or not _has_package_ids(host)):
         return None
-    if "-1" in ids:
-        packages = _groups(host, folders, _PACKAGE_LISTS)
+    if has_no_ids:
+        packages = _groups(host, folders, names=_PACKAGE_LISTS)
         # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips.
-        return None if packages != 1 and packages == _groups(host, folders, _CORE_LISTS) else packages
-    holders = [tuple(host.text(f"{folder}/topology/{name}_id") for name in ("drawer", "book")) for folder in folders]
-    return len({*zip(holders, ids, strict=True)})
+        lists_are_of_cores = packages != 1 and packages == _groups(host, folders, names=_CORE_LISTS)
+        return None if lists_are_of_cores else packages
+    drawers = [host.text(f"{folder}/topology/drawer_id") for folder in folders]  # of each processor; None: no drawers
+    books = [host.text(f"{folder}/topology/book_id") for folder in folders]
+    return len({*zip(drawers, books, ids, strict=True)})
 
 
 def _has_package_ids(host: Host) -> bool:
-    """Whether ids of packages are not ids of clusters, on an architecture with device trees.
+    """Whether physical_package_id is the id of a package, not of a cluster, on an architecture with device trees.
 
-    32-bit ARM takes them from the processor's register MPIDR, where they are clusters (arch/arm/kernel/topology.c).
-    Before Linux 6.0, the others take the clusters of a device tree ("arch_topology: Don't set cluster identifier as
-    physical package identifier"). ACPI's table PPTT has packages; only root can read it, but everybody can see it.
+    32-bit ARM takes the id from the processor's register MPIDR, where it is a cluster (arch/arm/kernel/topology.c).
+    Before Linux 6.0, the other architectures take the clusters of a device tree ("arch_topology: Don't set cluster
+    identifier as physical package identifier"). ACPI's table PPTT has packages; only root can read it, but everybody
+    can see that it exists.
     """
-    release = re.match("[0-9]+", host.text("/proc/sys/kernel/osrelease") or "")
-    if release and int(release[0]) >= 6 and not host.arch().startswith("arm"):
+    major_version = re.match("[0-9]+", host.text("/proc/sys/kernel/osrelease") or "")
+    is_linux_6 = major_version is not None and int(major_version[0]) >= 6
+    if is_linux_6 and not host.arch().startswith("arm"):
         return True
     return "PPTT" in host.listdir(_ACPI_TABLES)
 
@@ -120,11 +140,13 @@ def _max_frequency(host: Host) -> int | None:
     Older kernels have cpuN/cpufreq instead of cpufreq/policyN.
     """
     policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
-    frequencies = [_policy_frequency(host, p) for p in policies or [f"{folder}/cpufreq" for folder in _online(host)]]
+    if not policies:
+        policies = [f"{folder}/cpufreq" for folder in _online(host)]
+    frequencies = [_policy_kilohertz(host, policy) for policy in policies]
     return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
 
 
-def _policy_frequency(host: Host, policy: str) -> int | None:
+def _policy_kilohertz(host: Host, policy: str) -> int | None:
     """The highest frequency of a cpufreq policy in kHz; None if the policy has none, or is inactive.
 
     The files of a policy stay while its processors are offline. Then they answer EBUSY (show() in
@@ -157,9 +179,10 @@ def _psutil_errors(subject: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are not used here
             yield
-    except _ERRORS as e:
-        why, code = type(e).__name__, getattr(e, "errno", None)
-        raise HostError(f"{subject} could not be read: {why}", code, detail=quoted(printable(str(e)))) from e
+    except _PSUTIL_ERRORS as e:
+        message = f"{subject} could not be read: {type(e).__name__}"
+        code = getattr(e, "errno", None)  # psutil's own exceptions have none
+        raise HostError(message, code, detail=quoted(printable(str(e)))) from e
 
 
 def _online(host: Host) -> list[str]:
@@ -180,29 +203,33 @@ def _online(host: Host) -> list[str]:
 def _numbers(text: str) -> set[int]:
     """The numbers in a list such as 0-3,8. Raises HostError."""
     try:
-        ends = [part.split("-") for part in text.split(",") if part]
-        return {number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)}
+        numbers: set[int] = set()
+        for part in text.split(","):
+            if part:
+                bounds = part.split("-")  # the first and the last number, or only one
+                numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
+        return numbers
     except ValueError as e:
         why = f"{_CPUS} contains a text that is not a list of processors ({extent(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
 
 
 def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
-    """The number of groups that the processors form; None if the kernel does not list the members of groups.
+    """The number of cores or packages that the processors form; None if the kernel does not list their members.
 
-    names: the possible names of the file with a group's members, newest first
-    (Documentation/admin-guide/cputopology.rst). The oldest kernels have only files with a mask. While a processor goes
-    offline, some members of its group still list it: so the first online member names the group.
+    folders: of the online processors. names: _CORE_LISTS or _PACKAGE_LISTS.
     """
     online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
     for name in names:
         texts = [host.text(f"{folder}/topology/{name}") for folder in folders]
         if any(texts):
             read = _numbers if name.endswith("_list") else _mask_numbers
-            groups = [read(text or "") & online for text in texts]
-            if not all(groups):
+            members_of_groups = [read(text or "") & online for text in texts]  # of the group of each processor
+            if not all(members_of_groups):
                 raise HostError(_CHANGED)
-            return len({min(group) for group in groups})
+            # While a processor goes offline, only some members of its group still list it. So the lists of one group
+            # may differ, but not in their first online member.
+            return len({min(members) for members in members_of_groups})
     return None
 
 
@@ -213,4 +240,4 @@ def _mask_numbers(text: str) -> set[int]:
     except ValueError as e:
         why = f"{_CPUS} contains a text that is not a mask of processors ({extent(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
-    return {number for number in range(mask.bit_length()) if mask >> number & 1}
+    return {number for number in range(mask.bit_length()) if mask & 1 << number}

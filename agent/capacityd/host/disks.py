@@ -16,7 +16,7 @@ from capacityd.model.host import Host, read_int, read_optional_attr, resolve_lin
 
 BLOCK = "/sys/block"
 
-_IN_DOUBT = "it is unknown whether it is another path to a disk"
+_MAY_BE_DUPLICATE = "it is unknown whether it is another path to a disk"
 
 _VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
 """Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
@@ -31,26 +31,25 @@ drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 
-
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
-_SCSI_TARGET = re.compile("^.*/target[0-9:]+(?=/)")
+_SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
 _GENERATED = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
 drivers/nvme/host/sysfs.c). Clouds give all controllers the same serial number, and thus all such ids are the same."""
 _MULTIPATH = "mpath-"
-"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). The only
-identity that decides alone: the system itself already uses these paths as one disk.
+"""The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
+alone decides: the system itself already uses the paths that share it as one disk.
 
 No world-wide id decides alone, because each kind is known to be shared by different disks: naa. and eui. of SSDs and
 enclosures with a placeholder (naa.5000000000000001), t10. of software targets with the same name for the first disk of
 every server (tgt), eui. and uuid. of NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h). The kinds are those
 of scsi_vpd_lun_id in drivers/scsi/scsi_lib.c (naa., eui., t10., and SCSI name strings) and of wwid_show for NVMe.
 """
-_PAGE_80 = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
+_SCSI_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
 """udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
-_SHORT_SERIAL = "ID_SERIAL_SHORT"
+_OTHER_SERIAL = "ID_SERIAL_SHORT"
 """udev's property with the serial number of other disks. For a SCSI disk with a world-wide id, it repeats the id."""
 
 
@@ -60,8 +59,8 @@ class Disk:
 
     paths: tuple[str, ...]
     """The kernel's names of the disk's paths; at least one."""
-    doubt: str
-    """Why the disk may be another path to an earlier disk; "" if it is certainly separate."""
+    may_be_duplicate: str
+    """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
     incomplete_because: str
     """Why the disk may have more paths; "" if it certainly has not."""
 
@@ -73,23 +72,24 @@ class Disk:
 
 @dataclass(slots=True)
 class _Paths:
-    """The paths to a disk, during enumeration."""
+    """The paths to one disk that the enumeration has found so far."""
 
     names: list[str]
-    doubt: str
+    may_be_duplicate: str
+    """As in Disk."""
     may_have_others: bool
-    """Whether disks in doubt may be other paths to this disk."""
+    """Whether disks with unknown ids may be other paths to this disk."""
 
 
 def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
-    If it is unknown whether a disk is another path to an earlier disk, the disk is in doubt. If not even its ids are
-    known, later disks with ids are in doubt as well: they might be counted twice.
+    If the ids of a disk are unknown, it may be another path to each earlier disk with ids, and each later disk with ids
+    may be another path to it: they might be counted twice.
     """
     disks: list[_Paths] = []
     by_id: dict[str, list[_Paths]] = {}
-    doubt = ""
+    unknown_ids = ""  # why the ids of a disk so far are unknown
     facts = cache(partial(_facts, host))
     for name in host.listdir(BLOCK):
         if _is_excluded(name):
@@ -100,20 +100,28 @@ def whole_disks(host: Host) -> list[Disk]:
                 continue
             ids = _ids(host, name, real) if real else []
         except HostError as e:
-            reason = f"{_IN_DOUBT}: {e}"
-            disks.append(_Paths([name], reason, may_have_others=True))
-            doubt = doubt or reason
+            reason = f"{_MAY_BE_DUPLICATE}: {e}"
+            disks.append(_Paths([name], may_be_duplicate=reason, may_have_others=True))
+            unknown_ids = unknown_ids or reason
             continue
-        is_known = not by_id.keys().isdisjoint(ids)
-        disk, own_doubt = _disk_with(name, ids, by_id, facts) if is_known else (None, "")
+        disk, may_be_duplicate = _earlier_disk(name, ids, by_id, facts)
         if disk is None:
-            disk = _Paths([], own_doubt or (doubt if ids else ""), may_have_others=bool(ids))
+            if ids:
+                may_be_duplicate = may_be_duplicate or unknown_ids
+            disk = _Paths([], may_be_duplicate=may_be_duplicate, may_have_others=bool(ids))
             disks.append(disk)
         disk.names.append(name)
         for id_ in ids:
             if disk not in by_id.setdefault(id_, []):
                 by_id[id_].append(disk)
-    return [Disk(tuple(disk.names), disk.doubt, doubt if disk.may_have_others else "") for disk in disks]
+    return [
+        Disk(
+            paths=tuple(disk.names),
+            may_be_duplicate=disk.may_be_duplicate,
+            incomplete_because=unknown_ids if disk.may_have_others else "",
+        )
+        for disk in disks
+    ]
 
 
 def world_wide_id(host: Host, path: str) -> str | None:
@@ -123,14 +131,15 @@ def world_wide_id(host: Host, path: str) -> str | None:
 
 def device_of(host: Host, path: str) -> str:
     """The path of the device that a disk belongs to. Raises HostError if its link is dangling."""
-    resolve_link(host, f"{path}/device")
+    resolve_link(host, f"{path}/device")  # only for the error
     return f"{path}/device"
 
 
 def _is_excluded(name: str) -> bool:
     """Whether the name shows that this is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
-    part_of_card = name.startswith("mmcblk") and not name[6:].isdigit()
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or part_of_card or _NVME_PATH.fullmatch(name) is not None
+    is_part_of_card = name.startswith("mmcblk") and not name.removeprefix("mmcblk").isdigit()
+    is_nvme_path = _NVME_PATH.fullmatch(name) is not None
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or is_part_of_card or is_nvme_path
 
 
 def is_virtual(name: str, real: str) -> bool:
@@ -144,77 +153,88 @@ def _is_hidden(host: Host, name: str) -> bool:
 
 
 def _ids(host: Host, name: str, real: str) -> list[str]:
-    """The ids that all paths to one disk share: of the multipath device above it, and its world-wide id."""
+    """The ids that all paths to one disk share: multipathd's, and the world-wide id. real: in /sys, without links."""
     holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
     uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
     ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH)]
-    wwid = None if _SINGLE_PATH.search(real) else world_wide_id(host, f"{BLOCK}/{name}")
+    if _SINGLE_PATH.search(real):
+        return ids
+    wwid = world_wide_id(host, f"{BLOCK}/{name}")
     return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED) else ids
 
 
-def _disk_with(
+def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_Paths]], facts: Callable[[str, str], _Facts]
 ) -> tuple[_Paths | None, str]:
-    """The earlier disk that this path leads to; None if there is none, with the doubt if that is unknown."""
-    doubt = ""
+    """The disk with one of these ids that this path leads to; None if there is none.
+
+    facts: as _facts(), of the path with this name and id. Also returns why there may be one, if that is unknown; "".
+    """
+    may_be_duplicate = ""
     for id_ in ids:
         for disk in by_id.get(id_, ()):
             if id_.startswith(_MULTIPATH):
                 return disk, ""
             try:
-                same = all(facts(name, id_).may_be(facts(other, id_)) for other in disk.names)
-                if same and facts(name, id_).serial and facts(disk.names[0], id_).serial:
+                own_facts = facts(name, id_)
+                if not all(own_facts.may_be(facts(other, id_)) for other in disk.names):
+                    continue
+                first_facts = facts(disk.names[0], id_)
+                if own_facts.serial and first_facts.serial:
                     return disk, ""
-                if same:
-                    doubt = doubt or (
-                        f"{_IN_DOUBT}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
-                        "numbers that tell them apart"
-                    )
+                may_be_duplicate = may_be_duplicate or (
+                    f"{_MAY_BE_DUPLICATE}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
+                    "numbers that tell them apart"
+                )
             except HostError as e:
-                doubt = doubt or f"{_IN_DOUBT}: {e}"
-    return None, doubt
+                may_be_duplicate = may_be_duplicate or f"{_MAY_BE_DUPLICATE}: {e}"
+    return None, may_be_duplicate
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What all paths to one disk report alike. "" and 0: not reported; a path on standby (ALUA) has no size."""
+    """What one path to a disk reports. All paths to one disk report the same serial number, model and size.
+
+    "" and 0: not reported. A path on standby (ALUA) has no size.
+    """
 
     serial: str
     model: str
     sectors: int
     target: str
-    """The folder of the SCSI target. The disks of one target are different ones, whatever ids they share: UFS gives
-    all disks of a chip the same."""
+    """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, whatever ids the disks
+    share: UFS gives all disks of a chip the same id."""
 
     def may_be(self, other: _Facts) -> bool:
-        """Whether no fact shows that the other facts are those of another disk."""
+        """Whether both paths may lead to the same disk, because no fact shows the contrary."""
         if self.target and self.target == other.target:
             return False
         pairs = ((self.serial, other.serial), (self.model, other.model), (self.sectors, other.sectors))
-        return all(not mine or not theirs or mine == theirs for mine, theirs in pairs)
+        return all(mine == theirs for mine, theirs in pairs if mine and theirs)
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
     """The facts of a path with this world-wide id."""
     path = f"{BLOCK}/{name}"
     device = device_of(host, path)
-    serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_PAGE_80)
+    serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_SCSI_SERIALS)
+    target = _SCSI_TARGET_FOLDER.match(host.resolve(path) or "")
     return _Facts(
-        serial or _own_short_serial(host, path, wwid),
-        host.text(f"{device}/model") or "",
-        read_int(host, f"{path}/size") or 0,
-        "".join(_SCSI_TARGET.findall(host.resolve(path) or "")),
+        serial=serial or _serial_unlike_id(host, path, wwid),
+        model=host.text(f"{device}/model") or "",
+        sectors=read_int(host, f"{path}/size") or 0,
+        target=target[0] if target else "",
     )
 
 
-def _own_short_serial(host: Host, path: str, wwid: str) -> str:
-    """udev's short serial number; "" if it only repeats the world-wide id."""
-    short = host.property(path, _SHORT_SERIAL) or ""
-    return "" if _letters(short) in _letters(wwid) else short
+def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
+    """udev's serial number of other disks than SCSI; "" if it only repeats the world-wide id."""
+    serial = host.property(path, _OTHER_SERIAL) or ""
+    return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
 
 
-def _letters(text: str) -> str:
-    """The letters and digits only: udev and the kernel write the same id with different separators."""
+def _letters_and_digits(text: str) -> str:
+    """The text without separators and case: udev and the kernel write the same id with different ones."""
     return "".join(filter(str.isalnum, text.lower()))
 
 
@@ -227,4 +247,4 @@ def serial_number(host: Host, path: str) -> str | None:
     for folder in (path, device_of(host, path)):
         if (serial := host.text(f"{folder}/serial")) is not None:
             return serial
-    return host.property(path, *_PAGE_80, _SHORT_SERIAL)
+    return host.property(path, *_SCSI_SERIALS, _OTHER_SERIAL)

@@ -22,20 +22,22 @@ from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
 _SIOCETHTOOL = 0x8946
-_GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # include/uapi/linux/ethtool.h
+_GLINKSETTINGS, _GSSET_INFO, _GSTRINGS = 0x4C, 0x37, 0x1B  # commands: include/uapi/linux/ethtool.h
 _LINK_MODES = 9  # the string set ETH_SS_LINK_MODES
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 _SETTINGS = struct.Struct("=I11xb32x")  # ethtool_link_settings: command, and the number of words in each mask
-_MASKS = 3  # supported, advertised, and the link partner's
+_MASKS = 3  # behind ethtool_link_settings: supported, advertised, and the link partner's
 _SET_INFO = struct.Struct("=I4xQI")  # ethtool_sset_info: command, mask of string sets, and the set's length
-_STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and its length
+_STRINGS = struct.Struct("=III")  # ethtool_gstrings: command, string set, and the set's length; the strings follow
 
 _SPEED = re.compile("([0-9]+)base")  # in Mbit/s: 1000baseT/Full
-_NO_SPEED = (  # __DEFINE_SPECIAL_MODE_NAME in the kernel's net/ethtool/common.c
-    *("Autoneg", "TP", "AUI", "MII", "FIBRE", "BNC", "Backplane"),  # autonegotiation, and ports
-    *("Pause", "Asym_Pause"),
-    *("None", "RS", "BASER", "LLRS"),  # forward error correction
-)
+_NAMES_WITHOUT_SPEED = (
+    "Autoneg", "TP", "AUI", "MII", "FIBRE", "BNC", "Backplane",  # autonegotiation, and types of ports
+    "Pause", "Asym_Pause",
+    "None", "RS", "BASER", "LLRS",  # forward error correction
+)  # fmt: skip
+"""Names in the kernel's list of link modes that are no link modes: __DEFINE_SPECIAL_MODE_NAME in
+net/ethtool/common.c."""
 
 
 def speeds_of(modes: Iterable[str]) -> list[int]:
@@ -45,9 +47,9 @@ def speeds_of(modes: Iterable[str]) -> list[int]:
     """
     speeds = set()
     for mode in modes:
-        if speed := _SPEED.match(mode):
-            speeds.add(int(speed[1]) * 10**6)
-        elif mode not in _NO_SPEED:
+        if megabits := _SPEED.match(mode):
+            speeds.add(int(megabits[1]) * 10**6)
+        elif mode not in _NAMES_WITHOUT_SPEED:
             raise HostError(f'it supports the link mode "{printable(mode)}", whose speed is not known')
     return sorted(speeds)
 
@@ -69,29 +71,37 @@ def supported_modes(interface: str) -> list[str]:
         raise HostError(f"{failed}: this kernel does not name them, as Linux 5.6 and newer do", errno.EOPNOTSUPP)
     if mask.bit_length() > len(names):
         raise HostError(f"{failed}: the kernel does not name number {mask.bit_length() - 1}")
-    return [name for bit, name in enumerate(names) if mask >> bit & 1]
+    return [name for bit, name in enumerate(names) if mask & 1 << bit]
 
 
 def _supported_mask(s: socket.socket, interface: str) -> int:
-    # The first call returns the number of words in the masks, negated. The second call fills the masks.
-    _, words = _SETTINGS.unpack_from(_ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, 0)))
-    if words >= 0:
+    """The bit mask of an interface's supported link modes; 0 if its driver reports none. Raises OSError."""
+    # The first call returns the number of words in each mask, negated. The second call fills the masks.
+    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, 0))
+    _command, negated_words = _SETTINGS.unpack_from(answer)
+    if negated_words >= 0:
         return 0
-    size = 4 * -words
-    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, -words) + bytes(_MASKS * size))
-    return mask_of(answer[_SETTINGS.size : _SETTINGS.size + size])
+    words = -negated_words
+    mask_bytes = 4 * words
+    answer = _ask(s, interface, _SETTINGS.pack(_GLINKSETTINGS, words) + bytes(_MASKS * mask_bytes))
+    return mask_of(answer[_SETTINGS.size : _SETTINGS.size + mask_bytes])
 
 
 def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> int:
     """A bit mask of the kernel: 32-bit words, the lowest bits first. order: the byte order of each word."""
-    numbers = (int.from_bytes(words[start : start + 4], order) for start in range(0, len(words), 4))
-    return sum(number << 32 * position for position, number in enumerate(numbers))
+    mask = 0
+    for start in range(0, len(words), 4):
+        word = int.from_bytes(words[start : start + 4], order)
+        mask |= word << 8 * start
+    return mask
 
 
 def _mode_names(s: socket.socket, interface: str) -> list[str]:
     """The names of all link modes of this kernel, by number; empty before Linux 5.6."""
-    _, known, count = _SET_INFO.unpack(_ask(s, interface, _SET_INFO.pack(_GSSET_INFO, 1 << _LINK_MODES, 0)))
-    if not known:
+    requested_sets = 1 << _LINK_MODES
+    answer = _ask(s, interface, _SET_INFO.pack(_GSSET_INFO, requested_sets, 0))
+    _command, known_sets, count = _SET_INFO.unpack(answer)
+    if not known_sets:
         return []
     answer = _ask(s, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
     names = struct.iter_unpack(f"{_NAME_BYTES}s", answer[_STRINGS.size :])
@@ -99,10 +109,10 @@ def _mode_names(s: socket.socket, interface: str) -> list[str]:
 
 
 def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
-    """The answer of the kernel, which it writes over the question."""
-    # The request contains a buffer's address. Only an array has one.
-    data = array("B", question)
-    address, _ = data.buffer_info()
+    """The answer of the kernel, which the kernel writes over the question. Raises OSError."""
+    # The request (struct ifreq) contains the address of a buffer. Of Python's types, only an array shows its address.
+    buffer = array("B", question)
+    address, _ = buffer.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)
     fcntl.ioctl(s.fileno(), _SIOCETHTOOL, request)
-    return data.tobytes()
+    return buffer.tobytes()

@@ -30,11 +30,11 @@ class Filesystem:
     source: str
     """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """The file system's mount points, sorted."""
+    """The file system's mount points, the shortest first."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
     ids: frozenset[str]
-    """The ids of the file system's mounts."""
+    """The ids of the file system's mounts: the first field in mountinfo."""
     is_trigger: bool
     """Whether it is not a file system but the mount point of one that is mounted at the first access."""
 
@@ -44,14 +44,14 @@ def filesystems(host: Host) -> list[Filesystem]:
     by_number: dict[str, list[Mount]] = {}
     table = mounts(host)
     tree = MountTree(table)
-    for mount in filter(tree.is_visible, table):
-        if not is_snapshot(mount.type, mount.source):
+    for mount in table:
+        if tree.is_visible(mount) and not is_snapshot(mount.type, mount.source):
             by_number.setdefault(mount.number, []).append(mount)
     return [_filesystem(mounts_of_one) for mounts_of_one in by_number.values()]
 
 
 def local_filesystems(host: Host) -> list[Filesystem]:
-    """The file systems on a disk or in memory, because a server may not respond. Raises HostError."""
+    """The file systems on a disk or in memory: asking them for their size does not hang. Raises HostError."""
     return [filesystem for filesystem in filesystems(host) if _is_local(filesystem)]
 
 
@@ -77,7 +77,8 @@ def filesystem_size(point: str, ids: Collection[str]) -> int:
         except HostError as e:
             results.append(e)
 
-    thread = threading.Thread(target=run, daemon=True)  # because a call that hangs in the kernel can't be interrupted
+    # In a thread of its own, because a call that hangs in the kernel can't be interrupted.
+    thread = threading.Thread(target=run, daemon=True)
     try:
         thread.start()
     except RuntimeError as e:
@@ -85,18 +86,20 @@ def filesystem_size(point: str, ids: Collection[str]) -> int:
     thread.join(_STATVFS_TIMEOUT)
     if not results:
         raise HostError(f"the file system on {point} did not respond within {_STATVFS_TIMEOUT:g} s")
-    if isinstance(results[0], HostError):
-        raise results[0]
-    return results[0]
+    size_or_error = results[0]
+    if isinstance(size_or_error, HostError):
+        raise size_or_error
+    return size_or_error
 
 
 def _measure(point: str, ids: Collection[str]) -> int:
+    """As filesystem_size(), but may hang."""
     try:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:
             with open(f"/proc/self/fdinfo/{fd}") as f:
-                mount = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
-            if mount not in ids:
+                mount_id = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
+            if mount_id not in ids:
                 raise HostError(f"{point} is hidden by another mount")
             status = os.statvfs(fd)
             return status.f_blocks * status.f_frsize
@@ -106,9 +109,16 @@ def _measure(point: str, ids: Collection[str]) -> int:
         raise HostError(f"the size of {point} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
 
 
-def _filesystem(same: Sequence[Mount]) -> Filesystem:
-    """The file system of these mounts."""
-    first = same[0]
-    points = sorted({mount.point for mount in whole(same)}, key=lambda point: (len(point), point))
-    ids = frozenset(mount.id for mount in same)
-    return Filesystem(first.number, first.type, first.source, tuple(points), first.read_only, ids, first.is_trigger)
+def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
+    """The file system that all these mounts are of."""
+    first = mounts_of_one[0]
+    points = {mount.point for mount in whole(mounts_of_one)}
+    return Filesystem(
+        number=first.number,
+        type=first.type,
+        source=first.source,
+        points=tuple(sorted(points, key=lambda point: (len(point), point))),
+        read_only=first.read_only,
+        ids=frozenset(mount.id for mount in mounts_of_one),
+        is_trigger=first.is_trigger,
+    )

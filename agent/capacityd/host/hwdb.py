@@ -22,5 +22,7 @@ def look_up(modalias: str) -> Mapping[str, str]:
         status, out, _ = run([_PROGRAM, "query", "--", modalias], _TIMEOUT)
     except HostError:
         return {}
-    pairs = (line.partition(b"=") for line in out.splitlines()) if status == 0 else ()
+    if status != 0:
+        return {}
+    pairs = (line.partition(b"=") for line in out.splitlines())
     return {printable(name): printable(value) for name, equals, value in pairs if equals}

@@ -27,11 +27,11 @@ _GADGET_DEVTYPE = "gadget"  # the machine acts as a USB device: drivers/usb/gadg
 _SWITCH_PORT_DEVTYPE = "dsa"  # net/dsa/user.c
 
 _PORT_BUSES = (
-    *("pci", "usb", "platform", "auxiliary", "pcmcia", "sdio", "thunderbolt", "ntb_transport", "rapidio_port"),
-    *("virtio", "xen", "vmbus", "vio", "ibmebus", "ps3_system_bus", "visorbus", "ccwgroup", "iucv"),
-    *("fsl-mc", "cdx", "ssb", "bcma", "of_platform", "spi", "i2c", "mdio_bus", "serial"),  # also switches (DSA)
-    *("isa", "eisa", "mca", "pnp", "parisc", "dio", "zorro", "nubus", "macio", "sbus", "tc", "gio"),
-)
+    "pci", "usb", "platform", "auxiliary", "pcmcia", "sdio", "thunderbolt", "ntb_transport", "rapidio_port",
+    "virtio", "xen", "vmbus", "vio", "ibmebus", "ps3_system_bus", "visorbus", "ccwgroup", "iucv",
+    "fsl-mc", "cdx", "ssb", "bcma", "of_platform", "spi", "i2c", "mdio_bus", "serial",  # also switches (DSA)
+    "isa", "eisa", "mca", "pnp", "parisc", "dio", "zorro", "nubus", "macio", "sbus", "tc", "gio",
+)  # fmt: skip
 """Buses with devices that are ports of the machine, or that the hypervisor gives to this virtual machine as ports."""
 
 _OTHER_BUSES: Mapping[str, str] = {
@@ -44,7 +44,7 @@ _OTHER_BUSES: Mapping[str, str] = {
 }
 """Buses with devices that are not ports -> the interface's kind."""
 
-_DPU_TO_HOST = "mlxbf-tmfifo"
+_DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
 """The driver of the virtio device that links a BlueField card to the machine that it is in."""
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
@@ -68,12 +68,13 @@ def software_kind(host: Host, path: str) -> str | None:
     # /sys does not show whether an interface is a team. A team without members can't carry anything.
     name = basename(path) or ""
     may_be_team = not devtype and host.resolve(f"{path}/device") is None
-    return "team" if may_be_team and lower_interfaces(host, name) and host.link_kind(name) == "team" else None
+    has_members = may_be_team and bool(lower_interfaces(host, name))
+    return "team" if has_members and host.link_kind(name) == "team" else None
 
 
 def _is_child(host: Host, path: str, devtype: str | None) -> bool:
-    """Whether an interface with hardware is a child of another one, as in IPoIB. Old children have a file "parent"."""
-    if host.text(f"{path}/parent"):
+    """Whether an interface with hardware is a child of another one, as in IPoIB. devtype: of the interface."""
+    if host.text(f"{path}/parent"):  # children on older kernels
         return True
     if devtype == _SWITCH_PORT_DEVTYPE or not linked_number(host, basename(path) or ""):
         return False
@@ -91,9 +92,7 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
     # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
     if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
-    # The device of virtio is below the PCI function. The device of a subfunction has a name such as mlx5_core.sf.4.
-    functions = (f"{path}/device", hardware.rpartition("/")[0])
-    if any(resolve_link(host, f"{it}/physfn") for it in functions) or ".sf." in (basename(hardware) or ""):
+    if _is_function_of_port(host, path, hardware):
         return "vf"
     # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
     # bond or a bridge. That interface counts for both.
@@ -108,13 +107,25 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
     return _kind_by_bus(host, hardware)
 
 
+def _is_function_of_port(host: Host, path: str, hardware: str) -> bool:
+    """Whether the interface's device is a virtual function (SR-IOV) or a subfunction of a port."""
+    # The device of virtio is below the PCI function.
+    may_be_functions = (f"{path}/device", hardware.rpartition("/")[0])
+    if any(resolve_link(host, f"{device}/physfn") for device in may_be_functions):
+        return True
+    return ".sf." in (basename(hardware) or "")  # a subfunction has a name such as mlx5_core.sf.4
+
+
 def _kind_by_bus(host: Host, hardware: str) -> str:
+    """As hardware_kind(), but according to the bus of the device and of those above it."""
     bus = link_name(host, f"{hardware}/subsystem")
-    if bus is None or bus in _OTHER_BUSES:
-        return _OTHER_BUSES.get(bus or "", "physical")
+    if bus is None:
+        return "physical"
+    if bus in _OTHER_BUSES:
+        return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
         return "vf" if _has_pci_function(host, hardware) else "virtual"
-    if bus == "virtio" and link_name(host, f"{hardware.rpartition('/')[0]}/driver") == _DPU_TO_HOST:
+    if bus == "virtio" and link_name(host, f"{hardware.rpartition('/')[0]}/driver") == _DPU_TO_HOST_DRIVER:
         return "other"
     if bus == "usb" and _is_bmc(host, hardware):
         return "bmc"
@@ -135,27 +146,37 @@ def _is_vdpa(host: Host, hardware: str) -> bool:
 
 
 def _has_pci_function(host: Host, path: str) -> bool:
-    while (path := path.rpartition("/")[0]).startswith("/sys/devices/"):
-        if link_name(host, f"{path}/subsystem") == "pci":
+    """Whether a device above this one in /sys is a PCI function."""
+    above = path.rpartition("/")[0]
+    while above.startswith("/sys/devices/"):
+        if link_name(host, f"{above}/subsystem") == "pci":
             return True
+        above = above.rpartition("/")[0]
     return False
 
 
 def _is_representor(host: Host, path: str) -> bool:
-    """Whether it is the switch port of a virtual function or subfunction: named like pf0vf1; p0 is a physical port."""
+    """Whether the interface is the switch port of a virtual function or subfunction.
+
+    The kernel names such a port like pf0vf1, and a physical port like p0.
+    """
     return "pf" in (read_optional_attr(host, f"{path}/phys_port_name") or "")
 
 
 def _is_bmc(host: Host, hardware: str) -> bool:
     """Whether the interface leads to the machine's own service processor."""
-    ids = tuple(hardware_id(host, hardware, {"usb": name})[1] for name in ("idVendor", "idProduct"))
-    return ids in _BMC_IDS or hardware_id(host, hardware, {"usb": "manufacturer"})[1] == "OpenBMC"
+    _, vendor = hardware_id(host, hardware, {"usb": "idVendor"})
+    _, product = hardware_id(host, hardware, {"usb": "idProduct"})
+    if (vendor, product) in _BMC_IDS:
+        return True
+    _, manufacturer = hardware_id(host, hardware, {"usb": "manufacturer"})
+    return manufacturer == "OpenBMC"
 
 
 def hardware_id(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id of the nearest device at or above a device. names: bus -> the attribute with the id.
+    """The bus of the nearest device, at or above a device, that has an id, and this id. ("", None): none has one.
 
-    Raises HostError.
+    names: bus -> the name of the attribute with the id. Raises HostError.
     """
     path = hardware
     while path.startswith("/sys/devices/"):

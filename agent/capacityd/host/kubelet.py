@@ -35,8 +35,11 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
     try:
         text = "".join(host.lines(CHECKPOINT))
         if not text:
-            return frozenset() if host.resolve(CHECKPOINT) is None else None
-        data = decode(_Checkpoint, parse(text.encode("utf-8", "surrogatepass")), ignore_unknown=True).Data
+            is_missing = host.resolve(CHECKPOINT) is None
+            return frozenset() if is_missing else None
+        checkpoint = decode(_Checkpoint, parse(text.encode("utf-8", "surrogatepass")), ignore_unknown=True)
     except (HostError, Malformed):
         return None
-    return frozenset(data.RegisteredDevices or ()) | {entry.ResourceName for entry in data.PodDeviceEntries or ()}
+    registered = frozenset(checkpoint.Data.RegisteredDevices or ())  # its keys are the names of resources
+    held = {entry.ResourceName for entry in checkpoint.Data.PodDeviceEntries or ()}
+    return registered | held

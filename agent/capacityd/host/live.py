@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
-import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,10 +16,11 @@ from capacityd.host.filesystems import filesystem_size
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, link_kind, linked_interface
 from capacityd.host.program import run
+from capacityd.host.regular_file import ABSENT, read_optional, read_regular, unreadable
 from capacityd.host.routes import default_interfaces
-from capacityd.linux.opening import ForeignLink, open_data_file
+from capacityd.linux.opening import open_data_file
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.model.errors import Cause, HostError
+from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Memory, Output
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
@@ -29,15 +28,13 @@ from capacityd.model.text import printable
 Answer = TypeVar("Answer")
 
 _MAX_ATTRIBUTE_BYTES = 65536
-_DELETED = " (deleted)"  # the kernel appends this to the path of a removed file
 _MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
+_DELETED = " (deleted)"  # the kernel appends this to the path of a removed file
 _UDEV_DATABASE = "/run/udev/data"
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
-_NO_TEXT = (*_NOT_THERE, errno.EISDIR)
 
 
 class LiveHost:
-    """The machine on which this process runs; scandir and readlink are for the recorder."""
+    """The machine on which this process runs: a Host (model/host.py). scandir and readlink are for the recorder."""
 
     def __init__(self) -> None:
         self._udev: Any = None  # one pyudev Context for all devices, because each one loads libudev again: 65 KiB
@@ -46,12 +43,14 @@ class LiveHost:
         try:
             return sorted(os.listdir(folder))
         except OSError as e:
-            if e.errno in _NOT_THERE and (not folder.startswith("/sys/") or os.path.isdir("/sys/devices")):
+            # Without a mounted sysfs, nothing is known about a folder in /sys.
+            may_be_without_sysfs = folder.startswith("/sys/") and not os.path.isdir("/sys/devices")
+            if e.errno in ABSENT and not may_be_without_sysfs:
                 return ()
-            raise _unreadable(folder, e) from e  # without a sysfs, nothing is known about the folder
+            raise unreadable(folder, e) from e
 
     def text(self, path: str) -> str | None:
-        raw = _read(path, _MAX_ATTRIBUTE_BYTES)
+        raw = read_optional(path, _MAX_ATTRIBUTE_BYTES)
         return None if raw is None else printable(raw.strip(b" \t\n\0"))
 
     def resolve(self, path: str) -> str | None:
@@ -62,22 +61,31 @@ class LiveHost:
                 real = os.readlink(f"/proc/self/fd/{fd}")
             finally:
                 os.close(fd)
-            return None if real.endswith(_DELETED) and not os.path.lexists(real) else real
+            was_removed = real.endswith(_DELETED) and not os.path.lexists(real)
+            return None if was_removed else real
         except OSError as e:
-            if e.errno in _NOT_THERE:
+            if e.errno in ABSENT:
                 return None
-            raise _unreadable(path, e) from e
+            raise unreadable(path, e) from e
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
 
     def properties(self, device: str) -> Mapping[str, str]:
-        return self._ask_udev(device, lambda known: {printable(name): _property(known, name) for name in known})
+        def all_properties(known: Mapping[str, str]) -> Mapping[str, str]:
+            return {printable(name): _property(known, name) for name in known}
+
+        return self._ask_udev(device, all_properties)
 
     def property(self, device: str, *names: str) -> str | None:
-        return self._ask_udev(device, lambda known: next(filter(None, (_property(known, n) for n in names)), None))
+        def first_property(known: Mapping[str, str]) -> str | None:
+            values = (_property(known, name) for name in names)
+            return next((value for value in values if value), None)
+
+        return self._ask_udev(device, first_property)
 
     def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
+        """What ask returns for udev's properties of a device. Raises HostError, also for pyudev's exceptions in ask."""
         try:
             self.text(f"{device}/uevent")  # raises HostError; libudev treats an unreadable file as an empty one
             # As bytes: pyudev can't encode a path that is not UTF-8, and an interface's name may not be UTF-8.
@@ -99,8 +107,8 @@ class LiveHost:
         entry for a device that no rule applies to and that has neither a node nor an interface number, such as a PCI
         function.
         """
-        has_number = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
-        if has_number or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
+        has_number_in_udev = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
+        if has_number_in_udev or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
             raise HostError(f"udev has not processed {device} yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
@@ -123,16 +131,17 @@ class LiveHost:
         return PROCESSOR_MEASURES[measure](self)
 
     def lines(self, path: str) -> Sequence[str]:
-        raw = _read(path, _MAX_TABLE_BYTES) or b""
-        return [printable(line) for line in raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n") if line]
+        raw = read_optional(path, _MAX_TABLE_BYTES) or b""
+        lines = raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n")
+        return [printable(line) for line in lines if line]
 
     def read_file(self, path: str, most: int) -> Content:
-        raw, changed = _read_regular(path, most, open_data_file)
-        return Content(printable(raw.strip()), time.time() - changed)
+        raw, modified = read_regular(path, most, opener=open_data_file)  # modified: seconds since the epoch
+        return Content(printable(raw.strip()), age=time.time() - modified)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         status, out, err = run(command, timeout)
-        return Output(status, printable(out.strip()), printable(err.strip()))
+        return Output(status, out=printable(out.strip()), err=printable(err.strip()))
 
     def arch(self) -> str:
         return os.uname().machine
@@ -149,14 +158,14 @@ class LiveHost:
             with os.scandir(folder) as entries:
                 return sorted((entry.name, _kind(entry)) for entry in entries)
         except OSError as e:
-            raise _unreadable(folder, e) from e
+            raise unreadable(folder, e) from e
 
     def raw(self, path: str, limit: int) -> str:
         """A file's content. Bytes that are not UTF-8 become surrogates.
 
         Raises HostError, with EFBIG if the file is longer than limit bytes.
         """
-        content, _ = _read_regular(path, limit)
+        content, _ = read_regular(path, limit)
         return content.decode("utf-8", "surrogateescape")
 
     def readlink(self, path: str) -> str:
@@ -164,53 +173,7 @@ class LiveHost:
         try:
             return os.readlink(path)
         except OSError as e:
-            raise _unreadable(path, e) from e
-
-
-def _read(path: str, limit: int) -> bytes | None:
-    """As _read_regular, without the time; None if the file does not exist."""
-    try:
-        return _read_regular(path, limit)[0]
-    except HostError as e:
-        if e.errno in _NO_TEXT:
-            return None
-        raise
-
-
-def _open(path: str) -> int:
-    """Opens a file of the kernel, or one that the user has named."""
-    # O_NONBLOCK, because open() on a FIFO waits for a writer.
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-
-
-def _read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
-    """The content of a regular file, and its modification time in seconds since the epoch. opener: opens the path.
-
-    Raises HostError, with EFBIG if the file is longer than limit bytes.
-    """
-    try:
-        fd = opener(path)
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
-                raise HostError(f"{path} is not a regular file", code)
-            content = piece = os.read(fd, limit + 1)
-            # An attribute has less than a page. If its value has changed in the meantime, a second read may return the
-            # end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
-            is_attribute = path.startswith("/sys/") and len(content) < mmap.PAGESIZE
-            while piece and not is_attribute and len(content) <= limit:
-                piece = os.read(fd, limit + 1 - len(content))
-                content += piece
-        finally:
-            os.close(fd)
-    except ForeignLink as e:
-        raise HostError(f"{path} could not be read: {e}", cause=Cause.NOT_TRUSTED) from e
-    except OSError as e:
-        raise _unreadable(path, e) from e
-    if len(content) > limit:
-        raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
-    return content, status.st_mtime
+            raise unreadable(path, e) from e
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
@@ -219,18 +182,10 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return "folder" if entry.is_dir() else "file"
 
 
-def _unreadable(path: str, e: OSError) -> HostError:
-    """The error for a path that could not be read."""
-    if e.errno == errno.ENOENT:
-        return HostError(f"{path} does not exist", e.errno)
-    hint = " (run as root?)" if e.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0 else ""
-    return HostError(f"{path} could not be read: {os.strerror(e.errno or 0)}{hint}", e.errno)
-
-
 def _property(properties: Mapping[str, str], name: str) -> str:
     """The value of a property; "" if the device lacks it."""
     try:
         return printable(properties.get(name, ""))
     except UnicodeDecodeError as e:
-        # pyudev decodes strictly, but a device's strings may not be UTF-8. The exception contains the bytes.
+        # pyudev raises this for a device's strings that are not UTF-8. The exception contains the bytes.
         return printable(bytes(e.object))

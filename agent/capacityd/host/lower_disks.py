@@ -2,7 +2,7 @@
 
 | what rests on a disk | where the kernel names the disk |
 |---|---|
-| a file system on a block device; fuseblk; ext4, XFS and others | major:minor in mountinfo |
+| a file system on a block device (ext4, XFS, fuseblk and others) | major:minor in mountinfo |
 | btrfs, bcachefs | the source in mountinfo; all devices in /sys/fs/btrfs/*/devices and /sys/fs/bcachefs/*/dev-* |
 | the log or real-time device of XFS, the journal of reiserfs | logdev=, rtdev=, jdev= in mountinfo |
 | an external journal of ext4 | its name in /proc/fs/jbd2, where an internal journal has an inode number |
@@ -26,6 +26,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
+from capacityd.host.block_devices import block_device_path
 from capacityd.host.disks import is_virtual
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
@@ -45,25 +46,34 @@ JOURNALS = "/proc/fs/jbd2"
 BCACHEFS = "/sys/fs/bcachefs"
 """A folder for each file system of type bcachefs, with a folder dev-N for each device."""
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
-_FLASH = ("jffs2", "ubifs")  # on MTD and UBI, which are no block devices
-_EXTENSIONS = ("confext", "sysext")  # mounted over /etc and /usr by systemd-sysext(8), from files on / and /var
-_ELSEWHERE = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")  # in memory, on flash, on a network
+_FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
+_SYSEXT_SOURCES = ("confext", "sysext")
+"""The sources of overlays that systemd-sysext(8) mounts over /etc and /usr, from files on / and /var."""
+_NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
+"""Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
 """Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
 _MAX_BYTES = 65536
+_LAYER_SEPARATOR = re.compile(r"(?<!\\):+")  # colons, but not the escaped ones in a folder's name
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def layers_of(mount: Mount) -> list[str]:
-    """The folders that an overlay consists of. A relative one is the folder that it covers, if so named: usr at /usr.
+    """The folders that an overlay consists of. mount: of an overlay.
 
-    If it has layers with data only, without the layers with metadata: composefs stores both in one repository, and no
-    path leads to the mounted metadata. A colon separates layers; two colons separate layers with data only.
+    A colon separates layers. Two colons precede layers that contain only data; the layers before them contain the
+    metadata. If there are layers with data, the result leaves out those with metadata: composefs stores both in one
+    repository, and no path leads to the mounted metadata.
+
+    A relative folder that has the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
     """
-    metadata, _, data = ":".join(mount.values(("lowerdir", "lowerdir+"))).partition("::")
-    data = ":".join([data, *mount.values(("datadir+",))])
+    lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
+    metadata, _, data = lower.partition("::")
+    data = ":".join([data, *mount.values(["datadir+"])])
+    has_data = data.strip(":") != ""
     upper = ":".join(mount.values(("upperdir", "workdir")))
-    folders = re.split(r"(?<!\\):+", f"{data if data.strip(':') else metadata}:{upper}")
-    folders = [re.sub(r"\\(.)", r"\1", folder) for folder in folders if folder]
+    escaped = _LAYER_SEPARATOR.split(f"{data if has_data else metadata}:{upper}")
+    folders = [_ESCAPED.sub(r"\1", folder) for folder in escaped if folder]
     return [mount.point if mount.point.endswith(f"/{folder}") else folder for folder in folders]
 
 
@@ -78,12 +88,17 @@ class LowerDisks:
         self._tree = tree
 
     def of_mount(self, mount: Mount, above: Collection[str] = ()) -> Iterator[str]:
-        """The disks below a mounted file system. above: the devices and overlays above it, to detect a cycle."""
-        if backing(mount.type) in _NO_DISK or (mount.type == "overlay" and mount.source in _EXTENSIONS):
+        """The disks below a mounted file system.
+
+        above: the ids of overlays and the paths of devices through which the search came here, to detect a cycle.
+        """
+        if backing(mount.type) in _NO_DISK:
+            return
+        if mount.type == "overlay" and mount.source in _SYSEXT_SOURCES:
             return
         if mount.type == "autofs":
             yield from self._of_automount(mount, above)
-        elif mount.type in _FLASH:
+        elif mount.type in _FLASH_TYPES:
             self._require_no_block2mtd()
         elif mount.type == "overlay":
             yield from self._of_layers(mount, above)
@@ -105,7 +120,7 @@ class LowerDisks:
 
     def of_node(self, node: str, above: Collection[str] = ()) -> Iterator[str]:
         """The disks below a block device with a name in /dev, such as /dev/sda2 or /dev/mapper/root."""
-        yield from self._of_block(self._block(node), above)
+        yield from self._of_block(block_device_path(self._host, node), above)
 
     def of_number(self, number: str, above: Collection[str] = ()) -> Iterator[str]:
         """The disks below the block device with this major:minor."""
@@ -121,22 +136,23 @@ class LowerDisks:
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
-        named = {self._block(part) for part in mount.source.split(":")}  # bcachefs may name all, btrfs names the first
-        for pool in self._pools():
-            members = {self._target(link) for link in pool}
-            if not members.isdisjoint(named):
-                named |= members
+        # The source of btrfs is one of the devices; that of bcachefs may be all of them.
+        devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
+        for links in self._links_to_devices():
+            members = {self._target(link) for link in links}
+            if not members.isdisjoint(devices):
+                devices |= members
                 break
-        for block in sorted(named):
+        for block in sorted(devices):
             yield from self._of_block(block, above)
 
-    def _pools(self) -> Iterator[Sequence[str]]:
+    def _links_to_devices(self) -> Iterator[Sequence[str]]:
         """Yields the links to the devices of each file system of type btrfs or bcachefs."""
-        for pool in self._host.listdir("/sys/fs/btrfs"):
-            folder = f"/sys/fs/btrfs/{pool}/devices"
+        for filesystem in self._host.listdir("/sys/fs/btrfs"):
+            folder = f"/sys/fs/btrfs/{filesystem}/devices"
             yield [f"{folder}/{name}" for name in self._host.listdir(folder)]
-        for pool in self._host.listdir(BCACHEFS):
-            folder = f"{BCACHEFS}/{pool}"
+        for filesystem in self._host.listdir(BCACHEFS):
+            folder = f"{BCACHEFS}/{filesystem}"
             yield [f"{folder}/{name}/block" for name in self._host.listdir(folder) if name.startswith("dev-")]
 
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
@@ -147,18 +163,22 @@ class LowerDisks:
         for folder in folders:
             if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
                 folder = folder.removeprefix(INITRAMFS_ROOT)
+            # at_before(), because a layer may be a folder that the overlay itself covers.
             lower = self._tree.at_before(mount, self._existing(folder))
             if lower is None:
                 raise HostError(f"no file system contains {folder}")
-            yield from self.of_mount(lower, (*above, mount.id))
+            yield from self.of_mount(lower, above=(*above, mount.id))
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a file that another process named."""
         real = self._existing(path)
-        yield from self.of_node(real, above) if real.startswith("/dev/") else self.of_file(real, above)
+        if real.startswith("/dev/"):
+            yield from self.of_node(real, above)
+        else:
+            yield from self.of_file(real, above)
 
     def _existing(self, path: str) -> str:
-        """The path, without links, of a file or folder that another process named: it may not be valid here."""
+        """The path, without links, of a file or folder that another process named and this one may not see."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")
@@ -178,10 +198,14 @@ class LowerDisks:
                 raise HostError("its flash memory may be a block device (block2mtd)")
 
     def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
-        """The disks of a file system's external journal; of all external journals if its own is not certain."""
+        """The disks of all external journals, unless the file system with this major:minor has an internal one.
+
+        The kernel does not show which external journal belongs to which file system.
+        """
         journals = self._host.listdir(JOURNALS)
-        name = basename(self._host.resolve(f"/sys/dev/block/{number}"))
-        if any(re.fullmatch(f"{re.escape(name or '')}-[0-9]+", journal) for journal in journals):
+        name = basename(self._host.resolve(f"/sys/dev/block/{number}")) or ""
+        internal_journal = re.compile(f"{re.escape(name)}-[0-9]+")
+        if any(internal_journal.fullmatch(journal) for journal in journals):
             return
         for journal in journals:
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
@@ -192,13 +216,14 @@ class LowerDisks:
         if block in above:
             return
         above = (*above, block)
-        path = block.rpartition("/")[0] if self._host.text(f"{block}/partition") is not None else block
+        is_partition = self._host.text(f"{block}/partition") is not None
+        path = block.rpartition("/")[0] if is_partition else block
         lower_names = self._host.listdir(f"{path}/slaves")
         for lower in lower_names:
             yield from self._of_block(self._target(f"{path}/slaves/{lower}"), above)
         name = path.rpartition("/")[2]
-        kind = name.partition("!")[0].rstrip("0123456789")
-        if lower_names or kind in _ELSEWHERE:
+        kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; etherd of etherd!e1.1
+        if lower_names or kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":
             yield from self._of_existing(self._path_in(f"{path}/loop/backing_file"), above)
@@ -212,35 +237,8 @@ class LowerDisks:
             yield _PART_OF_CARD.sub(r"\1", name)
 
     def _path_in(self, attribute: str) -> str:
-        """The path of a file that an attribute contains, unchanged."""
+        """The path of a file that an attribute in /sys contains, with bytes that are not printable."""
         return self._host.raw(attribute, _MAX_BYTES).removesuffix("\n")
-
-    def _block(self, node: str) -> str:
-        """The path in /sys of a block device with a name in /dev."""
-        # A swap area keeps the path /zram0 if the mount of /dev that it was opened on has gone.
-        host, kernel = self._host, node.removeprefix("/dev").removeprefix("/").replace("/", "!")
-        block = host.resolve(f"/sys/class/block/{kernel}")
-        if node.startswith("/dev/mapper/"):
-            wanted = node.removeprefix("/dev/mapper/")
-            for name in host.listdir("/sys/class/block"):
-                if name.startswith("dm-") and host.text(f"/sys/class/block/{name}/dm/name") == wanted:
-                    block = host.resolve(f"/sys/class/block/{name}")
-        if block is None and (real := basename(host.resolve(node))):  # /dev/disk/by-uuid/…
-            block = host.resolve(f"/sys/class/block/{real}")
-        if block is None and node.startswith("/dev/"):
-            block = self._linked(node)
-        if block is None:
-            raise HostError(f"/sys knows no block device {node}")
-        return block
-
-    def _linked(self, node: str) -> str | None:
-        """The path in /sys of a block device with this link; None if udev knows none. The service's /dev has no
-        links."""
-        for name in self._host.listdir("/sys/class/block"):
-            path = f"/sys/class/block/{name}"
-            if node in (self._host.property(path, "DEVLINKS") or "").split():
-                return self._host.resolve(path)
-        return None
 
     def _target(self, link: str) -> str:
         """The path of a link's target. Raises HostError if the link is dangling."""

@@ -38,7 +38,9 @@ def swaps(host: Host) -> Iterator[tuple[str, bool]]:
         if e.errno != errno.ENOENT:
             raise
         return  # a kernel without swap has no such file
-    for line in table.split("\n")[1:]:
+    lines = table.split("\n")[1:]  # without the names of the columns
+    for line in lines:
         fields = line.split()
-        if len(fields) > 1:
-            yield unescaped(fields[0]), fields[1] == "file"
+        if len(fields) >= 2:
+            path, type_ = fields[:2]
+            yield unescaped(path), type_ == "file"

@@ -18,15 +18,16 @@ from capacityd.model.text import printable
 LINK_MESSAGE = struct.Struct("BxHiII")
 """struct ifinfomsg"""
 
-NEWLINK, GETLINK = 16, 18
+NEWLINK, GETLINK = 16, 18  # types of messages
 LINKINFO, INFO_KIND = 18, 1  # IFLA_LINKINFO, and IFLA_INFO_KIND in it
-_IFNAME, _LINK, _LINK_NAMESPACE, _INFO_DATA = 3, 5, 37, 2  # IFLA_*, and IFLA_INFO_DATA
+_IFNAME, _LINK, _LINK_NAMESPACE = 3, 5, 37  # IFLA_IFNAME, IFLA_LINK, IFLA_LINK_NETNSID
+_INFO_DATA = 2  # IFLA_INFO_DATA, in IFLA_LINKINFO
 _NEWADDR, _GETADDR = 20, 22
-_ADDRESS, _LOCAL, _FLAGS = 1, 2, 8
-_TEMPORARY, _DUPLICATE = 0x01, 0x08  # for IPv6; for IPv4, 0x01 has another meaning
+_ADDRESS, _LOCAL, _FLAGS = 1, 2, 8  # attributes of an address: IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS
+_TEMPORARY, _DUPLICATE = 0x01, 0x08  # flags: IFA_F_TEMPORARY and IFA_F_DADFAILED; for IPv4, 0x01 has another meaning
 _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
-_ADDRESS_MESSAGE = struct.Struct("BBBBi")
+_ADDRESS_MESSAGE = struct.Struct("BBBBi")  # struct ifaddrmsg
 _ATTEMPTS = 5
 
 Answer = TypeVar("Answer")
@@ -44,9 +45,10 @@ def kernel_errors(subject: str) -> Iterator[None]:
 
 
 def with_names(read: Callable[[], Answer]) -> Answer:
-    """What read returns. It names interfaces by their numbers: if one of them disappears meanwhile, it reads again.
+    """What read returns. read: turns numbers of interfaces into names, and raises ENXIO for a number without interface.
 
-    On a node, an interface disappears whenever a pod ends. Raises OSError.
+    Then an interface has disappeared meanwhile, as on a node whenever a pod ends, and read is called again. Raises
+    OSError.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -63,7 +65,8 @@ def link_kind(interface: str) -> str:
     Raises HostError, also if the interface does not exist.
     """
     with kernel_errors(f"the kind of {printable(interface)}"):
-        return link_info(_link(interface))[0]
+        kind, _ = link_info(_link(interface))
+        return kind
 
 
 def linked_interface(interface: str) -> str:
@@ -74,18 +77,21 @@ def linked_interface(interface: str) -> str:
     """
     with kernel_errors(f"the interface that {printable(interface)} uses"):
         message = _link(interface)
-        _, _, own, *_ = LINK_MESSAGE.unpack_from(message)
+        _family, _type, own_number, *_ = LINK_MESSAGE.unpack_from(message)
         values = attributes(message[LINK_MESSAGE.size :])
-        number = integer(values.get(_LINK, b""))
-        if number in (0, own) or _LINK_NAMESPACE in values:
+        linked_number = integer(values.get(_LINK, b""))  # 0: none
+        is_elsewhere = _LINK_NAMESPACE in values
+        if linked_number in (0, own_number) or is_elsewhere:
             return ""
-        return socket.if_indextoname(number)
+        return socket.if_indextoname(linked_number)
 
 
 def link_info(message: bytes) -> tuple[str, bytes]:
     """The kind of the interface in a link message, "" for hardware, and the attributes that only this kind has."""
-    info = attributes(attributes(message[LINK_MESSAGE.size :]).get(LINKINFO, b""))
-    return printable(info.get(INFO_KIND, b"").rstrip(b"\0")), info.get(_INFO_DATA, b"")
+    values = attributes(message[LINK_MESSAGE.size :])
+    info = attributes(values.get(LINKINFO, b""))  # attributes in an attribute
+    kind = printable(info.get(INFO_KIND, b"").rstrip(b"\0"))
+    return kind, info.get(_INFO_DATA, b"")
 
 
 def _link(interface: str) -> bytes:
@@ -94,7 +100,7 @@ def _link(interface: str) -> bytes:
     for kind, message in ask(GETLINK, body, dump=False):
         if kind == NEWLINK:
             return message
-    raise ValueError
+    raise ValueError  # kernel_errors() turns it into "the kernel sent an unexpected answer"
 
 
 def addresses() -> list[Address]:
@@ -104,18 +110,25 @@ def addresses() -> list[Address]:
 
 
 def _addresses() -> Iterator[Address]:
+    """Yields the addresses in the kernel's order. Raises OSError."""
     for kind, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
-        family, prefix, flags, scope, index = _ADDRESS_MESSAGE.unpack_from(message)
+        family, prefix, flags, scope, interface = _ADDRESS_MESSAGE.unpack_from(message)
         values = attributes(message[_ADDRESS_MESSAGE.size :])
-        # On a point-to-point link, "address" is the peer's.
+        # On a point-to-point link, _ADDRESS is that of the peer.
         raw = values.get(_LOCAL) or values.get(_ADDRESS)
         if kind != _NEWADDR or family not in _FAMILIES or raw is None:
             continue
-        if _FLAGS in values:
-            flags = struct.unpack("I", values[_FLAGS])[0]
-        v6 = family == socket.AF_INET6
-        if not (v6 and flags & _DUPLICATE):
-            text = socket.inet_ntop(family, raw)
-            temporary = bool(v6 and flags & _TEMPORARY)
-            scoped = _SCOPES.get(scope, str(scope))
-            yield Address(socket.if_indextoname(index), _FAMILIES[family], text, prefix, scoped, temporary)
+        if _FLAGS in values:  # all flags; the header has only the first eight
+            (flags,) = struct.unpack("I", values[_FLAGS])
+        is_ipv6 = family == socket.AF_INET6
+        is_duplicate = is_ipv6 and flags & _DUPLICATE
+        if is_duplicate:
+            continue
+        yield Address(
+            interface=socket.if_indextoname(interface),
+            family=_FAMILIES[family],
+            address=socket.inet_ntop(family, raw),
+            prefix=prefix,
+            scope=_SCOPES.get(scope, str(scope)),
+            temporary=bool(is_ipv6 and flags & _TEMPORARY),
+        )

@@ -27,12 +27,12 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     not end in time, or writes more than 64 KiB, and ProgramNotTrusted if another user could change what it runs.
     """
     program = command[0]
-    _check(program)
+    _require_executable(program)
     if flaw := untrusted(command, own_trust()):
         raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
     become_subreaper()
     try:
-        return run_program(command, timeout, _ENVIRONMENT, _MAX_OUTPUT_BYTES, "/")
+        return run_program(command, timeout, environment=_ENVIRONMENT, max_output=_MAX_OUTPUT_BYTES, directory="/")
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
     except OutputTooLargeError:
@@ -40,22 +40,22 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
         raise ProgramFailed(message) from None
     except OSError as e:
         why = why_not_started(program, e.errno)
-        line = first_line(program).strip() if why else b""
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
+        line = first_line(program).strip() if why else b""
         detail = f"it begins with {quoted(printable(line))}" if line.startswith(b"#") else ""
         raise ProgramFailed(message, e.errno, detail=detail) from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
-        kill_children(time.monotonic() + 1)
+        kill_children(deadline=time.monotonic() + 1)
 
 
 def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """What somebody else could change, of all that run() would run; None if there is nothing."""
+    """The first file that somebody else could change, of all that run() would run; None if there is none."""
     return flaw_of_command(command, _ENVIRONMENT["PATH"], trust)
 
 
-def _check(program: str) -> None:
+def _require_executable(program: str) -> None:
     """Raises ProgramFailed if the program can't be run."""
     try:
         why = why_not_executable(program)

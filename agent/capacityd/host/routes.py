@@ -27,18 +27,21 @@ from capacityd.host.network import (
 from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, integer, pieces
 from capacityd.model.errors import HostError
 
+# Types of messages: RTM_NEWROUTE, …, RTM_NEWNEXTHOP, RTM_GETNEXTHOP
 _NEWROUTE, _GETROUTE, _NEWRULE, _GETRULE, _NEWHOP, _GETHOP = 24, 26, 32, 34, 104, 106
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-_UNICAST = 1
+_UNICAST = 1  # a type of route: RTN_UNICAST
 _TABLES = (253, 254)  # default and main
-_OIF, _MULTIPATH, _TABLE, _NEXT_HOP = 4, 9, 15, 30  # RTA_*
-_ROUTE, _HOP = struct.Struct("8BI"), struct.Struct("HBBi")  # struct rtmsg and, with the same layout, fib_rule_hdr
-_HOP_MESSAGE, _MEMBER = struct.Struct("4BI"), struct.Struct("IBBH")  # struct nhmsg and nexthop_grp
-_HOP_ID, _HOP_GROUP, _HOP_OIF = 1, 2, 5  # NHA_*
+_OIF, _MULTIPATH, _TABLE, _NEXT_HOP = 4, 9, 15, 30  # attributes of a route: RTA_OIF, …, RTA_NH_ID
+_ROUTE = struct.Struct("8BI")  # struct rtmsg and, with the same layout, fib_rule_hdr
+_HOP = struct.Struct("HBBi")  # struct rtnexthop: length, flags, weight, interface
+_HOP_MESSAGE = struct.Struct("4BI")  # struct nhmsg
+_MEMBER = struct.Struct("IBBH")  # struct nexthop_grp: a member of a group of next hops; its id, and more
+_HOP_ID, _HOP_GROUP, _HOP_OIF = 1, 2, 5  # attributes of a next hop: NHA_ID, NHA_GROUP, NHA_OIF
 _VRF_TABLE = 1  # IFLA_VRF_TABLE
 
-_TO_TABLE, _INVERT = 1, 0x2  # FR_ACT_TO_TBL, FIB_RULE_INVERT
-_IIF, _L3MDEV, _UIDS = 3, 19, 20  # FRA_*; FRA_TABLE has the number of RTA_TABLE
+_TO_TABLE, _INVERT = 1, 0x2  # an action and a flag of a policy rule: FR_ACT_TO_TBL, FIB_RULE_INVERT
+_IIF, _L3MDEV, _UIDS = 3, 19, 20  # attributes of a policy rule: FRA_*; FRA_TABLE has the number of RTA_TABLE
 _NO_SELECTORS = (4, 6, 11, 13, 14, 15, 16, 18, 21)
 """The attributes of a rule that exclude none of the machine's own packets: goto, priority, realms, the suppressors,
 table, the mask of an fwmark (the mark itself is an attribute only if it is not 0), padding and protocol. The others of
@@ -47,7 +50,7 @@ FRA_* in include/uapi/linux/fib_rules.h, and those of newer kernels, select pack
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """A default route: its interfaces and its next-hop objects, by number."""
+    """A default route: the numbers of its interfaces, and the ids of its next-hop objects."""
 
     interfaces: frozenset[int]
     hops: frozenset[int]
@@ -66,15 +69,19 @@ def default_interfaces() -> list[str]:
 
 def _default_interfaces() -> list[str]:
     tables = _tables()
-    routes = [route for family in _FAMILIES for route in _default_routes(family, tables[family])]
-    numbers = {number for route in routes for number in route.interfaces}
-    hops = {number for route in routes for number in route.hops}
+    numbers: set[int] = set()  # of interfaces
+    hops: set[int] = set()
+    for family in _FAMILIES:
+        for route in _default_routes(family, tables[family]):
+            numbers |= route.interfaces
+            hops |= route.hops
     if hops:
         numbers |= _interfaces_of_hops(hops)
-    return [*map(os.fsdecode, sorted(os.fsencode(socket.if_indextoname(n)) for n in numbers))]
+    return sorted((socket.if_indextoname(number) for number in numbers), key=os.fsencode)
 
 
 def _default_routes(family: int, tables: Collection[int]) -> Iterator[_Route]:
+    """Yields the default routes in these tables. family: IPv4 or IPv6, as a number of the socket module."""
     for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
         route = _default_route(message, tables) if kind == _NEWROUTE else None
         if route:
@@ -83,32 +90,39 @@ def _default_routes(family: int, tables: Collection[int]) -> Iterator[_Route]:
 
 def _default_route(message: bytes, tables: Collection[int]) -> _Route | None:
     """The route in a message, if it is a default route of one of these tables. Dead next hops count as well."""
-    _, bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(message)
+    _family, prefix_bits, _, _, short_table, _, _, kind, _flags = _ROUTE.unpack_from(message)
     values = attributes(message[_ROUTE.size :])
-    if bits > DEFAULT_BITS or kind != _UNICAST or _table(values, table) not in tables:
+    if prefix_bits > DEFAULT_BITS or kind != _UNICAST or _table(values, short_table) not in tables:
         return None
+    # An attribute that is missing is empty here, and contains no number.
     single = [number for (number,) in struct.iter_unpack("i", values.get(_OIF, b""))]
     several = [number for (_, _, _, number), _ in pieces(values.get(_MULTIPATH, b""), _HOP)]
     # With nexthop_compat_mode=0, the kernel names the next-hop object and none of its interfaces.
-    hops = [number for (number,) in struct.iter_unpack("I", values.get(_NEXT_HOP, b""))]
+    hops = [hop for (hop,) in struct.iter_unpack("I", values.get(_NEXT_HOP, b""))]
     if not (single or several or hops):
         raise HostError("there is a default route without an interface")
-    return _Route(frozenset([*single, *several]), frozenset(hops))
+    return _Route(interfaces=frozenset([*single, *several]), hops=frozenset(hops))
 
 
-def _table(values: Mapping[int, bytes], short: int) -> int:
-    """The number of a route's or rule's table. short: the number in the message's header, which holds one byte."""
-    return integer(values[_TABLE]) if _TABLE in values else short
+def _table(values: Mapping[int, bytes], short_table: int) -> int:
+    """The number of a route's or rule's table. values: the attributes. short_table: from the header, only one byte."""
+    return integer(values[_TABLE]) if _TABLE in values else short_table
 
 
 def _interfaces_of_hops(wanted: Collection[int]) -> set[int]:
-    """The interfaces of next-hop objects, and of the members of groups. Raises HostError if one of them is missing."""
-    known: dict[int, Mapping[int, bytes]] = {}
+    """The numbers of the interfaces of next-hop objects, and of the members of groups. wanted: ids of the objects.
+
+    Raises HostError if one of the objects is missing.
+    """
+    known: dict[int, Mapping[int, bytes]] = {}  # id -> attributes
     for kind, message in ask(_GETHOP, _HOP_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         if kind == _NEWHOP:
             values = attributes(message[_HOP_MESSAGE.size :])
-            known[struct.unpack("I", values.get(_HOP_ID, bytes(4)))[0]] = values
-    waiting, seen, interfaces = [*wanted], set[int](), set[int]()
+            (hop,) = struct.unpack("I", values.get(_HOP_ID, bytes(4)))
+            known[hop] = values
+    waiting = [*wanted]
+    seen: set[int] = set()
+    interfaces: set[int] = set()
     while waiting:
         hop = waiting.pop()
         if hop in seen:
@@ -116,22 +130,27 @@ def _interfaces_of_hops(wanted: Collection[int]) -> set[int]:
         seen.add(hop)
         if hop not in known:
             raise HostError(f"the next hop {hop} of a default route does not exist")
-        waiting += [member for member, *_ in _MEMBER.iter_unpack(known[hop].get(_HOP_GROUP, b""))]
-        interfaces |= {number for (number,) in struct.iter_unpack("I", known[hop].get(_HOP_OIF, b""))}
+        attributes_of_hop = known[hop]
+        waiting += [member for member, *_ in _MEMBER.iter_unpack(attributes_of_hop.get(_HOP_GROUP, b""))]
+        interfaces |= {number for (number,) in struct.iter_unpack("I", attributes_of_hop.get(_HOP_OIF, b""))}
     return interfaces
 
 
 def _tables() -> Mapping[int, set[int]]:
     """Family -> the numbers of the tables whose default routes count."""
     tables: defaultdict[int, set[int]] = defaultdict(lambda: {*_TABLES})
-    vrfs = False
+    has_vrf_rule = False
     for message in _rules():
-        family, _, _, tos, table, _, _, action, flags = _ROUTE.unpack_from(message)
+        family, _, _, tos, short_table, _, _, action, flags = _ROUTE.unpack_from(message)
         values = attributes(message[_ROUTE.size :])
-        vrfs = vrfs or _L3MDEV in values
-        if action == _TO_TABLE and (flags & _INVERT or not (tos or _selects(values))):
-            tables[family].add(_table(values, table))
-    if vrfs:
+        if _L3MDEV in values:
+            has_vrf_rule = True
+        # A rule for some packets applies to nearly all packets if it is inverted.
+        is_for_some_packets = bool(tos) or _selects(values)
+        is_inverted = bool(flags & _INVERT)
+        if action == _TO_TABLE and (is_inverted or not is_for_some_packets):
+            tables[family].add(_table(values, short_table))
+    if has_vrf_rule:
         of_vrfs = _tables_of_vrfs()
         for family in _FAMILIES:
             tables[family] |= of_vrfs
@@ -150,10 +169,9 @@ def _rules() -> list[bytes]:
 
 
 def _selects(values: Mapping[int, bytes]) -> bool:
-    """Whether a policy rule excludes packets that the machine's own programs send.
+    """Whether a policy rule, unless it is inverted, excludes packets that the machine's own programs send.
 
-    A rule for packets from the interface lo, or of root, applies to them. An inverted rule, such as wg-quick's "not
-    fwmark", applies to nearly all packets.
+    A rule for packets from the interface lo, or of root, includes them. wg-quick makes an inverted rule: "not fwmark".
     """
     selectors = values.keys() - {*_NO_SELECTORS}
     if values.get(_IIF) == b"lo\0":
@@ -164,10 +182,11 @@ def _selects(values: Mapping[int, bytes]) -> bool:
 
 
 def _tables_of_vrfs() -> set[int]:
-    kind = attribute(INFO_KIND, b"vrf\0")
+    """The numbers of the tables of all VRFs. Raises OSError."""
+    only_vrfs = attribute(LINKINFO, attribute(INFO_KIND, b"vrf\0"))
     tables = set()
-    for number, message in ask(GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(LINKINFO, kind)):
-        name, data = link_info(message)
-        if number == NEWLINK and name == "vrf":  # kernels without VRF ignore the filter
+    for message_kind, message in ask(GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + only_vrfs):
+        link_kind, data = link_info(message)
+        if message_kind == NEWLINK and link_kind == "vrf":  # kernels without VRF ignore the filter
             tables.add(integer(attributes(data).get(_VRF_TABLE, b"")))
     return tables

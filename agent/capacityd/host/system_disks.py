@@ -23,17 +23,25 @@ OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
 
 /nix and /gnu contain all programs of NixOS and Guix: there, / may be in memory."""
 NODE_TREES = (
-    *("/var/lib/kubelet", "/var/log/pods"),  # rootDir and podLogsDir of the kubelet
-    *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"),  # container runtimes; the last one is CRI-O's
-    *("/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s"),  # distributions of Kubernetes
+    "/var/lib/kubelet",
+    "/var/log/pods",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/containers",  # CRI-O
+    "/var/lib/rancher",
+    "/var/lib/k0s",
+    "/var/snap/microk8s",
     "/var/lib/etcd",
 )
 """Where the kubelet, container runtimes and etcd store data by default. Formatting such a disk stops the node."""
 NODE_FOLDERS = (
     *NODE_TREES,
-    *("/var/lib/kubelet/pods", "/var/lib/docker/overlay2", "/var/lib/containers/storage"),
+    "/var/lib/kubelet/pods",
+    "/var/lib/docker/overlay2",
+    "/var/lib/containers/storage",
     "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
-    *("/var/lib/rancher/k3s", "/var/lib/rancher/rke2"),
+    "/var/lib/rancher/k3s",
+    "/var/lib/rancher/rke2",
 )
 """NODE_TREES, and folders in them that people replace by a link to a larger disk."""
 
@@ -58,12 +66,14 @@ def system_disks(host: Host) -> SystemDevices:
         lower = LowerDisks(host, tree)
         if tree.at("/") is None:
             reasons.append(f"cannot determine the system's disks: {MOUNT_TABLE} has no /")
-        searches = [
+        # Each search is what is searched, for a message, and an iterator that yields the disks or raises HostError.
+        searches: list[tuple[str, Iterator[str]]] = [
             (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
-            for mount in _needed(host, table, tree)
+            for mount in _needed_mounts(host, table, tree)
         ]
         for path, is_file in swaps(host):
-            searches.append((f"the swap area {path}", lower.of_file(path) if is_file else lower.of_node(path)))
+            disks_of_swap = lower.of_file(path) if is_file else lower.of_node(path)
+            searches.append((f"the swap area {path}", disks_of_swap))
         if number := _resume_number(host):
             searches.append((f"the hibernation area {number}", lower.of_number(number)))
         for subject, disks in searches:
@@ -82,29 +92,35 @@ def system_filesystems(host: Host) -> SystemDevices:
     try:
         table = mounts(host)
         tree = MountTree(table)
-        needed = list(_needed(host, table, tree))
-        layers = [tree.at(folder) for mount in needed if mount.type == "overlay" for folder in layers_of(mount)]
-        return SystemDevices(frozenset(mount.number for mount in (*needed, *layers) if mount is not None))
+        needed = list(_needed_mounts(host, table, tree))
+        overlays = [mount for mount in needed if mount.type == "overlay"]
+        mounts_of_layers = [tree.at(folder) for overlay in overlays for folder in layers_of(overlay)]
+        return SystemDevices(frozenset(mount.number for mount in (*needed, *mounts_of_layers) if mount is not None))
     except HostError as e:
         return SystemDevices(frozenset(), f"cannot determine the system's file systems: {e}")
 
 
-def _needed(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mount]:
+def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mount]:
     """Yields the mounts that the machine needs. Hidden mounts are needed as well: their files may be open."""
     mounted = {mount.point for mount in table if mount.type != "autofs"}
     for mount in table:
-        if mount.type == "autofs" and (mount.point in mounted or host.resolve(gpt_automount_unit(mount.point))):
-            continue  # mounted by another line, or on the root's disk; an automount of fstab may be on any disk
-        # Below the folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
-        if mount.point in (*OS_FOLDERS, *OS_TREES) or (is_of_system(mount.point) and _may_have_disk(mount)):
+        if mount.type == "autofs":
+            if mount.point in mounted:
+                continue  # another line of the table has the disk
+            if host.resolve(gpt_automount_unit(mount.point)):
+                continue  # always on the disk of /; an automount of fstab may be on any disk
+        # Below these folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
+        is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
+        if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
     for folder in NODE_FOLDERS:
         for path in {folder, host.resolve(folder) or folder}:  # the folder may be a link to a larger disk
-            if holder := tree.at(path):
-                yield holder
+            if mount_of_folder := tree.at(path):
+                yield mount_of_folder
 
 
 def _may_have_disk(mount: Mount) -> bool:
+    """Whether the mount is on a block device, or on disks that its major:minor does not name."""
     return has_device(mount.number) or backing(mount.type) in (Backing.LOCAL, Backing.TRIGGER)
 
 

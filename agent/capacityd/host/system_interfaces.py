@@ -35,17 +35,17 @@ def system_interfaces(host: Host) -> SystemDevices:
         routes = host.default_interfaces()
     except HostError as e:
         return SystemDevices(frozenset(), f"cannot determine the system's interfaces: {e}")
-    # At boot, the route may appear later. Until then, a "no" would count the system's own link.
+    # At boot, the route may appear later. Until then, "not an interface of the system" would be a guess.
     reason = "" if routes else "cannot determine the system's interface: no default route"
-    for route in routes:
-        failed = f"cannot determine the system's interface: default route through {printable(route)}"
+    for route_interface in routes:
+        failed = f"cannot determine the system's interface: default route through {printable(route_interface)}"
         try:
             below = set()
-            for name in _interfaces_below(host, route):
+            for name in _interfaces_below(host, route_interface):
                 below.add(name)
                 names.add(name)  # interfaces found before an error also count
             if not any(_hardware(host, name) for name in below):
-                reason = reason or failed
+                reason = reason or failed  # the first reason is the one to report
         except HostError as e:
             reason = reason or f"{failed}: {e}"
     return SystemDevices(frozenset(names), reason)
@@ -66,10 +66,13 @@ def linked_number(host: Host, name: str) -> str:
 
 
 def _parents(host: Host, name: str, hardware: str) -> list[str]:
-    """The interface that one with this hardware is a child of, as in IPoIB; empty if there is none here."""
+    """The interface that a child interface with this hardware belongs to, as in IPoIB; empty if there is none here."""
     number = linked_number(host, name)
-    numbered = [other for other in host.listdir(_NETS) if number and host.text(f"{_NETS}/{other}/ifindex") == number]
-    return [other for other in numbered if _hardware(host, other) == hardware]
+    if not number:
+        return []
+    with_number = [other for other in host.listdir(_NETS) if host.text(f"{_NETS}/{other}/ifindex") == number]
+    # An interface of another network namespace may have the same number, but not the same hardware.
+    return [other for other in with_number if _hardware(host, other) == hardware]
 
 
 def _hardware(host: Host, name: str) -> str | None:
@@ -82,37 +85,42 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
 
     Raises HostError after yielding some of them.
     """
-    names: set[str] = set()
+    found: set[str] = set()
     waiting = [name]
     while waiting:
-        name = waiting.pop()
-        if name not in names:
-            names.add(name)
-            yield name
-            waiting += [*lower_interfaces(host, name), *_of_the_same_hardware(host, name)]
-        if not waiting and not any(_hardware(host, name) for name in names):
-            waiting = [other for name in names for other in _linked(host, name) if other not in names]
+        current = waiting.pop()
+        if current not in found:
+            found.add(current)
+            yield current
+            waiting += [*lower_interfaces(host, current), *_of_the_same_hardware(host, current)]
+        if waiting or any(_hardware(host, interface) for interface in found):
+            continue
+        # Only software interfaces so far: follow their other links, such as a veth pair.
+        linked = [other for interface in found for other in _linked(host, interface)]
+        waiting = [other for other in linked if other not in found]
 
 
 def _linked(host: Host, name: str) -> list[str]:
     """The interfaces by which packets leave a software interface, without those directly below it."""
     if linked_number(host, name):
         linked = host.linked_interface(name)
-        return [linked, *_beside(host, linked)] if linked else []
+        return [linked, *_members_of_master(host, linked)] if linked else []
     if host.link_kind(name) == "openvswitch":
         return [port for other in host.listdir(_NETS) for port in _ports_of_datapath(host, other)]
     return []
 
 
-def _beside(host: Host, name: str) -> list[str]:
-    """The other members of the bond or bridge that an interface belongs to: packets that enter the interface leave by
-    them."""
+def _members_of_master(host: Host, name: str) -> list[str]:
+    """All members of the bond or bridge that an interface belongs to: packets that enter by it leave by the others.
+
+    Empty if the interface belongs to none.
+    """
     master = link_name(host, f"{_NETS}/{name}/master")
     return lower_interfaces(host, master) if master else []
 
 
 def _ports_of_datapath(host: Host, name: str) -> list[str]:
-    """The ports of Open vSwitch's datapath, if this interface is the datapath's own."""
+    """The ports of Open vSwitch's datapath, if this interface is the datapath's own; otherwise empty."""
     ports = lower_interfaces(host, name)
     return ports if ports and host.link_kind(name) == "openvswitch" else []
 
@@ -123,11 +131,12 @@ def _of_the_same_hardware(host: Host, name: str) -> Iterator[str]:
     if hardware is None:
         return
     yield from _parents(host, name, hardware)
-    for other in _of_functions(host, hardware):
-        yield from (other, *_beside(host, other))
+    for other in _of_functions_above(host, hardware):
+        yield other
+        yield from _members_of_master(host, other)
 
 
-def _of_function(host: Host, function: str) -> Iterator[str]:
+def _of_physical_function(host: Host, function: str) -> Iterator[str]:
     """Yields the interfaces of a PCI function; those of virtio are one folder below."""
     yield from host.listdir(f"{function}/net")
     for name in host.listdir(function):
@@ -135,12 +144,12 @@ def _of_function(host: Host, function: str) -> Iterator[str]:
             yield from host.listdir(f"{function}/{name}/net")
 
 
-def _of_functions(host: Host, hardware: str) -> Iterator[str]:
+def _of_functions_above(host: Host, hardware: str) -> Iterator[str]:
     """Yields the interfaces of the PCI functions above a device, and of the physical functions of virtual ones."""
     path = hardware
     while path.startswith("/sys/devices/"):
         if resolve_link(host, f"{path}/physfn"):
-            yield from _of_function(host, f"{path}/physfn")
+            yield from _of_physical_function(host, f"{path}/physfn")
         if path != hardware and link_name(host, f"{path}/subsystem") == "pci":
             yield from host.listdir(f"{path}/net")
         path = path.rpartition("/")[0]

@@ -1,0 +1,74 @@
+"""Reads regular files of this machine, with HostErrors that name the path."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Callable
+
+from capacityd.linux.opening import ForeignLink
+from capacityd.model.errors import Cause, HostError
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+"""The errors that show that a path does not exist, or that its device or driver has gone."""
+
+
+def read_optional(path: str, limit: int) -> bytes | None:
+    """The content of a regular file; None if the file does not exist, or is a folder. Raises HostError."""
+    try:
+        content, _ = read_regular(path, limit)
+        return content
+    except HostError as e:
+        if e.errno in (*ABSENT, errno.EISDIR):
+            return None
+        raise
+
+
+def _open(path: str) -> int:
+    """Opens a file of the kernel, or one that the user has named."""
+    # O_NONBLOCK, because open() on a FIFO waits for a writer.
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def read_regular(path: str, limit: int, opener: Callable[[str], int] = _open) -> tuple[bytes, float]:
+    """The content of a regular file, and its modification time in seconds since the epoch. opener: opens the path.
+
+    Raises HostError, with EFBIG if the file is longer than limit bytes.
+    """
+    try:
+        fd = opener(path)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                code = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+                raise HostError(f"{path} is not a regular file", code)
+            # One byte more than the limit, to notice a longer file.
+            content = os.read(fd, limit + 1)
+            # An attribute has less than a page, so the first read returns all of it. If its value has changed in the
+            # meantime, a second read may return the end of the new value (sysfs_kf_read() in fs/sysfs/file.c).
+            is_attribute = path.startswith("/sys/") and len(content) < mmap.PAGESIZE
+            at_end = is_attribute or not content
+            while not at_end and len(content) <= limit:
+                piece = os.read(fd, limit + 1 - len(content))
+                content += piece
+                at_end = not piece
+        finally:
+            os.close(fd)
+    except ForeignLink as e:
+        raise HostError(f"{path} could not be read: {e}", cause=Cause.NOT_TRUSTED) from e
+    except OSError as e:
+        raise unreadable(path, e) from e
+    if len(content) > limit:
+        raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
+    return content, status.st_mtime
+
+
+def unreadable(path: str, e: OSError) -> HostError:
+    """The error for a path that could not be read."""
+    if e.errno == errno.ENOENT:
+        return HostError(f"{path} does not exist", e.errno)
+    is_denied = e.errno in (errno.EACCES, errno.EPERM)
+    hint = " (run as root?)" if is_denied and os.geteuid() != 0 else ""
+    return HostError(f"{path} could not be read: {os.strerror(e.errno or 0)}{hint}", e.errno)

@@ -52,12 +52,20 @@ def open_node(  # noqa: PLR0913  # what identifies the Node and the machine
     node_name: None to determine the name from the credentials or the host name.
     hostname: this machine's host name.
     machine_id: this machine's id. The Node's must be equal, unless the credentials are those of the Node's kubelet.
-    None accepts any Node. cache: an earlier Node's review, None for none. system_uuid: this machine's; "" if unknown.
-    It tells clones with the same id apart.
+    None accepts any Node.
+    cache: what an earlier pass knew of the credentials; None if there was none.
+    system_uuid: this machine's; "" if unknown. It tells clones with the same machine id apart.
     """
     from capacityd.node.api_node import ApiNode
 
-    return ApiNode(kubeconfig, node_name, hostname, machine_id, cache or ReviewCache(), system_uuid)
+    return ApiNode(
+        kubeconfig=kubeconfig,
+        node_name=node_name,
+        hostname=hostname,
+        machine_id=machine_id,
+        cache=cache or ReviewCache(),
+        system_uuid=system_uuid,
+    )
 
 
 def open_node_file(path: str) -> Node:

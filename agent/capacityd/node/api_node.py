@@ -35,15 +35,15 @@ class ApiNode:
         system_uuid: str = "",
     ) -> None:
         self._kubeconfig = kubeconfig
-        self._configured = node_name
+        self._configured_name = node_name
         self._hostname = hostname
         self._machine_id = machine_id
         self._system_uuid = system_uuid
         self._cache = cache
         self._client: Client | None = None
         self._identity: Identity | None = None
-        self._review_denied = False
-        self._checked = False
+        self._review_denied = False  # whether the API server has denied the SelfSubjectReview
+        self._is_checked = False  # whether the Node has been found to be this machine's
 
     @property
     def name(self) -> str:
@@ -54,42 +54,46 @@ class ApiNode:
         """What a watch of the Node needs. names: the configured and recorded resources. Raises NodeError."""
         identity = self._identify()
         access = self._call(lambda client: client.access)
-        machine_id = None if identity.is_own_node else self._machine_id
-        return WatchTarget(access, identity.node, identity.user, machine_id, self._system_uuid, frozenset(names))
+        machine_id = None if identity.is_own_node else self._machine_id  # None: the watcher need not check it
+        return WatchTarget(
+            access,
+            node=identity.node,
+            user=identity.user,
+            machine_id=machine_id,
+            system_uuid=self._system_uuid,
+            names=frozenset(names),
+        )
 
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
         state = self._read_own()
-        if (
-            self._identify().cached
-            and state.machine_id
-            and not is_of_machine(state, self._machine_id, self._system_uuid)
-        ):
+        is_ours = is_of_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
+        if self._identify().cached and state.machine_id and not is_ours:
             # The kubeconfig may now contain credentials of another user, who may read every Node.
-            self._forget()
+            self._forget_identity()
             state = self._read_own()
-        self._check(state)
+        self._require_own_machine(state)
         return state
 
     def check(self, state: NodeState) -> None:
         """Checks that this is the Node of this machine. Raises NodeUnauthorized if it is not, and NodeError."""
         try:
-            self._check(state)
+            self._require_own_machine(state)
         except NodeUnauthorized:
             if not self._identify().cached:
                 raise
-            self.read()  # the kubeconfig may now contain credentials of another user
+            self.read()  # checks again: the kubeconfig may now contain credentials of another user
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a test in the patch
         fails."""
-        if not self._checked:
-            self.read()
+        if not self._is_checked:
+            self.read()  # checks that the Node is this machine's
         name = self.name  # after read(), which may change our identity
         try:
             return self._call(lambda client: client.patch_node_status(name, patch))
         except NodeForbidden:
-            self._has_new_identity()  # for the next attempt, which starts with a read
+            self._refresh_identity()  # for the next attempt
             raise
 
     def report(self, event: Event, state: NodeState) -> None:
@@ -119,7 +123,7 @@ class ApiNode:
         try:
             return self._read_named()
         except (NodeForbidden, NodeMissing) as e:
-            if not self._review_denied or self._configured is not None:
+            if not self._review_denied or self._configured_name is not None:
                 raise
             # The authorizer of a newly started API server does not know the default rights yet.
             raise NodeUnreachable(
@@ -133,61 +137,71 @@ class ApiNode:
         try:
             return self._call(lambda client: client.read_node(name))
         except (NodeForbidden, NodeMissing):
-            if not self._has_new_identity():
+            if not self._refresh_identity():
                 raise
-        name = self.name
+        name = self.name  # of the new identity
         return self._call(lambda client: client.read_node(name))
 
-    def _has_new_identity(self) -> bool:
-        """Asks the API server, at most once in _REVIEW_INTERVAL, whether our identity differs from the cached one."""
-        last, review, now = self._identify(), self._cache.review, time.monotonic()
+    def _refresh_identity(self) -> bool:
+        """Asks the API server again who we are, at most once in _REVIEW_INTERVAL, if our identity is a cached one.
+
+        Returns whether our identity has changed.
+        """
+        last = self._identify()
+        review = self._cache.review
+        now = time.monotonic()
         if last.cached:
-            # A later time comes from an earlier boot.
+            # The time may come from an earlier boot, and be later than now.
             if review and review.refused is not None and 0 <= now - review.refused < _REVIEW_INTERVAL:
                 return False
-            self._forget()
-            current, review = self._identify(), self._cache.review
+            self._forget_identity()
+            current = self._identify()  # sends a review, and puts it into the cache
             if (current.user, current.node) != (last.user, last.node):
                 return True
-        self._cache.review = review and review._replace(refused=now)
+            review = self._cache.review
+        self._cache.review = review._replace(refused=now) if review else None
         return False
 
-    def _forget(self) -> None:
-        self._cache.review = self._identity = None
+    def _forget_identity(self) -> None:
+        self._cache.review = None
+        self._identity = None
 
     def _identify(self) -> Identity:
         if self._identity is None:
             review, cached = self._call(self._review)
-            self._identity = identify(review, self._configured, self._hostname, cached=cached)
+            self._identity = identify(review, configured=self._configured_name, hostname=self._hostname, cached=cached)
             if self._client is not None:
-                self._client.identity = self._identity.user
+                self._client.identity = self._identity.user  # for messages
         return self._identity
 
     def _review(self, client: Client) -> tuple[Review, bool]:
         """Returns the result of a SelfSubjectReview, and whether it was cached."""
-        credentials, cached = credentials_hash(client.access), self._cache.review
-        if user := client.access.impersonated:
+        credentials = credentials_hash(client.access)
+        impersonated = client.access.impersonated
+        if impersonated:
             # Nobody needs to be asked: the API server checks each request.
-            self._cache.review = Review(user, "", credentials, impersonated=True)
+            self._cache.review = Review(user=impersonated, node="", credentials=credentials, impersonated=True)
             return self._cache.review, False
+        cached = self._cache.review
         if cached and cached.credentials == credentials:
             return cached, True
         try:
-            review = Review(*client.review_self(), credentials)
+            user, node = client.review_self()
         except NodeForbidden:
             self._review_denied = True
-            return Review("", "", ""), False
+            return Review(user="", node="", credentials=""), False
         self._review_denied = False
+        review = Review(user=user, node=node, credentials=credentials)
         if review.user:
             self._cache.review = review
         return review, False
 
-    def _check(self, state: NodeState) -> None:
+    def _require_own_machine(self, state: NodeState) -> None:
         """Checks the machine, unless the identity is the Node's own: other identities may have access to other
         Nodes."""
         if not self._identify().is_own_node:
-            require_own_machine(state, self._machine_id, self._system_uuid)
-        self._checked = True
+            require_own_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
+        self._is_checked = True
 
     def _call(self, action: Callable[[Client], T]) -> T:
         """Runs the action. Repeats it after NodeUnauthorized if the credentials have changed since they were read."""

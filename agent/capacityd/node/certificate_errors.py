@@ -21,16 +21,17 @@ def verification_error(error: BaseException) -> ssl.SSLCertVerificationError | N
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exception and all its causes. Versions keep these as cause, context, reason or argument."""
-    waiting, seen = [error], set()
+    """Yields the exception and all its causes. Versions of urllib3 keep these as cause, context, reason or argument."""
+    waiting = [error]
+    seen: set[int] = set()
     while waiting:
         e = waiting.pop(0)
         if id(e) in seen:
             continue
         seen.add(id(e))
         yield e
-        inner = [e.__cause__, e.__context__, getattr(e, "reason", None), *e.args]
-        waiting += [x for x in inner if isinstance(x, BaseException)]
+        possible = [e.__cause__, e.__context__, getattr(e, "reason", None), *e.args]
+        waiting += [cause for cause in possible if isinstance(cause, BaseException)]
 
 
 def another_authority_may_fit(error: BaseException) -> bool:

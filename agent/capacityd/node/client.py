@@ -18,6 +18,7 @@ from capacityd.model.node import NodeState
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
+from capacityd.node.documents.encoding import encode
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
@@ -38,9 +39,8 @@ _PATCH_TIMEOUT = (5.0, REQUEST_TIMEOUT)
 turn. If failurePolicy is Ignore, the PATCH succeeds after that. Otherwise the response names the webhook."""
 _MAX_RESPONSE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _FIELD_MANAGER = "capacityd"
-
-# Go's encoding/json escapes these characters. Stored strings contain no lone surrogates: the server replaces them.
-_ESCAPED = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"} | {c: f"\\u{c:04x}" for c in range(0xD800, 0xE000)}
+_API_MISSING = (404, 405)
+_API_MISSING_OR_DENIED = (403, 404, 405)
 
 
 class Client:
@@ -58,14 +58,15 @@ class Client:
             from kubernetes import client
 
             api = _api_client(access)
-            self._pool = api.rest_client.pool_manager = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
+            self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
+            api.rest_client.pool_manager = self._pool
             self._core: Any = client.CoreV1Api(api)
             # Versions before 28 have no method for SelfSubjectReviews.
             self._custom: Any = client.CustomObjectsApi(api)
 
     def read_node(self, name: str) -> NodeState:
         """Returns the Node."""
-        return self._send(self._call("get", "nodes", name), partial(self._core.read_node, name), node_state)
+        return self._send(self._call("get", "nodes", name), partial(self._core.read_node, name), parse=node_state)
 
     def list_nodes(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the Nodes that match a label selector.
@@ -73,44 +74,44 @@ class Client:
         limit: Nodes in a page. token: from the previous page, "" for the first page. parse: parses a Node's JSON.
         """
         send = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "nodes"), send, partial(list_page, kind="NodeList", parse=parse))
+        return self._send(self._call("list", "nodes"), send, parse=partial(list_page, kind="NodeList", parse=parse))
 
     def list_pods(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the pods of all namespaces that match a field selector. The rest is as in list_nodes()."""
         list_all = self._core.list_pod_for_all_namespaces
         send = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "pods"), send, partial(list_page, kind="PodList", parse=parse))
+        return self._send(self._call("list", "pods"), send, parse=partial(list_page, kind="PodList", parse=parse))
 
     def list_device_classes(self) -> Mapping[str, tuple[str, ...]]:
         """Returns extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
 
         def parse(document: object) -> Mapping[str, tuple[str, ...]]:
-            items = list_page(document, "DeviceClassList", dict).items if document else ()
-            return device_classes_by_resource(items)
+            return device_classes_by_resource(_items(document, "DeviceClassList"))
 
         send = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
-        return self._send(self._call("list", "deviceclasses"), send, parse, absent=(403, 404, 405))
+        return self._send(self._call("list", "deviceclasses"), send, parse, none_on=_API_MISSING_OR_DENIED)
 
     def list_node_overlays(self) -> Sequence[NodeOverlay]:
-        """Returns Karpenter's NodeOverlays, the one that decides first. Empty without the API or the right."""
+        """Returns Karpenter's NodeOverlays in the order of precedence. Empty if the server lacks this API or denies
+        it."""
 
         def parse(document: object) -> Sequence[NodeOverlay]:
-            return node_overlays(list_page(document, "NodeOverlayList", dict).items if document else ())
+            return node_overlays(_items(document, "NodeOverlayList"))
 
         send = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
-        return self._send(self._call("list", "nodeoverlays"), send, parse, absent=(403, 404, 405))
+        return self._send(self._call("list", "nodeoverlays"), send, parse, none_on=_API_MISSING_OR_DENIED)
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""
-        # The library sends a list of dicts as a JSON Patch.
+        # The library sends a list of dicts as a JSON Patch, and anything else as another kind of patch.
         operations = [dict(operation) for operation in patch]
         send = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
-        return self._send(self._call("patch", "nodes/status", name), send, node_state)
+        return self._send(self._call("patch", "nodes/status", name), send, parse=node_state)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
         send = partial(self._core.create_namespaced_event, "default", dict(event))
-        self._send(self._call("create", "events", node), send, lambda _: None)
+        self._send(self._call("create", "events", node), send, parse=lambda _: None)
 
     def review_self(self) -> tuple[str, str]:
         """Returns our user name and the Node that the user's token is bound to; "" for none (SelfSubjectReview).
@@ -121,22 +122,22 @@ class Client:
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
         send = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
         # Servers before Kubernetes 1.28 lack this API.
-        return self._send(self._call("create", resource), send, reviewed_user, absent=(404, 405))
+        return self._send(self._call("create", resource), send, parse=reviewed_user, none_on=_API_MISSING)
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
-        """Describes a request for messages. verb, resource: as in a role."""
-        return Call(self.access, verb, resource, node, self.identity)
+        """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
+        return Call(self.access, verb=verb, resource=resource, node=node, identity=self.identity)
 
     def _send(
         self,
         call: Call,
         send: Callable[..., Any],
         parse: Callable[[Any], T],
-        absent: Collection[int] = (),
+        none_on: Collection[int] = (),
     ) -> T:
         """Returns the parsed response. send: a method of the library. parse: takes the response's JSON.
 
-        absent: HTTP statuses for which parse() takes None.
+        none_on: HTTP statuses that are no error: parse() takes None instead of a response.
         """
 
         def explain(e: Exception) -> NodeError:
@@ -148,7 +149,7 @@ class Client:
 
         def explain_content(e: Exception) -> NodeError:
             if isinstance(e, InvalidDocument):
-                return unexpected_response(call, self.access.quote(str(e)), self.access.quote(e.detail))
+                return unexpected_response(call, self.access.quote(str(e)), detail=self.access.quote(e.detail))
             return unexpected_response(call, "it is not JSON, or is incomplete")
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
@@ -158,11 +159,16 @@ class Client:
             try:
                 body = run_within(self._timeout, request).data
             except HttpError as e:
-                if e.status not in absent:
+                if e.status not in none_on:
                     raise
                 body = b"null"
         with no_library_error(explain_content):
             return parse(json.loads(body))
+
+
+def _items(document: object, kind: str) -> Sequence[JsonObject]:
+    """The items of a list of this kind. document: None if the server sent none."""
+    return list_page(document, kind, parse=dict).items if document else []
 
 
 def _api_client(access: ClusterAccess) -> Any:
@@ -208,8 +214,9 @@ class _Pool:
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
-        if isinstance(body := options.get("body"), str):
-            options["body"] = encode(json.loads(body)).encode()
+        body = options.get("body")
+        if isinstance(body, str):
+            options["body"] = encode(json.loads(body)).encode()  # the API server compares bytes
         response = self._verified.request(method, url, **options)
         try:
             # The library itself would read a response of any size.
@@ -231,14 +238,3 @@ class _Pool:
     def clear(self) -> None:
         """Closes all connections, as PoolManager.clear() does."""
         self._pool.clear()
-
-
-def encode(value: object) -> str:
-    """Encodes a value as one line of JSON, as the API server does. Raises ValueError or TypeError.
-
-    The server's JSON Patch compares a test's value with the stored value byte by byte, both as JSON, not the decoded
-    strings (github.com/evanphx/json-patch, lazyNode.equal). So "é" never equals "\\u00e9", nor "<" "\\u003c". The
-    kubernetes library encodes with json.dumps(), so such a test would always fail.
-    """
-    # Outside of strings, JSON does not contain the replaced characters.
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)

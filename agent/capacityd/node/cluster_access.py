@@ -48,12 +48,16 @@ class ClusterAccess:
     @property
     def headers(self) -> dict[str, str]:
         """The headers of every request that say who sends it."""
-        bearer = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return bearer | ({"Impersonate-User": self.impersonated} if self.impersonated else {})
+        headers = {}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if self.impersonated:
+            headers["Impersonate-User"] = self.impersonated
+        return headers
 
     def secrets(self) -> Secrets:
         """Returns the credentials, which must not appear in messages."""
-        return secrets_of(self.token, (self.certificate, self.key), self.proxy)
+        return secrets_of(self.token, pem=(self.certificate, self.key), proxy=self.proxy)
 
     def quote(self, text: str) -> str:
         """Makes foreign text safe for a message: without these credentials, printable, and of limited length."""

@@ -23,7 +23,7 @@ class VerifiedPool:
     """
 
     def __init__(self, pool: Any, access: ClusterAccess) -> None:
-        # Without TLS, no context is created, because loading the system's authorities takes 42 ms.
+        # ServerTrust creates a TLS context, and loading the system's authorities for it takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         self._trust = ServerTrust(access) if "https" in schemes else None
         pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities
@@ -39,9 +39,12 @@ class VerifiedPool:
             if not self._verify:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
-            return self._trust.connect(send) if self._trust else send(None)
+            if self._trust is None:
+                return send(None)  # without TLS
+            return self._trust.connect(send)  # calls send() with one TLS context after the other
 
     def _send(self, method: str, url: str, options: Mapping[str, Any], context: ssl.SSLContext | None) -> Any:
+        """Sends one request. context: None without TLS."""
         # urllib3 keeps the connections of each context apart.
         self._pool.connection_pool_kw["ssl_context"] = context
         return self._pool.request(method, url, **options)

@@ -19,8 +19,9 @@ from capacityd.model.text import printable
 _MAX_FILE_BYTES = 1 << 20
 _MAX_NAME = 255
 """Maximum length of a file's name in bytes (NAME_MAX)."""
-_CONTENT = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
-"""The start of a certificate or key, as PEM or base64, or of a JSON Web Token."""
+_LOOKS_LIKE_A_SECRET = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
+"""The start of a certificate or key as PEM; of its base64; of a JSON Web Token, which starts with the base64 of {". The
+slash: resolve() has put a folder before the text."""
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
 The group's members may start privileged pods, so this adds nothing to their rights."""
@@ -43,7 +44,9 @@ def _kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
     """
     if kubeconfig.startswith(_MICROK8S):
         return trust.with_group_of(kubeconfig)
-    return trust.with_user_of(_KUBERNETES) if kubeconfig.startswith(f"{_KUBERNETES}/") else trust
+    if kubeconfig.startswith(f"{_KUBERNETES}/"):
+        return trust.with_user_of(_KUBERNETES)
+    return trust
 
 
 def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
@@ -57,15 +60,16 @@ class CredentialFiles:
     def __init__(self, kubeconfig: str, *, of_kubelet: bool, trust: Trust | None = None) -> None:
         """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it.
 
-        trust: by default, that of the user who runs this process. A person's files are read whoever could change them,
-        as kubectl does, because they decide only what that person does.
+        trust: who may be able to change a kubelet's files; None for own_trust(). A person's files are read whoever
+        could change them, as kubectl does, because they decide only what that person does.
         """
         self._kubeconfig = kubeconfig
         self._of_kubelet = of_kubelet
+        # None: a person's files, which anybody may be able to change.
         self.trust = _kubelet_trust(kubeconfig, trust or own_trust()) if of_kubelet else None
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
-        self._contents: dict[str, str] = {}
-        self._paths: dict[str, None] = {}
+        self._contents: dict[str, str] = {}  # path -> content
+        self._paths: dict[str, None] = {}  # in the order of the reads
 
     @property
     def merge_advice(self) -> str:
@@ -85,20 +89,20 @@ class CredentialFiles:
 
         Raises CredentialsMissing if it does not exist, NodeUnauthorized if it cannot be read.
         """
-        if _is_content(path):
+        if _is_secret(path):
             raise NodeUnauthorized(
                 f"{purpose} named in {printable(self._kubeconfig)} is not a path. "
                 "Is it the content of the file instead?"
             )
         self._paths[path] = None
         if path not in self._contents:
-            named = self.named(path, purpose)
-            content = self._content(path, named)
+            content = self._content(path, shown=self.shown(path, purpose))
             # Comments in PEM files may have any encoding. The parts that we use are ASCII.
-            self._contents[path] = content.decode("utf-8" if path == self._kubeconfig else "latin-1", "replace")
+            encoding = "utf-8" if path == self._kubeconfig else "latin-1"
+            self._contents[path] = content.decode(encoding, errors="replace")
         return self._contents[path]
 
-    def named(self, path: str, purpose: str) -> str:
+    def shown(self, path: str, purpose: str) -> str:
         """The file for a message, with its path only if the path exists: else it may be something else than a path.
 
         purpose: as in read().
@@ -110,9 +114,10 @@ class CredentialFiles:
     def require_trusted_plugin(self, find_flaw: Callable[[Trust], Flaw | None]) -> None:
         """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or choose another one.
 
-        find_flaw: the plugin's. A person's plugin is only refused if somebody else could change the kubeconfig.
+        find_flaw: returns what somebody else could change of the plugin. A person's plugin is only refused if somebody
+        else could change the kubeconfig.
         """
-        if self.trust is None:
+        if self.trust is None:  # a person's kubeconfig
             flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
         else:
             flaw = find_flaw(self.trust)
@@ -120,34 +125,39 @@ class CredentialFiles:
             raise _not_trusted(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
     def _open(self, path: str) -> int:
-        if self.trust:
+        if self.trust is not None:
             return open_trusted(path, self.trust)
         # O_NONBLOCK, because open() on a pipe waits for a writer.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
-    def _content(self, path: str, file: str) -> bytes:
+    def _content(self, path: str, shown: str) -> bytes:
+        """Reads the file. shown: the file for a message."""
         try:
             with open(self._open(path), "rb") as f:
                 if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
-                    raise NodeUnauthorized(f"{file} is a pipe; it must be a file, because it is read again and again")
+                    raise NodeUnauthorized(f"{shown} is a pipe; it must be a file, because it is read again and again")
                 content = f.read(_MAX_FILE_BYTES + 1)
         except NotTrusted as e:
-            raise _not_trusted(file, e.flaw) from e
+            raise _not_trusted(shown, e.flaw) from e
         except FileNotFoundError as e:
-            advice = (". Has the kubelet joined the cluster?" if self._of_kubelet else "") + sandbox_advice([path])
-            files, detail = [os.path.abspath(path)], f"the path is {printable(path)}"
-            raise CredentialsMissing(f"{file} does not exist{advice}", files, detail=detail) from e
+            question = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
+            raise CredentialsMissing(
+                f"{shown} does not exist{question}{sandbox_advice([path])}",
+                files=[os.path.abspath(path)],
+                detail=f"the path is {printable(path)}",
+            ) from e
         except PermissionError as e:
             advice = f". {permission_advice(path)}" if self._of_kubelet else ""
-            raise NodeUnauthorized(f"{file} cannot be read: permission denied{advice}") from e
+            raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
             reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
-            raise NodeUnauthorized(f"{file} cannot be read: {reason}") from e
+            raise NodeUnauthorized(f"{shown} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
-            raise NodeUnauthorized(f"{file} is larger than {_MAX_FILE_BYTES} bytes")
+            raise NodeUnauthorized(f"{shown} is larger than {_MAX_FILE_BYTES} bytes")
         return content
 
 
-def _is_content(path: str) -> bool:
+def _is_secret(path: str) -> bool:
     """Whether the text is a secret instead of its path. Messages quote paths, but must not quote secrets."""
-    return _CONTENT.search(path) is not None or any(len(name) > _MAX_NAME for name in path.split("/"))
+    cannot_be_path = any(len(name) > _MAX_NAME for name in path.split("/"))
+    return cannot_be_path or _LOOKS_LIKE_A_SECRET.search(path) is not None

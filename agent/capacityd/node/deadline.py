@@ -36,6 +36,6 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
 
     start_thread(run)
     # future.result(seconds) raises the same TimeoutError as an action that fails with one.
-    if not wait([future], seconds).done:
+    if not wait([future], timeout=seconds).done:
         raise DeadlineExceeded(seconds)
     return future.result()

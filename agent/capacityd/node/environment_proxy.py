@@ -26,7 +26,8 @@ def proxy_from_environment(server: str) -> str | None:
     proxy = _variable(name)
     if not proxy or _is_excepted(url):
         return None
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
     if problem := proxy_problem(proxy):
         raise NodeUnauthorized(f"{name} in the environment is invalid; {problem}")
     return proxy
@@ -38,16 +39,21 @@ def _variable(name: str) -> str:
 
 
 def _is_excepted(url: SplitResult) -> bool:
-    host, port = (url.hostname or "").rstrip("."), url.port or _PORTS[url.scheme]
+    """Whether the server is reached without a proxy: it is on this machine, or NO_PROXY lists it."""
+    host = (url.hostname or "").rstrip(".")
+    port = url.port or _PORTS[url.scheme]
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     entries = (entry.strip().lower() for entry in _variable("NO_PROXY").split(","))
-    return any(_matches(entry, host, address, port) for entry in entries if entry)
+    return any(_matches(entry, host=host, address=address, port=port) for entry in entries if entry)
 
 
 def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, port: int) -> bool:
-    """Whether an entry of NO_PROXY is for a host: an address, a network, or a domain, perhaps with a port."""
+    """Whether an entry of NO_PROXY is for a host: an address, a network, or a domain, perhaps with a port.
+
+    address: the host, if it is an address.
+    """
     if entry == "*":
         return True
     if "/" in entry:
@@ -55,11 +61,12 @@ def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, p
             return address is not None and address in ip_network(entry, strict=False)
         except ValueError:
             return False
-    name, colon, number = entry.rpartition(":")
-    if colon and number.isdigit() and (":" not in name or name.endswith("]")):
-        if int(number) != port:
+    before, colon, after = entry.rpartition(":")
+    is_ipv6_address = ":" in before and not before.endswith("]")  # with a port, it is in brackets
+    if colon and after.isdigit() and not is_ipv6_address:
+        if int(after) != port:
             return False
-        entry = name
+        entry = before
     if address is not None:
         return _address(entry.strip("[]")) == address
     domain = entry.removeprefix("*")

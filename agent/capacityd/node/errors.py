@@ -42,7 +42,7 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
     except Exception as e:  # noqa: BLE001  # explain() handles it
         if failure := import_failure(e):
             raise failure from None
-        # Not "from e": a traceback would show the library's message, which may contain a secret.
+        # Not "from e": its traceback would show the library's message, which may contain a secret.
         raise explain(e) from None
 
 
@@ -86,11 +86,13 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return _wrong_credentials(call)
     if status == 403 and refusal.user == _ANONYMOUS:
         return _not_recognised(call.access)
-    if status == 403 and not refusal.is_page and (refusal.is_of_authorizer or not refusal.is_of_write):
+    if status == 403 and not refusal.is_from_intermediary and (refusal.is_of_authorizer or not refusal.is_of_write):
         return _forbidden(refusal)
     if status == 404 and details.resource == "nodes":
         of_credentials = call.identity == f"system:node:{call.node}"
-        return NodeMissing(call.access.api_server, call.node, call.access.address, of_credentials=of_credentials)
+        return NodeMissing(
+            server=call.access.api_server, node=call.node, detail=call.access.address, of_credentials=of_credentials
+        )
     if status < 400 or not details.is_status:
         return _no_api_server(refusal)
     return _rejected(refusal, refusal.reason)
@@ -105,14 +107,15 @@ def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreac
 
 
 def _rejected(refusal: Refusal, text: str) -> NodeRejected:
+    """The error for a content that was denied. text: why; "" if unknown."""
     call = refusal.call
     message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {refusal.status})"
-    return NodeRejected(f"{message}{_after_colon(text)}", text)
+    return NodeRejected(f"{message}{_after_colon(text)}", reason=text)
 
 
 def _conflict(refusal: Refusal) -> NodeConflict:
     message = f'Node "{refusal.call.node}" has changed since it was read (HTTP {refusal.status})'
-    return NodeConflict(message, f"HTTP {refusal.status}{_after_colon(refusal.reason)}")
+    return NodeConflict(message, reason=f"HTTP {refusal.status}{_after_colon(refusal.reason)}")
 
 
 def _list_expired(call: Call) -> ListExpired:
@@ -124,15 +127,15 @@ def _list_expired(call: Call) -> ListExpired:
 
 def _unavailable(refusal: Refusal) -> NodeUnreachable:
     call, error = refusal.call, refusal.error
-    # The causes of a server error are not validation errors: the user can't correct them.
+    # Not refusal.reason, which lists causes: those of a server error are nothing that the user can correct.
     text = refusal.details.message
     message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(text)}"
     if error.status == HTTPStatus.GATEWAY_TIMEOUT and refusal.is_of_write:
         message += ". Does an admission webhook not answer?"
     if error.status >= 500 and refusal.is_of_write:
         message += ". Until a write succeeds, the Node's condition may be out of date"
-        return NodeWriteFailed(message, error.retry_after, _rejected(refusal, text))
-    return NodeUnreachable(message, error.retry_after, detail=call.access.address)
+        return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, text))
+    return NodeUnreachable(message, retry_after=error.retry_after, detail=call.access.address)
 
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:

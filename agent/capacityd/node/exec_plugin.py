@@ -48,13 +48,19 @@ class ExecPlugin:
 
     def flaw(self, trust: Trust) -> Flaw | None:
         """What somebody else could change, of all that run() runs; None if there is nothing."""
-        search_path, program = self._variables().get("PATH") or os.defpath, self._program
+        search_path = self._variables().get("PATH") or os.defpath
         if "/" in self.command:
-            program = self.command  # even if it can't be run now: somebody else may change this before it is run
-        elif flaw := flaw_of_name(self.command, search_path, trust):
-            return flaw
-        flaw = flaw_of_command([program, *self.arguments], search_path, trust) if program else None
-        return flaw or flaw_of_texts(self.environment.values(), search_path, trust)
+            program: str | None = self.command  # also if it can't be run now: somebody may change this before it is run
+        else:
+            program = self._program
+            flaw = flaw_of_name(self.command, search_path, trust)
+            if flaw:
+                return flaw
+        if program:
+            flaw = flaw_of_command([program, *self.arguments], search_path, trust)
+            if flaw:
+                return flaw
+        return flaw_of_texts(self.environment.values(), search_path, trust)
 
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.
@@ -77,17 +83,18 @@ class ExecPlugin:
             detail = f"the command is {quoted(printable(self.command))}{hint}"
             advice = sandbox_advice([self.command])
             raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
-        status, out = self._output([program, *self.arguments], environment, timeout)
+        status, output = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
-            end = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
+            failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
             advice = sandbox_advice([program, *self.arguments], runs=True)
-            raise PluginFailed(f"{self._name} {end}. {_SEE_OUTPUT}{advice}")
+            raise PluginFailed(f"{self._name} {failure}. {_SEE_OUTPUT}{advice}")
         try:
-            return exec_credential(out, self.version)
+            return exec_credential(output, self.version)
         except InvalidCredential as e:
             raise NodeUnauthorized(f"{self._name} {e}") from e
 
     def _variables(self) -> Mapping[str, str]:
+        """The plugin's environment."""
         return {**os.environ, **self.environment}
 
     @property
@@ -106,17 +113,21 @@ class ExecPlugin:
         """Returns the exit status and standard output. Without a terminal, standard error is dropped, because it may
         contain a secret."""
         try:
-            # In /, because interpreters look for modules in the current folder, which may be another user's.
-            status, out, _ = run_program(
-                command, timeout, environment, _MAX_OUTPUT_BYTES, "/", on_terminal=self.on_terminal
+            status, output, _ = run_program(
+                command,
+                timeout=timeout,
+                environment=environment,
+                max_output=_MAX_OUTPUT_BYTES,
+                directory="/",  # interpreters look for modules in the current folder, which may be another user's
+                on_terminal=self.on_terminal,
             )
-            return status, out
+            return status, output
         except ProgramTimeoutError:
             raise NodeUnreachable(f"{self._name} did not end within {timeout:g} s") from None
         except OutputTooLargeError:
             raise NodeUnauthorized(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
             code = e.errno if isinstance(e, OSError) else None
-            why = why_not_started(command[0], code)
-            reason = why or (os.strerror(code) if code else type(e).__name__)
+            error = os.strerror(code) if code else type(e).__name__
+            reason = why_not_started(command[0], code) or error
             raise NodeUnauthorized(f"{self._name} could not be started: {reason}") from e

@@ -64,7 +64,7 @@ class FileNode:
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
-        self._state(document)
+        self._state(document)  # raises NodeError if it is not a Node
         document = patched(with_status(document), patch)
         state = self._state(document)
         # Replaces the target of a symbolic link, not the link.
@@ -72,7 +72,8 @@ class FileNode:
         try:
             content = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
             mode = stat.S_IMODE(os.stat(path).st_mode)
-            replace_file(path, content.encode("utf-8", "surrogatepass"), mode, durable=True)
+            encoded = content.encode("utf-8", "surrogatepass")  # as it was read, with lone surrogates
+            replace_file(path, encoded, mode, durable=True)
         except (OSError, RecursionError) as e:
             raise NodeError(f"{shown(self._path)} cannot be written: {reason_of(e)}") from e
         return state

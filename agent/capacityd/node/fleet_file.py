@@ -24,15 +24,16 @@ def read_fleet_file(path: str, label: str) -> Fleet:
     """
     try:
         items = saved_items(read_json(path))
-        nodes, pods = items.get("Node", ()), items.get("Pod", ())
+        nodes = items.get("Node", ())
+        pods = items.get("Pod", ())
         if not nodes:
             raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
         overlays = node_overlays(items.get("NodeOverlay", ()))
         return Fleet(
-            tuple(summarize(node, label, overlays) for node in nodes),
-            device_classes_by_resource(items.get("DeviceClass", ())),
-            sum_requests(map(node_and_requests, pods)) if pods else None,
-            _read_at(nodes),
+            nodes=tuple(summarize(node, label, overlays) for node in nodes),
+            device_classes=device_classes_by_resource(items.get("DeviceClass", ())),
+            requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: unknown
+            read_at=_read_at(nodes),
         )
     except NodeError as e:
         raise UsageError(f"{e}: {_REMEDY}") from e
@@ -41,10 +42,11 @@ def read_fleet_file(path: str, label: str) -> Fleet:
 
 
 def _read_at(nodes: Sequence[JsonObject]) -> float | None:
-    """When the list was saved. The list does not contain this time, but most kubelets renew Ready every 5 minutes.
+    """When the list was saved, in seconds since the epoch. The list does not contain this time, but most kubelets renew
+    Ready every 5 minutes.
 
     The file's own time may be that of a copy. The median of the heartbeats is close to the time, even if some Nodes are
     silent or have a wrong clock.
     """
-    heartbeats = [heartbeat for node in nodes if (heartbeat := ready_heartbeat(node)) is not None]
+    heartbeats = [heartbeat for heartbeat in map(ready_heartbeat, nodes) if heartbeat is not None]
     return statistics.median_high(heartbeats) if heartbeats else None

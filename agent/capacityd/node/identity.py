@@ -35,12 +35,11 @@ class Identity:
 def identify(review: Review, configured: str | None, hostname: str, *, cached: bool) -> Identity:
     """Determines the credentials' user and the Node to use.
 
-    Raises NodeUnauthorized if the configuration names another Node.
-
-    cached: whether the review comes from an earlier request. configured: node_name in the configuration.
+    configured: node_name in the configuration, if it is set. hostname: this machine's. cached: whether the review comes
+    from an earlier request. Raises NodeUnauthorized if the configuration names another Node.
     """
-    user, node = review.user, review.node
-    reported = user.removeprefix(_NODE_USER) if user.startswith(_NODE_USER) else node
+    is_kubelet = review.user.startswith(_NODE_USER)
+    reported = review.user.removeprefix(_NODE_USER) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
         raise NodeUnauthorized(
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
@@ -49,14 +48,15 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
     # The kubelet derives its name from the host name in the same way.
     name = reported or configured or hostname.strip().lower()
     # Who acts as the Node by impersonation may have come from an image of another machine.
-    is_own_node = bool(reported) and user == _NODE_USER + reported and not review.impersonated
-    return Identity(user, name, is_own_node, cached)
+    is_own_node = is_kubelet and reported != "" and not review.impersonated
+    return Identity(review.user, node=name, is_own_node=is_own_node, cached=cached)
 
 
 def token_user(token: str) -> str:
     """Returns what stays the same if this user's token is renewed: a JSON Web Token's user and Node, else the token."""
     try:
-        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(f"{payload}=="))  # the payload has no padding of its own
         return repr((claims["sub"], claims.get("kubernetes.io", {}).get("node")))
     except (ValueError, LookupError, TypeError, AttributeError):
         return token
@@ -91,6 +91,7 @@ def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: s
 
 
 def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
+    # "": /etc/machine-id is empty, so nothing is known.
     return bool(machine_id) and state.machine_id == machine_id
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ from capacityd.node.errors import no_library_error
 from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.identity import token_user
 from capacityd.node.kubelet_kubeconfig import first_path
-from capacityd.node.proxy import is_http_url, proxy_problem
+from capacityd.node.proxy import has_bare_ipv6_address, is_http_url, proxy_problem
 from capacityd.node.user_entry import user_problem
 from capacityd.node.yaml_text import InvalidYaml, parse_yaml
 
@@ -83,7 +82,9 @@ class _Kubeconfig:
         """Returns the current context and the names of all contexts."""
         document = self._document()
         entries = document.get("contexts")
-        names = (entry.get("name") for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
+        if not isinstance(entries, list):
+            entries = []
+        names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
         return self._text(document, "current-context"), frozenset(name for name in names if isinstance(name, str))
 
     def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
@@ -94,15 +95,15 @@ class _Kubeconfig:
         current = context_name or self._text(document, "current-context")
         if not current:
             raise self._error("contains no current-context")
-        context = self._entry(document, "contexts", "context", current)
-        cluster = self._entry(document, "clusters", "cluster", self._text(context, "cluster") or "")
+        context = self._entry(document, "context", name=current)
+        cluster = self._entry(document, "cluster", name=self._text(context, "cluster") or "")
         user_name = self._text(context, "user")
-        user = self._entry(document, "users", "user", user_name) if user_name else {}
+        user = self._entry(document, "user", name=user_name) if user_name else {}
         if problem := user_problem(user):
             raise self._error(problem)
         token = self._token(user)
         certificate = self._pem(user, "client-certificate")
-        named_by_files = (token_user(token or ""), certificate)
+        user_of_files = (token_user(token or ""), certificate)  # changes with the content of the files
         private_key = self._pem(user, "client-key")
         if "exec" in user and not token and not certificate:
             plugin = self._plugin(self._mapping(user["exec"], "exec"), cluster)
@@ -125,7 +126,7 @@ class _Kubeconfig:
             certificate=certificate,
             key=private_key,
             impersonated=self._text(user, "as") or "",
-            user=repr((user_name, sorted(map(repr, user.items())), named_by_files)),
+            user=repr((user_name, sorted(map(repr, user.items())), user_of_files)),
             files=self._files.paths(),
         )
 
@@ -137,19 +138,20 @@ class _Kubeconfig:
             raise self._error(str(e)) from None
         return {} if content is None else self._mapping(content, "the file")
 
-    def _entry(self, document: Mapping[str, object], group: str, kind: str, name: str) -> Mapping[str, object]:
-        entries = document.get(group) or []
+    def _entry(self, document: Mapping[str, object], kind: str, name: str) -> Mapping[str, object]:
+        """Returns the entry of this kind ("context", "cluster" or "user") with this name."""
+        entries = document.get(f"{kind}s") or []
         if not isinstance(entries, list):
-            raise self._error(f"is invalid: {group} is not a list")
+            raise self._error(f"is invalid: {kind}s is not a list")
         for entry in entries:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self._mapping(entry.get(kind) or {}, kind)
-        source = "that is selected" if kind == "context" else f"that its context names{self._files.merge_advice}"
-        raise self._error(f"has no {kind} {source}", f'the name is "{printable(name)}"')
+        which = "that is selected" if kind == "context" else f"that its context names{self._files.merge_advice}"
+        raise self._error(f"has no {kind} {which}", detail=f'the name is "{printable(name)}"')
 
     def _server(self, cluster: Mapping[str, object]) -> str:
         server = (self._text(cluster, "server") or "").rstrip("/")
-        if re.match(r"https?://[^/@\[\]]*:[^/@\[\]]*:", server):
+        if has_bare_ipv6_address(server):
             raise self._error("has a server whose IPv6 address is not in brackets, as in https://[2001:db8::1]:6443")
         # A message quotes the server, so it must not contain a password or parameters.
         if not is_http_url(server) or any(character in server for character in "@?#"):
@@ -169,8 +171,8 @@ class _Kubeconfig:
         path = self._files.resolve(file)
         token = self._files.read(path, "the token file").strip()
         if not token:
-            named = self._files.named(path, "the token file")
-            raise CredentialsMissing(f"{named} is empty", [os.path.abspath(path)])
+            shown = self._files.shown(path, "the token file")
+            raise CredentialsMissing(f"{shown} is empty", files=[os.path.abspath(path)])
         return token
 
     def _pem(self, entry: Mapping[str, object], key: str) -> str | None:
@@ -191,8 +193,9 @@ class _Kubeconfig:
         on_terminal = self._on_terminal and entry.get("interactiveMode") != "Never"
         if entry.get("interactiveMode") == "Always" and not on_terminal:
             why = "has an exec plugin that needs a terminal (interactiveMode: Always)"
-            raise self._error(why, f"the plugin is {printable(command)}")
-        arguments, environment = entry.get("args") or [], entry.get("env") or []
+            raise self._error(why, detail=f"the plugin is {printable(command)}")
+        arguments = entry.get("args") or []
+        environment = entry.get("env") or []
         if not isinstance(arguments, list) or not isinstance(environment, list):
             raise self._error("is invalid: args or env of exec is not a list")
         variables = {}
@@ -204,7 +207,7 @@ class _Kubeconfig:
             version=self._text(entry, "apiVersion") or "",
             # As in client-go: a path with a slash is relative to the kubeconfig; other names are looked up in PATH.
             command=self._files.resolve(command) if "/" in command else command,
-            arguments=tuple(str(a) for a in arguments),
+            arguments=tuple(map(str, arguments)),
             environment={name: value for name, value in variables.items() if name},
             cluster=self._cluster_info(cluster) if self._flag(entry, "provideClusterInfo") else None,
             install_hint=self._text(entry, "installHint") or "",
@@ -219,7 +222,9 @@ class _Kubeconfig:
         if authority:
             info["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode("ascii")
         extensions = cluster.get("extensions")
-        for extension in extensions if isinstance(extensions, list) else []:
+        if not isinstance(extensions, list):
+            extensions = []
+        for extension in extensions:
             if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
                 info["config"] = extension.get("extension")
         return info

@@ -30,8 +30,9 @@ def credentials_advice(access: ClusterAccess) -> str:
     A kubelet that finds its renewed certificate does not use the one in its kubeconfig, which kubeadm may have written
     into the file itself: it expires after a year (github.com/kubernetes/kubeadm/issues/1317).
     """
-    uses_other = access.certificate and access.kubeconfig in KUBECONFIG_PATHS and _RENEWED not in access.files
-    if uses_other and os.path.exists(_RENEWED):
+    is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
+    uses_other_certificate = access.certificate and _RENEWED not in access.files
+    if is_of_kubelet and uses_other_certificate and os.path.exists(_RENEWED):
         return (
             f"the kubelet uses the certificate in {_RENEWED}: name this file there as client-certificate and client-key"
         )
@@ -61,5 +62,5 @@ def first_path() -> str:
     raise CredentialsMissing(
         f"no kubelet's kubeconfig found in {', '.join(KUBECONFIG_PATHS)}. Has this machine joined a cluster? If the "
         "kubeconfig is elsewhere, give its path with --kubeconfig, or as kubeconfig in [kubernetes]",
-        KUBECONFIG_PATHS,
+        files=KUBECONFIG_PATHS,
     )

@@ -15,13 +15,13 @@ from capacityd.linux.thread import start_thread
 
 MAX_LINE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _PIECE_BYTES = 1 << 16
-_AHEAD = 4
+_MAX_QUEUED = 4
 """Lines in the queue. While the queue is full, nothing more is read, so the server has to wait."""
-_CLOSED_WITHIN = 1.0
+_PUT_TIMEOUT = 1.0
 """Seconds after which a thread that waits for room in the queue notices that the stream is closed."""
 
 Item: TypeAlias = bytes | Exception | None
-"""A line without its end; b"": the response has begun; None: it has ended; the exception that ended it."""
+"""A line without its end; b"": the response has begun; None: the response has ended; the exception that ended it."""
 
 
 class Silence(Exception):
@@ -41,7 +41,7 @@ class LineStream:
 
     def __init__(self, open_response: Callable[[], Any]) -> None:
         """open_response: returns a response of urllib3 with chunks."""
-        self._items: Queue[Item] = Queue(_AHEAD)
+        self._items: Queue[Item] = Queue(_MAX_QUEUED)
         self._is_closed = False
         self._socket: socket.socket | None = None
         start_thread(partial(self._run, open_response))
@@ -54,7 +54,7 @@ class LineStream:
             raise Silence from None
 
     def close(self) -> None:
-        """Closes the connection. If it is still being opened, it closes as soon as it is open."""
+        """Closes the connection. If it is still being opened, the thread closes it as soon as it is open."""
         self._is_closed = True
         if self._socket:
             with suppress(OSError):  # the server has closed it
@@ -69,10 +69,13 @@ class LineStream:
         # urllib3 would keep the connection for another request.
         with closing(response.connection), closing(response):
             try:
-                # Another descriptor of the connection: close() must not use a number that may belong to another file.
+                # close() shuts the connection down through a descriptor of its own: once urllib3 has closed the other
+                # one, another file may have its number.
                 with socket.socket(fileno=os.dup(response.fileno())) as self._socket:
-                    items = chain([b""], filter(None, _lines(response)), [None])
-                    all(map(self._put, items))  # until the stream is closed
+                    # Empty lines are left out: b"" stands for the beginning.
+                    for item in chain([b""], filter(None, _lines(response)), [None]):
+                        if not self._put(item):
+                            break
             except Exception as e:  # noqa: BLE001  # the other thread handles it
                 self._put(e)
 
@@ -80,7 +83,7 @@ class LineStream:
         """Passes an item on. Returns whether the stream is still open."""
         while not self._is_closed:
             try:
-                self._items.put(item, timeout=_CLOSED_WITHIN)
+                self._items.put(item, timeout=_PUT_TIMEOUT)
             except Full:
                 continue
             return True
@@ -91,10 +94,10 @@ def _lines(response: Any) -> Iterator[bytes]:
     """Yields each complete line without its end. Raises LineTooLong, and urllib3's exceptions."""
     line = bytearray()
     for piece in response.stream(_PIECE_BYTES, decode_content=False):
-        first, *others = piece.split(b"\n")
-        line += first
-        for other in others:
+        rest_of_line, *next_lines = piece.split(b"\n")
+        line += rest_of_line
+        for next_line in next_lines:
             yield bytes(line)
-            line = bytearray(other)
+            line = bytearray(next_line)
         if len(line) > MAX_LINE_BYTES:
             raise LineTooLong

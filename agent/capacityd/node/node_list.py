@@ -24,13 +24,13 @@ _POD_PAGE = 500
 _MAX_PAGE_BYTES = 64 << 20
 _PAGE_TIMEOUT = 120.0
 """Seconds for a page of some megabytes: an operator's network may be slow."""
-_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_SELECTED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 
-_PAUSES = (1.0, 2.0, 4.0, 8.0)
+_RETRY_PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt to request a page, unless the API server asks for another pause."""
-_MAX_WAIT = 10.0
+_MAX_PAUSE = 10.0
 """Maximum pause in seconds before the next attempt, even if the API server asks for more."""
 
 
@@ -43,37 +43,39 @@ def read_fleet(
     names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
-    client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    # Before the Nodes, whose labels are not kept.
+    client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
+    # Before the Nodes: their labels, which decide about NodeOverlays, are not kept.
     overlays = _send_retrying(client.list_node_overlays, responded=False)
-    summary = partial(summarize, label=label, overlays=overlays)
+    parse = partial(summarize, label=label, overlays=overlays)
     # The API server has responded, so a later error may be a short one.
-    nodes = _nodes(client, selector, summary, partial(progress, "Nodes"), responded=True)
+    nodes = _nodes(client, selector, parse=parse, progress=partial(progress, "Nodes"), responded=True)
     device_classes = _send_retrying(client.list_device_classes, responded=True)
-    return Fleet(nodes, device_classes, _anew_once(lambda: _requests(client, names, partial(progress, "pods"))))
+    requests = _restarting_once(lambda: _requests(client, names, progress=partial(progress, "pods")))
+    return Fleet(nodes, device_classes=device_classes, requests=requests)
 
 
 def read_nodes(
     access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
 ) -> tuple[NodeSummary, ...]:
     """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
-    client = Client(access, _MAX_PAGE_BYTES, _PAGE_TIMEOUT)
-    return _nodes(client, selector, partial(summarize, label=label), partial(progress, "Nodes"), responded=False)
+    client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
+    parse = partial(summarize, label=label)
+    return _nodes(client, selector, parse=parse, progress=partial(progress, "Nodes"), responded=False)
 
 
 def _nodes(
     client: Client,
     selector: str,
-    summary: Callable[[JsonObject], NodeSummary],
+    parse: Callable[[JsonObject], NodeSummary],
     progress: Callable[[int], None],
     *,
     responded: bool,
 ) -> tuple[NodeSummary, ...]:
-    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=summary)
-    return _anew_once(lambda: tuple(_items([list_nodes], progress, responded=responded)))
+    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=parse)
+    return _restarting_once(lambda: tuple(_all_items([list_nodes], progress, responded=responded)))
 
 
-def _anew_once(read: Callable[[], T]) -> T:
+def _restarting_once(read: Callable[[], T]) -> T:
     """Reads a list, and once more from its start if the API server no longer has the rest of the list."""
     try:
         return read()
@@ -83,21 +85,23 @@ def _anew_once(read: Callable[[], T]) -> T:
 
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
     """Returns the requests of unfinished pods; None if the user may not list pods."""
-    selectors = [_UNFINISHED]
+    selectors = [_UNFINISHED_PODS]
     if 0 < len(names) <= _MAX_SELECTED:
-        selectors = [f"{_UNFINISHED},spec.nodeName={name}" for name in ("", *names)]  # "": unbound pods
+        # Also the pods that are not bound to a Node: their nodeName is empty.
+        selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
     lists = [partial(client.list_pods, _POD_PAGE, selector, parse=node_and_requests) for selector in selectors]
     try:
-        return sum_requests(_items(lists, progress, responded=True))
+        return sum_requests(_all_items(lists, progress, responded=True))
     except NodeForbidden:
         return None
 
 
-def _items(
+def _all_items(
     lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], None], *, responded: bool = False
 ) -> Iterator[T]:
-    """Yields the items of these lists. Each function takes a token and requests the page after it.
+    """Yields the items of these lists, page by page.
 
+    lists: a function for each list, which takes the token from a page and requests the next page.
     responded: whether the API server has responded to an earlier request.
     """
     count = 0
@@ -118,7 +122,7 @@ def _items(
 
 def _send_retrying(send: Callable[[], T], *, responded: bool) -> T:
     """Waits and tries again if the API server asks for it, or if the server has responded to an earlier request."""
-    for pause in _PAUSES:
+    for pause in _RETRY_PAUSES:
         try:
             return send()
         except ListExpired:
@@ -126,5 +130,7 @@ def _send_retrying(send: Callable[[], T], *, responded: bool) -> T:
         except NodeUnreachable as e:
             if e.retry_after is None and not responded:
                 raise  # the address may be wrong
-            time.sleep(min(pause if e.retry_after is None else e.retry_after, _MAX_WAIT))
+            if e.retry_after is not None:
+                pause = e.retry_after
+            time.sleep(min(pause, _MAX_PAUSE))
     return send()

@@ -31,24 +31,32 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
 
 def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     if len(paths) == 1 and not context:
-        return load(paths[0], _PLUGIN_TIMEOUT, of_kubelet=False)
-    contexts_of = {path: contexts(path) for path in paths}
+        return load(paths[0], plugin_timeout=_PLUGIN_TIMEOUT, of_kubelet=False)
+    contexts_of = {path: contexts(path) for path in paths}  # path -> its current context, and all of its contexts
     if context:
         _require(context, contexts_of)
-    current = context or next((current for current, _ in contexts_of.values() if current), None)
-    path = next((path for path, (_, names) in contexts_of.items() if current in names), paths[0])
-    return load(path, _PLUGIN_TIMEOUT, of_kubelet=False, context=current)
+        selected: str | None = context
+    else:
+        selected = next((current for current, _ in contexts_of.values() if current), None)
+    # If no file contains the context, load() says so about the first file.
+    path = next((path for path, (_, names) in contexts_of.items() if selected in names), paths[0])
+    return load(path, plugin_timeout=_PLUGIN_TIMEOUT, of_kubelet=False, context=selected)
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
-    return sorted({name for path in _paths(kubeconfig) for name in contexts(path)[1]})
+    found: set[str] = set()
+    for path in _paths(kubeconfig):
+        _, names = contexts(path)
+        found |= names
+    return sorted(found)
 
 
 def _require(context: str, contexts_of: Mapping[str, tuple[str | None, frozenset[str]]]) -> None:
-    names = sorted({name for _, names in contexts_of.values() for name in names})
-    if context not in names:
-        among = f"must be one of {', '.join(names)}" if names else "there is none"
+    """Raises UsageError if none of these files contains the context."""
+    known = sorted({name for _, names in contexts_of.values() for name in names})
+    if context not in known:
+        among = f"must be one of {', '.join(known)}" if known else "there is none"
         files = " and ".join(contexts_of)
         raise UsageError(printable(f'no context "{context}" (--context) in {files}; {among}'))
 
@@ -58,8 +66,11 @@ def _paths(kubeconfig: str | None) -> Sequence[str]:
     if kubeconfig is not None:
         return [kubeconfig]
     variable = os.environ.get("KUBECONFIG") or ""
-    listed = [path for path in variable.split(os.pathsep) if path] or [os.path.expanduser("~/.kube/config")]
-    if existing := [path for path in listed if os.path.exists(path)]:
+    listed = [path for path in variable.split(os.pathsep) if path]
+    if not listed:
+        listed = [os.path.expanduser("~/.kube/config")]
+    existing = [path for path in listed if os.path.exists(path)]
+    if existing:
         return existing
     places = f"{' and '.join(listed)} (KUBECONFIG)" if variable else f"{listed[0]}, and KUBECONFIG is not set"
-    raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", listed)
+    raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", files=listed)

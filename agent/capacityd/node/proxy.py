@@ -1,8 +1,9 @@
-"""The URL of a proxy, and its user: as the URL contains the user, and as a request sends it."""
+"""URLs of servers and proxies; the user of a proxy: as the URL contains the user, and as a request sends it."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -14,6 +15,11 @@ def is_http_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
     except ValueError:
         return False
+
+
+def has_bare_ipv6_address(url: str) -> bool:
+    """Whether the host in a URL is an IPv6 address that is not in brackets."""
+    return re.match(r"https?://[^/@\[\]]*:[^/@\[\]]*:", url) is not None  # two colons in the host
 
 
 def proxy_problem(proxy: str) -> str:
@@ -34,7 +40,9 @@ def basic_credentials(proxy: str | None) -> str:
     Like kubectl, capacityd sends the bytes of the URL, and a colon even if there is no password (RFC 7617).
     """
     user, _, password = user_information(proxy).partition(":")
-    return base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode() if user or password else ""
+    if not user and not password:
+        return ""
+    return base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode()
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,17 +20,17 @@ _MAX_SEARCHED = 4096
 """Maximum length of foreign text to read at all, in characters."""
 _MIN_VALUE = 4
 """Minimum length of secrets to replace. Replacing a shorter one would make any text unreadable."""
-_PART = 12
-"""A word and a secret that share this many characters count as the same: a server may quote half a token."""
+_PART_LENGTH = 12
+"""A word that shares this many characters with a secret counts as the secret: a server may quote half a token."""
 _MIN_ENCODED = 9
-"""Minimum length of secrets that are also searched for in parts, encoded, and divided by blanks."""
+"""Minimum length of secrets whose parts and encoded forms are also searched for. A text may divide them by blanks."""
 _HIDDEN = "\0"
-"""Replaces each character of a secret, until the words that contain one are replaced."""
+"""Stands for each character of a found part, until the whole word around it is redacted."""
 _WORD = re.compile(rf"[\w+/=.~%-]*{_HIDDEN}[\w+/=.~%{_HIDDEN}-]*", re.ASCII)
 """A word that contains a part of a secret."""
-# Base64 has two alphabets, and hexadecimal numbers have two cases.
+# Folds the two alphabets of base64, and the two cases of hexadecimal numbers, into one.
 _FOLDED = str.maketrans("-_" + ascii_uppercase, "+/" + ascii_lowercase)
-_UNKNOWN = re.compile(
+_LOOKS_LIKE_A_SECRET = re.compile(
     r"""
     (?i: \b(bearer|basic)\s+ (?=\S*[0-9]|\S{20}) [^\s"',;]{6,} )   # an Authorization header
     | (?i: \b(password|secret|token)= [^\s"',;&]+ )
@@ -39,7 +40,7 @@ _UNKNOWN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Text that looks like a secret. Its groups match the text before the secret."""
+"""Text that looks like a secret of somebody. Its groups match the text before the secret, which stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +51,32 @@ class Secrets:
 
     def quote(self, text: str) -> str:
         """Makes foreign text safe for a message: without secrets, printable, and of limited length."""
-        # The text is cut last, because half a secret is harder to find.
-        clean = printable(self._removed_from(text.strip()[:_MAX_SEARCHED]))
+        # The text is cut to its final length last, because half a secret is harder to find.
+        clean = printable(self._redacted(text.strip()[:_MAX_SEARCHED]))
         return clean if len(clean) <= _MAX_QUOTED else clean[:_MAX_QUOTED] + "…"
 
-    def _removed_from(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         """Returns the text with placeholders for these secrets, their parts, and text that looks like a secret."""
         for value in sorted(self.values, key=len, reverse=True):
             text = text.replace(value, REDACTED)
-        text = _UNKNOWN.sub(lambda match: _before(match) + REDACTED, text)
+        text = _LOOKS_LIKE_A_SECRET.sub(lambda match: _text_before(match) + REDACTED, text)
         return _WORD.sub(REDACTED, self._with_hidden_parts(text))
 
     def _with_hidden_parts(self, text: str) -> str:
         """Returns the text with _HIDDEN for each character of a secret's parts, in all forms, divided by blanks or
         not."""
-        forms = {form for value in self.values if len(value) >= _MIN_ENCODED for form in _forms(value)}
-        parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))}
-        places = [place for place, character in enumerate(text) if not character.isspace()]
+        long_values = [value for value in self.values if len(value) >= _MIN_ENCODED]
+        forms = {form for value in long_values for form in _forms(value)}
+        parts = {form[i : i + _PART_LENGTH] for form in forms for i in range(max(1, len(form) - _PART_LENGTH + 1))}
         dense = _dense(text)
+        places = [place for place, character in enumerate(text) if not character.isspace()]  # index in dense -> in text
         characters = list(text)
         for size in {len(part) for part in parts}:
             for start in range(len(dense) - size + 1):
                 if dense[start : start + size] in parts:
-                    first, last = places[start], places[start + size - 1]
-                    characters[first : last + 1] = _HIDDEN * (last + 1 - first)
+                    first = places[start]
+                    end = places[start + size - 1] + 1
+                    characters[first:end] = _HIDDEN * (end - first)
         return "".join(characters)
 
 
@@ -85,28 +88,35 @@ def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) 
     """Returns all forms in which these credentials may be quoted. pem: certificates and keys. proxy: its URL."""
     values = {token or "", basic_credentials(proxy)}
     for text in filter(None, pem):
-        one_line = "".join(line for line in text.split("\n") if "-----" not in line)
-        values |= {text.strip(), one_line.replace("\r", ""), _base64(text)}
-    for quoted in (user_information(proxy), unquote(user_information(proxy))):
-        values |= {quoted, quoted.partition(":")[2], _base64(quoted)}
+        content = "".join(line for line in text.split("\n") if "-----" not in line)
+        values |= {text.strip(), content.replace("\r", ""), _base64(text)}
+    as_in_url = user_information(proxy)
+    for user_and_password in (as_in_url, unquote(as_in_url)):
+        _, _, password = user_and_password.partition(":")
+        values |= {user_and_password, password, _base64(user_and_password)}
     return Secrets(tuple(value for value in values if len(value) >= _MIN_VALUE))
 
 
 def _forms(secret: str) -> Iterator[str]:
     """Yields the forms of a secret that may appear in _dense() text: plain, hexadecimal, and base64.
 
-    Base64 depends on the number of bytes before the secret, modulo 3. Characters that also encode bits of other bytes
-    are left out.
+    A character of base64 encodes 6 bits. So the characters depend on the number of bytes before the secret, modulo 3.
+    Those that also encode bits of other bytes are left out.
     """
     content = secret.encode("utf-8", "surrogatepass")
-    yield from filter(lambda form: len(form) >= _MIN_ENCODED, (_dense(secret), content.hex()))
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + content).decode()
-        yield _dense(encoded[(4 * before + 2) // 3 : 4 * (before + len(content)) // 3])
+    for form in (_dense(secret), content.hex()):
+        if len(form) >= _MIN_ENCODED:
+            yield form
+    for bytes_before in range(3):
+        encoded = base64.b64encode(bytes(bytes_before) + content).decode()
+        # The characters that encode only bits of the secret.
+        first = math.ceil(8 * bytes_before / 6)
+        end = 8 * (bytes_before + len(content)) // 6
+        yield _dense(encoded[first:end])
 
 
 def _dense(text: str) -> str:
-    """Returns the text without blanks, in the form for comparing texts with secrets."""
+    """Returns the text in the form in which texts and secrets are compared: without blanks, and folded."""
     return "".join(text.split()).translate(_FOLDED)
 
 
@@ -114,8 +124,11 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
 
 
-def _before(match: re.Match[str]) -> str:
-    kind, key, scheme = match.groups()
-    if kind:
-        return f"{kind} "
-    return f"{key}=" if key else scheme or ""
+def _text_before(match: re.Match[str]) -> str:
+    """The text before a secret, so that the message still says what was there."""
+    authorization, key, scheme = match.groups()
+    if authorization:
+        return f"{authorization} "
+    if key:
+        return f"{key}="
+    return scheme or ""

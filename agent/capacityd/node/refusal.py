@@ -34,7 +34,8 @@ class HttpError(Exception):
     def retry_after(self) -> float | None:
         """The server's Retry-After in seconds. The server never sends a date."""
         text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
-        return min(float(text), _MAX_RETRY_AFTER) if re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) else None
+        is_number = re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) is not None
+        return min(float(text), _MAX_RETRY_AFTER) if is_number else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class Refusal:
         return self.status == 403 and self.details.message.endswith(_NOT_READY)
 
     @property
-    def is_page(self) -> bool:
-        """Whether the body is not an API server's: something on the way has answered."""
+    def is_from_intermediary(self) -> bool:
+        """Whether the body is not an API server's: a proxy, load balancer or firewall on the way has responded."""
         return not self.details.is_status and bool(self.error.body.strip())
 
     @property
@@ -107,21 +108,25 @@ class Refusal:
         read our Node, so only NodeRestriction refuses it. Source: admitNode in k8s.io/kubernetes,
         plugin/pkg/admission/noderestriction/admission.go.
         """
-        foreign = self.user.startswith("system:node:") and self.user != f"system:node:{self.call.node}"
-        return foreign or _OTHER_NODE.search(self.details.message) is not None
+        is_other_kubelet = self.user.startswith("system:node:") and self.user != f"system:node:{self.call.node}"
+        return is_other_kubelet or _OTHER_NODE.search(self.details.message) is not None
 
     @property
     def is_of_authorizer(self) -> bool:
-        """Whether HTTP 403 denies the request regardless of its content. Admission plugins deny a content.
+        """Whether HTTP 403 denies the request regardless of its content, as the authorizer does. Admission plugins
+        deny a content.
 
         The authorizer's messages have a fixed start. The admission plugin NodeRestriction also denies the request
         itself if the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
         pkg/endpoints/handlers/responsewriters/errors.go.
         """
-        authorizer = not self.details.is_status or _FORBIDDEN_USER.search(self.details.message) is not None
-        return authorizer or self.is_of_other_node or self.is_of_impersonation
+        if not self.details.is_status:  # there is no message
+            return True
+        names_user = _FORBIDDEN_USER.search(self.details.message) is not None
+        return names_user or self.is_of_other_node or self.is_of_impersonation
 
 
 def _user_in(message: str) -> str:
+    """The user that an authorizer's message names; "" if it is another message."""
     match = _FORBIDDEN_USER.search(message)
     return match[1] if match else ""

@@ -30,13 +30,15 @@ def is_of_another_machine(theirs: str, ours: str) -> bool:
 
 
 def _parsed(text: str) -> UUID | None:
-    """The UUID; None if it is none, or one that many machines have."""
+    """The UUID; None if the text is none, or one that many machines have."""
     if not _UUID.fullmatch(text.lower()):
         return None
     uuid = UUID(text)
-    common = len(set(uuid.hex)) == 1 or any(uuid in (known, _swapped(known)) for known in _PLACEHOLDERS)
-    return None if common else uuid
+    repeats_one_digit = len(set(uuid.hex)) == 1
+    is_placeholder = any(uuid in (known, _swapped(known)) for known in _PLACEHOLDERS)
+    return None if repeats_one_digit or is_placeholder else uuid
 
 
 def _swapped(uuid: UUID) -> UUID:
+    """The UUID with its first three groups in the opposite byte order."""
     return UUID(bytes=uuid.bytes_le)

@@ -39,8 +39,8 @@ class ServerTrust:
         self._authorities = None if access.authority is None else _certificates(access.authority)
         if self._authorities == []:
             raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
-        self._all = _context(access, self._authorities)
-        self._verified = self._all
+        self._context_of_all = _context(access, self._authorities)
+        self._last_context = self._context_of_all  # the one that last verified the server
 
     def connect(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
         """Makes the attempt with a context that trusts all authorities, then with each authority alone, until a context
@@ -49,7 +49,7 @@ class ServerTrust:
         attempt: opens a connection, or uses one that it has opened with this context. It sends no credentials before
         the handshake. The exception that it raises may have ssl's exception as a cause or an argument.
         """
-        errors = []
+        errors: list[Exception] = []
         for context in self._contexts():
             try:
                 result = attempt(context)
@@ -57,17 +57,19 @@ class ServerTrust:
                 if verification_error(e) is None:
                     raise
                 errors.append(e)
-                if context is self._all and not another_authority_may_fit(e):
+                if context is self._context_of_all and not another_authority_may_fit(e):
                     break
             else:
-                self._verified = context
+                self._last_context = context
                 return result
-        raise max(errors, key=says_more)  # the first of those that say most
+        # The first error that says more than that the authority is another one.
+        raise next((e for e in errors if says_more(e)), errors[0])
 
     def _contexts(self) -> Iterator[ssl.SSLContext]:
-        if self._verified is not self._all:
-            yield self._verified
-        yield self._all
+        """Yields the contexts in the order in which to try them."""
+        if self._last_context is not self._context_of_all:
+            yield self._last_context
+        yield self._context_of_all
         if self._authorities and len(self._authorities) > 1:
             for authority in self._authorities:
                 yield _context(self._access, [authority])
@@ -108,19 +110,20 @@ def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.
     else:
         context.load_verify_locations(cadata=b"".join(authorities))
     if access.certificate and access.key:
-        _load_certificate(context, access.certificate, access.key, access)
+        _load_certificate(context, certificate=access.certificate, key=access.key, access=access)
     return context
 
 
 def _host(access: ClusterAccess) -> str:
-    """Returns the host of the server, or of the proxy if only the proxy uses TLS."""
+    """Returns the host of the server, or of the proxy if only the proxy uses TLS. One of them does: connection.py."""
     urls = [urlsplit(url) for url in (access.server, access.proxy) if url]
     return next(url.hostname or "" for url in urls if url.scheme == "https").rstrip(".")
 
 
 def _certificates(pem: str) -> list[bytes]:
     """Returns the certificates in a PEM text (DER). Ignores text between them, and damaged certificates."""
-    return [der for block in _PEM_CERTIFICATE.findall(pem) if _is_certificate(der := _base64(block))]
+    blocks = map(_base64, _PEM_CERTIFICATE.findall(pem))
+    return [block for block in blocks if _is_certificate(block)]
 
 
 def _is_certificate(der: bytes) -> bool:
@@ -132,6 +135,7 @@ def _is_certificate(der: bytes) -> bool:
 
 
 def _base64(text: str) -> bytes:
+    """Decodes base64; returns b"", which is no certificate, if the text is damaged."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
@@ -141,6 +145,7 @@ def _base64(text: str) -> bytes:
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, access: ClusterAccess) -> None:
     try:
         with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
+            # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
             context.load_cert_chain(certificate_file, key_file, password=lambda: "")
     except (ssl.SSLError, ValueError) as e:
         raise NodeUnauthorized(

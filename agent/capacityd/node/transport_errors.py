@@ -29,10 +29,11 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
             return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
             return NodeUnreachable(why, detail=_detail(e, access))
-    known = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
+    reason = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
-    message = f"{access.api_server} cannot be reached, or its response is incomplete: {known or type(last).__name__}"
+    why = reason or type(last).__name__
+    message = f"{access.api_server} cannot be reached, or its response is incomplete: {why}"
     return NodeUnreachable(message, detail=_detail(last, access))
 
 
@@ -42,6 +43,7 @@ def _detail(e: BaseException, access: ClusterAccess) -> str:
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
+    """Why one side did not trust the other's certificate, as the end of a sentence; "" if it was something else."""
     if isinstance(e, ssl.SSLCertVerificationError):
         return _not_trusted(e, access)
     # With TLS 1.3, the server rejects a client certificate only at the first read.
@@ -77,6 +79,7 @@ def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
 
 
 def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
+    """Why there was no response; "" if this exception does not say."""
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
     server, right_address = access.api_server, "Is its address right?"
@@ -98,6 +101,6 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
         case ReadTimeoutError() | TimeoutError():
             return f"{server} did not respond in time"
         case ConnectionError():
-            scheme = " It was asked with http; does it speak https?" if access.is_plain else ""
-            return f"{server} closed the connection before it responded.{scheme}".removesuffix(".")
+            message = f"{server} closed the connection before it responded"
+            return f"{message}. It was asked with http; does it speak https?" if access.is_plain else message
     return ""

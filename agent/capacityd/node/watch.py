@@ -60,9 +60,9 @@ class NodeWatch:
         """limits: shorter in tests. Raises NodeUnauthorized if the credentials cannot be used."""
         self._target = target
         self._limits = limits
-        self._known_missing = False
-        self._watch = self._call("watch")
-        with no_library_error(self._explain(self._watch)):
+        self._known_missing = False  # whether the last event, or a GET after it, has shown that no Node exists
+        self._watch_call = self._call("watch")
+        with no_library_error(self._explain(self._watch_call)):
             self._requests = NodeRequests(target.access, target.node, limits.connect)
 
     def connect(self) -> Generator[WatchEvent, None, None]:
@@ -81,32 +81,36 @@ class NodeWatch:
         try:
             item = stream.next_item(self._limits.connect + self._limits.header)
         except Silence:
-            self._exists()  # raises the error if the server cannot be reached at all
+            self._exists()  # raises another error if the server does not respond to a GET either
             raise self._held_back() from None
         if isinstance(item, Exception):
-            raise self._explain(self._watch)(item)
+            raise self._explain(self._watch_call)(item)
 
     def _events(self, stream: LineStream) -> Iterator[WatchEvent]:
-        has_event = asked = False
+        has_event = False  # whether this connection has shown the Node, or that there is none
+        found_by_get = False  # whether a GET has shown that the Node exists, although no event has arrived
         while True:
             try:
-                line = self._next(stream, self._limits.idle if has_event else self._limits.first_event)
+                timeout = self._limits.idle if has_event else self._limits.first_event
+                line = self._next(stream, timeout)
             except Silence:
                 if has_event:
                     self._known_missing = False  # a proxy may have held an event back
                     raise self._unreachable(f"has sent nothing for {self._limits.idle:g} s") from None
                 if self._known_missing or not self._exists():
-                    self._known_missing = has_event = True
+                    self._known_missing = True
+                    has_event = True
                     yield Missing()
-                elif asked:
+                elif found_by_get:
                     raise self._held_back() from None
-                asked = True  # if the Node was created just now, its event is on the way
+                else:
+                    found_by_get = True  # if the Node was created just now, its event is on the way: wait once more
                 continue
             if line is None:
                 return
             event = self._event(line)
             if isinstance(event, Alive) and not has_event:
-                event = Missing()
+                event = Missing()  # a bookmark before any other event
             if not isinstance(event, Alive):
                 self._known_missing = isinstance(event, Missing)
             has_event = True
@@ -116,7 +120,7 @@ class NodeWatch:
         """Returns the next line; None at the end. Raises Silence and NodeError."""
         item = stream.next_item(timeout)
         if isinstance(item, LineTooLong):
-            raise unexpected_response(self._watch, f"an event has more than {MAX_LINE_BYTES} bytes")
+            raise unexpected_response(self._watch_call, f"an event has more than {MAX_LINE_BYTES} bytes")
         if isinstance(item, Exception):
             raise self._unreachable("has closed the connection, or sent a damaged response")
         return item
@@ -129,25 +133,25 @@ class NodeWatch:
                 case "ADDED" | "MODIFIED":
                     return self._state(content)
                 case "DELETED":
-                    self._state(content)
+                    self._state(content)  # raises InvalidDocument if it is another Node
                     return Missing()
                 case "BOOKMARK":
                     return Alive()
                 case "ERROR":
-                    raise from_http_status(_error_event(content), self._watch)
+                    raise from_http_status(_error_event(content), self._watch_call)
             raise InvalidDocument("an event is of an unknown type")
 
     def _state(self, document: object) -> NodeState:
         state = node_state(document)
         if state.name != self._target.node:
-            raise InvalidDocument("an event is about another Node", f'it is "{state.name}"')
+            raise InvalidDocument("an event is about another Node", detail=f'it is "{state.name}"')
         return state
 
     def _explain_content(self, e: Exception) -> NodeError:
         quote = self._target.access.quote
         if isinstance(e, InvalidDocument):
-            return unexpected_response(self._watch, quote(str(e)), quote(e.detail))
-        return unexpected_response(self._watch, "an event is not JSON, or is incomplete")
+            return unexpected_response(self._watch_call, quote(str(e)), detail=quote(e.detail))
+        return unexpected_response(self._watch_call, "an event is not JSON, or is incomplete")
 
     def _exists(self) -> bool:
         """Whether the Node exists, by a GET. Raises NodeError."""
@@ -165,15 +169,16 @@ class NodeWatch:
 
     def _open(self) -> Any:
         limits = self._limits
-        # Longer than each of the other limits. Only a thread whose result is no longer awaited may need it.
-        response = self._requests.watch(limits.connect + limits.header + limits.idle)
+        # The stream's reader applies the limits. This longer one only ends a thread that nobody waits for any more.
+        response = self._requests.watch(read_timeout=limits.connect + limits.header + limits.idle)
         if not response.chunked:  # a proxy has collected the whole response before it sent any of it
             response.close()
             raise self._held_back()
         return response
 
     def _call(self, verb: str) -> Call:
-        return Call(self._target.access, verb, "nodes", self._target.node, self._target.user)
+        target = self._target
+        return Call(target.access, verb=verb, resource="nodes", node=target.node, identity=target.user)
 
     def _explain(self, call: Call) -> Callable[[Exception], NodeError]:
         def explain(e: Exception) -> NodeError:
@@ -202,4 +207,6 @@ class NodeWatch:
 def _error_event(status: object) -> HttpError:
     """The response that an ERROR event stands for. status: a Kubernetes Status."""
     code = status.get("code") if isinstance(status, dict) else None
-    return HttpError(code if type(code) is int and 400 <= code <= 599 else 500, {}, json.dumps(status).encode())
+    if type(code) is not int or not 400 <= code <= 599:  # type(), because a bool is an int
+        code = 500
+    return HttpError(code, headers={}, body=json.dumps(status).encode())

@@ -19,9 +19,9 @@ class WatchTarget:
     user: str = ""
     """Our user name according to the API server; "" if unknown. Only for messages."""
     machine_id: str | None = None
-    """The Node's machine id must be equal; None accepts any Node."""
+    """This machine's. The Node's must be equal; None accepts any Node."""
     system_uuid: str = ""
-    """The Node's must not be another machine's; "" if this machine's is not known."""
+    """This machine's; "" if it is not known. The Node's must not be that of another machine."""
     names: frozenset[str] = frozenset()
     """The configured and recorded resources."""
 

@@ -16,7 +16,7 @@ _Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _MAX_DEPTH = 100
 _TAG = "tag:yaml.org,2002:"
-_SCALARS = {
+_SCALARS = {  # type -> the plain scalars that have it
     "null": r"~|null|Null|NULL|",
     "bool": r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF",
     "int": r"[-+]?(?:0[0-7_]*|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)",
@@ -28,12 +28,13 @@ _SCALARS = {
 class InvalidYaml(Exception):
     """The text is not YAML. The message has no part of the text, which may be secret.
 
-    line: where, from 1; None if unknown.
+    line: the number of the line, from 1; None if unknown. tab: whether its indentation has a tab.
     """
 
     def __init__(self, line: int | None, *, tab: bool) -> None:
         place = f", line {line}" if line else ""
-        super().__init__(f"is not valid YAML{place}" + (": the line has a tab in its indentation" if tab else ""))
+        hint = ": the line has a tab in its indentation" if tab else ""
+        super().__init__(f"is not valid YAML{place}{hint}")
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -58,17 +59,27 @@ def parse_yaml(text: str) -> object:
             loader.dispose()
     except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, e.g. KeyError for "!!bool x"
         mark = getattr(e, "problem_mark", None)
+        if mark is None:
+            raise InvalidYaml(line=None, tab=False) from None
         lines = text.splitlines()
-        indentation = re.match(r"\s*", lines[mark.line]) if mark and mark.line < len(lines) else None
-        raise InvalidYaml(mark.line + 1 if mark else None, tab=bool(indentation and "\t" in indentation[0])) from None
+        # The mark may be behind the last line.
+        has_tab = mark.line < len(lines) and "\t" in _indentation(lines[mark.line])
+        raise InvalidYaml(line=mark.line + 1, tab=has_tab) from None
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _check_depth(text: str) -> None:
     """Raises RecursionError if lists and mappings are nested too deeply. libyaml's loader would crash."""
     depth = 0
     for event in yaml.parse(text, _Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.DocumentEndEvent):  # only the first document is read
+            return
         if depth > _MAX_DEPTH:
             raise RecursionError
-        if isinstance(event, yaml.DocumentEndEvent):
-            return

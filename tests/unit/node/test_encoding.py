@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.node.client import encode
+from capacityd.node.documents.encoding import encode
 
 SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 SURROGATES = range(0xD800, 0xE000)

@@ -30,9 +30,11 @@ def exec_credential(output: bytes, version: str) -> Credential:
         raise InvalidCredential("did not print an ExecCredential with a status")
     if document.get("apiVersion") != version:
         raise InvalidCredential(f"printed an apiVersion other than {version}")
-    token, certificate, key = (status.get(k) for k in ("token", "clientCertificateData", "clientKeyData"))
+    token = status.get("token")
+    certificate = status.get("clientCertificateData")
+    key = status.get("clientKeyData")
     if not all(isinstance(part, str | None) for part in (token, certificate, key)):
         raise InvalidCredential("printed an ExecCredential with a value that is not text")
     if not token and not (certificate and key):
         raise InvalidCredential("printed neither a token nor a certificate with its key")
-    return Credential(token or None, certificate or None, key or None)
+    return Credential(token=token or None, certificate=certificate or None, key=key or None)

@@ -32,9 +32,12 @@ def naming(kind: str, document: JsonObject) -> Iterator[None]:
         yield
     except InvalidDocument as e:
         metadata = document.get("metadata")
-        parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
+        if not isinstance(metadata, dict):
+            metadata = {}
+        parts = [metadata.get(key) for key in ("namespace", "name")]
         name = "/".join(part for part in parts if isinstance(part, str) and part)
-        raise InvalidDocument(printable(f'{kind} "{name}": {e}') if name else f"{kind}: {e}", e.detail) from e
+        subject = f'{kind} "{name}"' if name else kind
+        raise InvalidDocument(printable(f"{subject}: {e}"), detail=e.detail) from e
 
 
 def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:

@@ -28,15 +28,16 @@ def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> 
 
 def _apply_in_place(document: dict[str, Any], operation: Mapping[str, object]) -> Any:
     try:
-        if operation.get("op") == "test" and operation.get("value") is None:
+        is_test_of_absence = operation.get("op") == "test" and operation.get("value") is None
+        if is_test_of_absence:
             _test_absent(jsonpointer.JsonPointer(str(operation["path"])), document)
             return document
         return jsonpatch.JsonPatch([dict(operation)]).apply(document, in_place=True)
     except jsonpatch.InvalidJsonPatch as e:
         raise NodeRejected(f"this is not a JSON Patch: {printable(str(e))}") from e
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, LookupError) as e:
-        operator, path = (printable(str(operation.get(key))) for key in ("op", "path"))
-        raise NodeConflict(f"the Node has changed since it was read ({operator} {path})") from e
+        failed = printable(f"{operation.get('op')} {operation.get('path')}")
+        raise NodeConflict(f"the Node has changed since it was read ({failed})") from e
 
 
 def _test_absent(pointer: Any, document: Any) -> None:

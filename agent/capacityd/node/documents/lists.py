@@ -20,7 +20,7 @@ from capacityd.node.documents.fields import (
 T = TypeVar("T")
 
 _KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass", "NodeOverlayList": "NodeOverlay"}
-"""The kind of a list's items. The API server's lists omit it in the items. kubectl's lists have the kind List."""
+"""The kind of the API server's lists -> the kind of their items, which omit it. kubectl's lists have the kind List."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ def list_page(document: Any, kind: str, parse: Callable[[JsonObject], T]) -> Pag
         raise InvalidDocument(f"it is not a {kind}")
     items = objects(document, "items", "items") or []
     metadata = mapping(document, "metadata", "metadata") or {}
-    return Page([parse(item) for item in items], text(metadata, "continue", "metadata.continue") or "")
+    next_token = text(metadata, "continue", "metadata.continue") or ""
+    return Page([parse(item) for item in items], next_token)
 
 
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
@@ -47,9 +48,11 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":
         return {"Node": [document]}
+    kind_of_items = _KINDS.get(str(document.get("kind")))  # None for a list of several kinds
     by_kind = defaultdict(list)
     for item in objects(document, "items", "items") or []:
-        by_kind[_KINDS.get(str(document.get("kind"))) or str(item.get("kind"))].append(item)
+        kind = kind_of_items or str(item.get("kind"))
+        by_kind[kind].append(item)
     return by_kind
 
 
@@ -58,7 +61,8 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
         with naming("DeviceClass", item):
-            metadata, spec = (mapping(item, key, key) or {} for key in ("metadata", "spec"))
+            metadata = mapping(item, "metadata", "metadata") or {}
+            spec = mapping(item, "spec", "spec") or {}
             name = printable_text(metadata, "name", "metadata.name")
             resource = printable_text(spec, "extendedResourceName", "spec.extendedResourceName")
         if resource:

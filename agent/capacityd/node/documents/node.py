@@ -30,8 +30,8 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") == "List":
         raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
-        kind = document.get("kind")
-        raise InvalidDocument("this is not a Node: its kind is missing, or another one", f"its kind is {_shown(kind)}")
+        detail = f"its kind is {_shown(document.get('kind'))}"
+        raise InvalidDocument("this is not a Node: its kind is missing, or another one", detail)
     metadata = mapping(document, "metadata", "metadata") or {}
     status = mapping(document, "status", "status") or {}
     node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
@@ -39,12 +39,12 @@ def node_state(document: Any) -> NodeState:
     if not name:
         raise InvalidDocument("metadata.name is missing")
     annotations = mapping(metadata, "annotations", "metadata.annotations")
-    annotation, configuration = (
-        text(annotations or {}, key, f"annotation {key}") for key in (ANNOTATION, CONFIGURATION_ANNOTATION)
-    )
+    annotation = _annotation(annotations, ANNOTATION)
+    configuration = _annotation(annotations, CONFIGURATION_ANNOTATION)
     conditions = objects(status, "conditions", "status.conditions")
-    ours = [*_ours(conditions or [])]
-    capacity, allocatable = (_quantities(status, key) for key in ("capacity", "allocatable"))
+    own_conditions = list(_own_conditions(conditions or []))
+    capacity = _quantities(status, "capacity")
+    allocatable = _quantities(status, "allocatable")
     return NodeState(
         name=name,
         uid=text(metadata, "uid", "metadata.uid") or "",
@@ -53,9 +53,9 @@ def node_state(document: Any) -> NodeState:
         has_annotations=annotations is not None,
         annotation=annotation,
         conditions=None if conditions is None else len(conditions),
-        condition=ours[0] if ours else None,
+        condition=own_conditions[0] if own_conditions else None,
         machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
-        duplicate_conditions=tuple(ours[1:]),
+        duplicate_conditions=tuple(own_conditions[1:]),
         configuration=configuration,
         resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
         system_uuid=printable_text(node_info, "systemUUID", "status.nodeInfo.systemUUID"),
@@ -70,8 +70,13 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     """
     status = mapping(document or {}, "status", "status") or {}
     user = mapping(status, "userInfo", "status.userInfo") or {}
-    nodes = (mapping(user, "extra", "status.userInfo.extra") or {}).get(_NODE_OF_TOKEN) or [""]
+    extra = mapping(user, "extra", "status.userInfo.extra") or {}
+    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # a list of one name
     return printable_text(user, "username", "status.userInfo.username"), printable(str(nodes[0]))
+
+
+def _annotation(annotations: JsonObject | None, key: str) -> str | None:
+    return text(annotations or {}, key, f"annotation {key}")
 
 
 def _labels(metadata: JsonObject) -> dict[str, str] | None:
@@ -88,19 +93,25 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     quantities = {}
     for name, value in stored.items():
         if not isinstance(value, str) or not value.isprintable():
-            raise InvalidDocument(f"{path} has an invalid quantity", f"the quantity of {_shown(name)}")
+            raise InvalidDocument(f"{path} has an invalid quantity", detail=f"the quantity of {_shown(name)}")
         quantities[printable(name)] = value
     return quantities
 
 
-def _ours(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
+def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
+    """Yields the conditions of our type. More than one is an error of another writer."""
+    path = f"condition {CONDITION}"
     for index, stored in enumerate(conditions):
         if stored.get("type") == CONDITION:
-            path = f"condition {CONDITION}"
-            status, reason, message = (printable_text(stored, key, path) for key in ("status", "reason", "message"))
-            heartbeat = api_time(stored.get("lastHeartbeatTime"))
-            transition = str(stored.get("lastTransitionTime") or "")
-            yield Condition(status, reason, message, index, stored, heartbeat, transition)
+            yield Condition(
+                status=printable_text(stored, "status", path),
+                reason=printable_text(stored, "reason", path),
+                message=printable_text(stored, "message", path),
+                index=index,
+                stored=stored,
+                heartbeat=api_time(stored.get("lastHeartbeatTime")),
+                transition=str(stored.get("lastTransitionTime") or ""),
+            )
 
 
 def api_time(value: object) -> float | None:
@@ -115,6 +126,7 @@ def api_time(value: object) -> float | None:
 
 
 def _shown(value: object) -> str:
+    """The value for a message."""
     if isinstance(value, str):
         return printable(f'"{value}"')
     return "missing" if value is None else "not text"

@@ -17,7 +17,7 @@ from capacityd.node.documents.overlays import NodeOverlay, overlaid
 def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverlay] = ()) -> NodeSummary:
     """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node.
 
-    overlays: the cluster's NodeOverlays, the one that decides first.
+    overlays: the cluster's NodeOverlays, in the order of precedence.
     """
     with naming("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
@@ -40,7 +40,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         condition=state.condition,
         condition_since=api_time(state.condition.transition) if state.condition else None,
         annotation_error=_annotation_error(state.annotation),
-        ready=ready.get("status") == "True" if ready else None,
+        ready=ready.get("status") == "True" if ready else None,  # None: unknown
         ready_since=api_time(ready.get("lastTransitionTime")),
         cordoned=spec.get("unschedulable") is True,
         overlaid=overlaid(overlays, labels),
@@ -60,11 +60,8 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
     """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST."""
-    return {
-        name: number
-        for name, text in quantities.items()
-        if "/" in name and (number := whole_quantity(text)) is not None and number <= LARGEST
-    }
+    numbers = {name: whole_quantity(quantity) for name, quantity in quantities.items() if "/" in name}
+    return {name: number for name, number in numbers.items() if number is not None and number <= LARGEST}
 
 
 def _annotation_error(annotation: str | None) -> str:

@@ -42,16 +42,17 @@ class _Requirement:
             case "DoesNotExist":
                 return value is None
         compare = _COMPARISONS.get(self.operator)
+        if compare is None or len(self.values) != 1:
+            return False
         try:
-            (limit,) = self.values
-            return compare is not None and compare(int(str(value)), int(limit))
-        except ValueError:
+            return compare(int(str(value)), int(self.values[0]))
+        except ValueError:  # the label or the limit is no integer
             return False
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOverlay:
-    """What Karpenter adds to the machines that it could start."""
+    """What Karpenter adds to the Nodes of the machines that it could start."""
 
     name: str
     weight: int
@@ -60,7 +61,7 @@ class NodeOverlay:
 
 
 def node_overlays(items: Sequence[JsonObject]) -> list[NodeOverlay]:
-    """Returns the overlays with a capacity, the one that decides first. Raises InvalidDocument."""
+    """Returns the overlays with a capacity, in the order of precedence. Raises InvalidDocument."""
     overlays = [overlay for overlay in map(_node_overlay, items) if overlay.capacity]
     return sorted(overlays, key=lambda overlay: (overlay.weight, overlay.name), reverse=True)
 
@@ -68,33 +69,32 @@ def node_overlays(items: Sequence[JsonObject]) -> list[NodeOverlay]:
 def overlaid(overlays: Sequence[NodeOverlay], labels: JsonObject) -> dict[str, Overlaid]:
     """Returns resource -> what these overlays say about a Node with these labels. overlays: as from node_overlays()."""
     decided: dict[str, Overlaid] = {}
-    for overlay in overlays:
+    for overlay in reversed(overlays):  # an earlier one decides, so it replaces the later ones
         if all(requirement.holds(labels) for requirement in overlay.requirements):
-            decided = {name: Overlaid(overlay.name, number) for name, number in overlay.capacity.items()} | decided
+            for name, quantity in overlay.capacity.items():
+                decided[name] = Overlaid(overlay=overlay.name, quantity=quantity)
     return decided
 
 
 def _node_overlay(item: JsonObject) -> NodeOverlay:
     with naming("NodeOverlay", item):
-        metadata, spec = (mapping(item, key, key) or {} for key in ("metadata", "spec"))
+        metadata = mapping(item, "metadata", "metadata") or {}
+        spec = mapping(item, "spec", "spec") or {}
         weight = spec.get("weight")
         capacity = mapping(spec, "capacity", "spec.capacity") or {}
+        numbers = {name: whole_quantity(str(quantity)) for name, quantity in capacity.items()}
         return NodeOverlay(
-            printable_text(metadata, "name", "metadata.name"),
-            weight if isinstance(weight, int) else 0,
-            tuple(map(_requirement, objects(spec, "requirements", "spec.requirements") or ())),
-            {
-                name: number
-                for name, quantity in capacity.items()
-                if (number := whole_quantity(str(quantity))) is not None
-            },
+            name=printable_text(metadata, "name", "metadata.name"),
+            weight=weight if isinstance(weight, int) else 0,
+            requirements=tuple(map(_requirement, objects(spec, "requirements", "spec.requirements") or ())),
+            capacity={name: number for name, number in numbers.items() if number is not None},
         )
 
 
 def _requirement(item: JsonObject) -> _Requirement:
     values = item.get("values")
     return _Requirement(
-        text(item, "key", "spec.requirements.key") or "",
-        text(item, "operator", "spec.requirements.operator") or "",
-        tuple(map(str, values)) if isinstance(values, list) else (),
+        key=text(item, "key", "spec.requirements.key") or "",
+        operator=text(item, "operator", "spec.requirements.operator") or "",
+        values=tuple(map(str, values)) if isinstance(values, list) else (),
     )

@@ -20,7 +20,7 @@ def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
         if node:
             by_node.setdefault(node, Counter()).update(requests)
         else:
-            waiting.update(requests.keys())
+            waiting.update(requests.keys())  # counts pods, not quantities
     return Requests(by_node, waiting)
 
 
@@ -44,20 +44,20 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     larger sum, plus its overhead. Requests of the pod as a whole (KEP-2837) exist only for CPU, memory and huge pages,
     and only CPU and memory of a running pod can be resized. Raises InvalidDocument.
     """
-    total: Counter[str] = Counter()
+    together: Counter[str] = Counter()  # of the containers and the sidecars
     for container in objects(spec, "containers", "spec.containers") or ():
-        total.update(_extended_requests(container))
-    sidecars: Counter[str] = Counter()
-    largest_start: Counter[str] = Counter()
+        together.update(_extended_requests(container))
+    sidecars: Counter[str] = Counter()  # of the sidecars that have started
+    largest_start: Counter[str] = Counter()  # the maximum while the init containers run
     for container in objects(spec, "initContainers", "spec.initContainers") or ():
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
-            total.update(requests)
+            together.update(requests)
             sidecars.update(requests)
-            largest_start |= sidecars
+            largest_start |= sidecars  # for counters, | is the maximum
         else:
             largest_start |= sidecars + requests
-    total |= largest_start
+    total = together | largest_start
     total.update(_extended(mapping(spec, "overhead", "spec.overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
@@ -69,10 +69,5 @@ def _extended_requests(container: JsonObject) -> Counter[str]:
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:
     """The quantities of extended resources. The API server accepts only whole numbers for them."""
-    return Counter(
-        {
-            name: number
-            for name, text in (quantities or {}).items()
-            if "/" in name and (number := whole_quantity(str(text))) is not None
-        }
-    )
+    numbers = {name: whole_quantity(str(quantity)) for name, quantity in (quantities or {}).items() if "/" in name}
+    return Counter({name: number for name, number in numbers.items() if number is not None})

@@ -41,18 +41,22 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     if not isinstance(document, dict) or document.get("kind") != "Status":
         return StatusDetails()
     details = document.get("details")
-    details = details if isinstance(details, dict) else {}
+    if not isinstance(details, dict):
+        details = {}
     causes = details.get("causes")
-    texts = [secrets.quote(_cause(c)) for c in causes if isinstance(c, dict)] if isinstance(causes, list) else []
+    if not isinstance(causes, list):
+        causes = []
+    texts = [secrets.quote(_cause(cause)) for cause in causes if isinstance(cause, dict)]
     message = str(document.get("message") or "")
     return StatusDetails(
         message=secrets.quote(message),
         causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
-        resource=str(details.get("kind") or ""),
+        resource=str(details.get("kind") or ""),  # despite its name, the plural name of the resource
         is_status=True,
         denied=_DENIED.search(message) is not None,
     )
 
 
 def _cause(cause: Mapping[str, object]) -> str:
+    """The field and what is wrong with it."""
     return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))

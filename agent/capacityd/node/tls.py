@@ -36,6 +36,7 @@ class ServerTrust:
     def __init__(self, access: ClusterAccess) -> None:
         """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
+        # None: the authorities of this system.
         self._authorities = None if access.authority is None else _certificates(access.authority)
         if self._authorities == []:
             raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
@@ -91,7 +92,7 @@ class _Context(ssl.SSLContext):
 
 
 def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.SSLContext:
-    """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeUnauthorized."""
+    """Returns a context that trusts these authorities (DER); None: those of this system. Raises NodeUnauthorized."""
     # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
     # key identifier that it requires.
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
@@ -21,8 +22,10 @@ def run(arguments: Sequence[str]) -> int:
     _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
+    command = ""
     try:
-        parsed = command_parser().parse_args(arguments)
+        parsed = _parse(arguments)
+        command = parsed.command
         if parsed.context is not None and parsed.command not in ("fleet", "template"):
             raise UsageError(
                 "--context selects a cluster for fleet and template --nodes; "
@@ -44,7 +47,15 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as e:  # noqa: BLE001  # raised again unless it has a known cause
-        return _unexpected_error_status(e, parsed.command)
+        return _unexpected_error_status(e, command)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses the command line. --help and --version raise SystemExit after their output is written."""
+    try:
+        return command_parser().parse_args(arguments)
+    finally:
+        sys.stdout.flush()
 
 
 def _open_standard_streams() -> None:

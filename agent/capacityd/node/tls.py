@@ -11,7 +11,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +26,10 @@ _PEM_CERTIFICATE = re.compile(
     r"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([\w+/=\s]*?)\n-----END CERTIFICATE-----[ \t\r]*$", re.ASCII | re.MULTILINE
 )
 
+_PEM_KEY = re.compile(r"(-----(?:BEGIN|END) )(?:\w+ )*(?=PRIVATE KEY-----)", re.ASCII)
+# Go (crypto/tls.X509KeyPair) tries each kind of key, whatever the name of the block says. OpenSSL believes the name.
+_KEY_TYPES = ("", "RSA ", "EC ")
+
 
 class ServerTrust:
     """Which certificates a connection trusts and presents.
@@ -36,7 +40,6 @@ class ServerTrust:
     def __init__(self, access: ClusterAccess) -> None:
         """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
-        # None: the authorities of this system.
         self._authorities = None if access.authority is None else _certificates(access.authority)
         if self._authorities == []:
             raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
@@ -92,7 +95,7 @@ class _Context(ssl.SSLContext):
 
 
 def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.SSLContext:
-    """Returns a context that trusts these authorities (DER); None: those of this system. Raises NodeUnauthorized."""
+    """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeUnauthorized."""
     # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
     # key identifier that it requires.
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
@@ -144,15 +147,25 @@ def _base64(text: str) -> bytes:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, access: ClusterAccess) -> None:
-    try:
-        with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
-            # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
-            context.load_cert_chain(certificate_file, key_file, password=lambda: "")
-    except (ssl.SSLError, ValueError) as e:
+    for form in (key, *(_PEM_KEY.sub(rf"\1{kind}", key) for kind in _KEY_TYPES)):
+        with suppress(ssl.SSLError, ValueError):
+            _load_pair(context, certificate, form)
+            return
+    if "ENCRYPTED" in key:
         raise NodeUnauthorized(
-            f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
-            "they do not belong together"
-        ) from e
+            f"the client key in {access.kubeconfig} is encrypted with a password: write the key without one, with "
+            "`openssl pkey -in KEY -out NEW_KEY`"
+        )
+    raise NodeUnauthorized(
+        f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
+        "they do not belong together"
+    )
+
+
+def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    with _memory_file(certificate) as certificate_file, _memory_file(key) as key_file:
+        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
+        context.load_cert_chain(certificate_file, key_file, password=lambda: "")
 
 
 @contextmanager

@@ -1,0 +1,74 @@
+"""Client certificates and keys as people reported them. kubectl accepts the same ones (tests/reports.md)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capacityd.model.errors import NodeUnauthorized
+from capacityd.node import open_node
+from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.tls import ServerTrust
+from tests.clientgo.certificates import CA, IDENTIFIERS, Maker
+from tests.cluster.credentials import kubeconfig
+from tests.support.tls import answers, serve_tls
+from tests.unit.node.test_certificates import script
+
+ALGORITHMS = {
+    "RSA": ("genpkey", "-algorithm", "RSA"),
+    "EC": ("ecparam", "-name", "prime256v1", "-genkey", "-noout"),
+    "Ed25519": ("genpkey", "-algorithm", "ed25519"),
+}
+PKCS8 = ("pkcs8", "-topk8", "-nocrypt")
+ENCODINGS = [*((name, PKCS8) for name in ALGORITHMS), ("RSA", ("rsa", "-traditional")), ("EC", ("ec",))]
+
+
+def converted(key: Path, *command: str) -> str:
+    done = subprocess.run(["openssl", *command, "-in", key], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def trust(certificate: str, key: str) -> ServerTrust:
+    """Raises NodeUnauthorized if the certificate and the key cannot be used."""
+    return ServerTrust(ClusterAccess("k", "https://192.0.2.1:6443", certificate=certificate, key=key))
+
+
+@pytest.mark.parametrize(("algorithm", "encoding"), ENCODINGS)
+def test_the_name_of_a_keys_block_is_not_believed(tmp_path: Path, algorithm: str, encoding: tuple[str, ...]) -> None:
+    """Programs that write kubeconfigs, such as KubeSphere, give an EC key the name of an RSA key."""
+    maker = Maker(tmp_path)
+    client, other = (maker.issue("/CN=x", CA, key=ALGORITHMS[algorithm]) for _ in range(2))
+    key = converted(client.key, *encoding)
+    for kind in ("", "RSA ", "EC ", "ANY OTHER "):
+        named = re.sub("(BEGIN|END) .*PRIVATE", rf"\1 {kind}PRIVATE", key)
+        trust(client.pem, named)
+        with pytest.raises(NodeUnauthorized, match="is damaged, or they do not belong together"):
+            trust(other.pem, named)
+
+
+@pytest.mark.parametrize("command", [("pkcs8", "-topk8"), ("rsa", "-traditional", "-aes128")])
+def test_a_key_with_a_password_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
+    client = Maker(tmp_path).issue("/CN=x", CA, key=ALGORITHMS["RSA"])
+    key = converted(client.key, *command, "-passout", "pass:secret")
+    with pytest.raises(NodeUnauthorized, match="key in k is encrypted with a password: write the key without one"):
+        trust(client.pem, key)
+
+
+def test_a_client_presents_its_whole_chain(tmp_path: Path) -> None:
+    """The server knows only the root, and an intermediate authority has signed the certificate."""
+    maker = Maker(tmp_path)
+    root = maker.root()
+    intermediate = maker.issue("/CN=intermediate", CA + IDENTIFIERS, root)
+    client = maker.issue("/CN=x", IDENTIFIERS, intermediate)
+    server = maker.leaf(root)
+    user = {"client-certificate": str(tmp_path / "client.pem"), "client-key": str(client.key)}
+    with serve_tls(answers(script, (server.certificate, server.key), root.certificate)) as running:
+        (tmp_path / "kubeconfig").write_text(kubeconfig(running.url, root.certificate, user))
+        (tmp_path / "client.pem").write_text(client.pem + intermediate.pem)
+        assert open_node(str(tmp_path / "kubeconfig"), None, "host", None).name == "n1"
+        (tmp_path / "client.pem").write_text(client.pem)
+        with pytest.raises(NodeUnauthorized, match="rejected the client certificate"):
+            open_node(str(tmp_path / "kubeconfig"), None, "host", None).read()

@@ -410,3 +410,12 @@ def test_a_watchdog_and_a_crash(served: Machine) -> None:
     assert published(served, "example.com/static") == "3"
     served.run("systemctl", "stop", UNIT)
     assert not served.exists("/run/capacityd")
+
+    # As after a suspend that systemd counts, systemd believes that the service hangs.
+    drop_in(served, "zz-watchdog", "[Service]\nWatchdogSec=2\nRestartSec=1\n")
+    served.run("systemctl", "start", UNIT)
+    wait_until(lambda: "Watchdog timeout" in served.journal(), PATIENCE, "the watchdog has ended it")
+    drop_in(served, "zz-watchdog", "")
+    wait_until(lambda: served.main_pid != "0" and served.active == "active", PATIENCE, "it is started again")
+    wait_until(lambda: published(served, "example.com/static") == "3", PATIENCE, "it has published again")
+    assert served.shown("NRestarts") != "0"

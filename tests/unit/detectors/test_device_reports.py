@@ -129,6 +129,12 @@ def test_reported_devices(
     assert counted(machine(*parts), detector, *tables) == devices
 
 
+def test_the_name_of_a_driver_that_is_not_its_modules_is_shown() -> None:
+    reading = read(machine(*SHARED_DRIVER), "pci", {"driver": "c62x"})
+    assert isinstance(reading, Absent)
+    assert 'driver is "c6xx"' in str(reading)
+
+
 def test_a_lost_card_that_cannot_be_read_lowers_nothing() -> None:
     """The number stays as it was published. Cards that another key rules out are not concerned."""
     link = f"{pci_path('0000:af:00.0')}/current_link_width"

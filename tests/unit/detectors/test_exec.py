@@ -169,6 +169,8 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     assert ("probe --as-service" in error(script(tmp_path, "exit 1"))) is sandboxed
+    crash = error(script(tmp_path, "kill -TRAP $$"))  # as of a compiler that may not make its code executable
+    assert ("MemoryDenyWriteExecute=no" in crash) is sandboxed
 
 
 def test_a_recorded_program() -> None:

@@ -163,6 +163,7 @@ ROUTES = {
     "ip -6 rule add fwmark 7 table 77": True,
     "ip rule add from 10.1.2.3 table 77; ip rule add to 10.1.2.3 table main": False,
     "ip route del default": True,
+    "ip route add default via 192.0.2.1 table 77": True,  # as in the table of a VRF
 }
 
 

@@ -22,9 +22,7 @@ from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
 
-# Keys of a file, beside the value's fields.
-_CHECKSUM = "checksum"
-_VERSION = "version"
+_CHECKSUM, _VERSION = "checksum", "version"
 
 
 class Malformed(ValueError):
@@ -32,14 +30,14 @@ class Malformed(ValueError):
 
 
 class _Field(NamedTuple):
-    kind: Any  # the declared type
-    required: bool  # whether the field has no default
+    kind: Any
+    required: bool
 
 
 def encode(value: object, *, private: bool = False) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
-    Where a field declares a union of several classes, the value is [name of its class, object].
+    Where a field declares a union of classes, the value is [name of its class, object].
 
     private: whether to keep private text. By default it is dropped, because others may read the file or message.
     """
@@ -51,7 +49,7 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
 
     ignore_unknown: whether to skip keys without a field: a later version may have added them to a file.
     """
-    decoded: _T = _decode(kind, data, ignore_unknown=ignore_unknown)
+    decoded: _T = _decode(kind, data, lenient=ignore_unknown)
     return decoded
 
 
@@ -63,7 +61,7 @@ def encode_variant(value: object, *, private: bool = False) -> Any:
 def decode_variant(union: Any, data: object) -> Any:
     """Restores the value that was given to encode_variant(). union: its class or a union of classes. Raises
     Malformed."""
-    return _decode_variant(get_args(union) or (union,), data, ignore_unknown=False)
+    return _decode_variant(get_args(union) or (union,), data, lenient=False)
 
 
 def parse(content: bytes | bytearray) -> Any:
@@ -90,8 +88,7 @@ def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
     if not isinstance(data, dict):
         raise Malformed("not an object")
     checksum = data.pop(_CHECKSUM, None)
-    must_match = bool(version) or checksum is not None
-    if must_match and checksum != _checksum(data):
+    if checksum != _checksum(data) and (version or checksum is not None):
         raise Malformed("the checksum differs")
     if version and data.pop(_VERSION, None) != version:
         raise Malformed("written by another version")
@@ -107,103 +104,87 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object, *, private: bool) -> Any:
-    """As encode(). kind: the declared type of the value. In a union, a container of classes must come first."""
+    """As encode(). kind: the declared type of the value."""
     encode_as = partial(_encode, private=private)
-    members = _members(kind)
+    kinds = _members(kind)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Private) and not private:
         return asdict(NOTHING)
     if _has_fields(value):
-        own_class: Any = type(value)
-        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own_class).items()}
-        is_tagged = len(members) > 1
-        return [own_class.__name__, content] if is_tagged else content
-    item_kinds = _item_kinds(members[0])
+        own: Any = type(value)
+        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own).items()}
+        return [own.__name__, content] if len(kinds) > 1 else content
     if isinstance(value, Mapping):
-        values = map(encode_as, item_kinds, value.values())
-        return dict(zip(value.keys(), values, strict=True))
+        return dict(zip(value, map(encode_as, _item_kinds(kinds[0]), value.values()), strict=True))
     if isinstance(value, Set):
-        return sorted(map(encode_as, item_kinds, value))
+        return sorted(map(encode_as, _item_kinds(kinds[0]), value))
     if isinstance(value, list | tuple):
-        return list(map(encode_as, item_kinds, value))
+        return [*map(encode_as, _item_kinds(kinds[0]), value)]
     return value
 
 
-def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
+def _decode(kind: Any, data: Any, *, lenient: bool) -> Any:
     if kind is Any:
         return data
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _decode_union(get_args(kind), data, ignore_unknown=ignore_unknown)
+        return _decode_union(get_args(kind), data, lenient=lenient)
     if origin is tuple:
-        return _decode_tuple(get_args(kind), data, ignore_unknown=ignore_unknown)
+        return _decode_tuple(get_args(kind), data, lenient=lenient)
     if origin is frozenset:
-        return frozenset(
-            _decode(get_args(kind)[0], item, ignore_unknown=ignore_unknown) for item in _require_type(list, data)
-        )
+        return frozenset(_decode(get_args(kind)[0], item, lenient=lenient) for item in _as(list, data))
     if origin is not None and issubclass(origin, Mapping):
         _, value_kind = get_args(kind)
-        return {
-            key: _decode(value_kind, item, ignore_unknown=ignore_unknown)
-            for key, item in _require_type(dict, data).items()
-        }
+        return {key: _decode(value_kind, item, lenient=lenient) for key, item in _as(dict, data).items()}
     if kind is NoneType:
-        return _require_type(NoneType, data)
+        return _as(NoneType, data)
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if _has_fields(kind):
-        return _decode_fields(kind, _require_type(dict, data), ignore_unknown=ignore_unknown)
-    return _decode_number(data) if kind is float else _require_type(kind, data)
+        return _decode_fields(kind, _as(dict, data), lenient=lenient)
+    return _decode_number(data) if kind is float else _as(kind, data)
 
 
-def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
+def _decode_union(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
     classes = tuple(kind for kind in kinds if _has_fields(kind))
-    are_tagged = len(classes) > 1
-    if are_tagged and isinstance(data, list):
-        return _decode_variant(classes, data, ignore_unknown=ignore_unknown)
-    for kind in kinds:
-        if are_tagged and kind in classes:
-            continue
+    if len(classes) > 1 and isinstance(data, list):
+        return _decode_variant(classes, data, lenient=lenient)
+    for kind in kinds if len(classes) <= 1 else set(kinds) - set(classes):
         try:
-            return _decode(kind, data, ignore_unknown=ignore_unknown)
+            return _decode(kind, data, lenient=lenient)
         except Malformed:
             continue
     raise Malformed("not of an allowed type")
 
 
-def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
+def _decode_variant(classes: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
     """Restores a value that was encoded together with the name of its class."""
-    class_by_name = {kind.__name__: kind for kind in classes}
-    if not isinstance(data, list) or len(data) != 2:
+    kinds = {kind.__name__: kind for kind in classes}
+    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
         raise Malformed("not a variant")
-    name, content = data
-    if not isinstance(name, str) or name not in class_by_name:
-        raise Malformed("not a variant")
-    return _decode(class_by_name[name], content, ignore_unknown=ignore_unknown)
+    return _decode(kinds[data[0]], data[1], lenient=lenient)
 
 
-def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> tuple[Any, ...]:
-    items = _require_type(list, data)
+def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[Any, ...]:
+    items = _as(list, data)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], item, ignore_unknown=ignore_unknown) for item in items)
+        return tuple(_decode(kinds[0], item, lenient=lenient) for item in items)
     if len(items) != len(kinds):
         raise Malformed("of a wrong length")
-    return tuple(_decode(kind, item, ignore_unknown=ignore_unknown) for kind, item in zip(kinds, items, strict=True))
+    return tuple(_decode(kind, item, lenient=lenient) for kind, item in zip(kinds, items, strict=True))
 
 
-def _decode_fields(kind: Any, data: Mapping[str, Any], *, ignore_unknown: bool) -> Any:
+def _decode_fields(kind: Any, data: Mapping[str, Any], *, lenient: bool) -> Any:
     declared = _fields(kind)
-    if not ignore_unknown and (unknown := data.keys() - declared.keys()):
+    if not lenient and (unknown := data.keys() - declared.keys()):
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
     if missing := [name for name, field in declared.items() if field.required and name not in data]:
         raise Malformed(f"missing: {', '.join(missing)}")
-    values = {
-        name: _decode(field.kind, data[name], ignore_unknown=ignore_unknown)
-        for name, field in declared.items()
-        if name in data
-    }
-    return _construct(kind, **values)
+    return _construct(
+        kind,
+        **{name: _decode(field.kind, data[name], lenient=lenient) for name, field in declared.items() if name in data},
+    )
 
 
 def _decode_number(data: Any) -> float:
@@ -218,8 +199,8 @@ def _decode_number(data: Any) -> float:
     return number
 
 
-def _require_type(kind: type[_T], data: Any) -> _T:
-    """The data, if its type is exactly this one: true is not an integer. Otherwise raises Malformed."""
+def _as(kind: type[_T], data: Any) -> _T:
+    """The value, if its type is exactly this one: true is not an integer."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
@@ -241,20 +222,13 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
-    """The declared types of a container's items, in order, without an end; Any if the container declares none.
-
-    Those of a mapping are the types of its values. Only those of a tuple of a fixed length end.
-    """
-    declared = get_args(kind)
-    origin = get_origin(kind)
+    """The declared types of a container's items, in order; Any if the container declares none."""
+    declared, origin = get_args(kind), get_origin(kind)
     if not declared:
         return repeat(Any)
     if origin is tuple and Ellipsis not in declared:
         return iter(declared)
-    if issubclass(origin, Mapping):
-        _key_kind, value_kind = declared
-        return repeat(value_kind)
-    return repeat(declared[0])
+    return repeat(declared[1] if issubclass(origin, Mapping) else declared[0])
 
 
 def _has_fields(thing: object) -> bool:
@@ -264,13 +238,10 @@ def _has_fields(thing: object) -> bool:
 
 @cache
 def _fields(kind: Any) -> dict[str, _Field]:
-    """Name -> field of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
     if not is_dataclass(kind):
-        with_default = kind._field_defaults
-        return {name: _Field(hints[name], required=name not in with_default) for name in kind._fields}
-    declared = {}
-    for field in fields(kind):
-        required = field.default is MISSING and field.default_factory is MISSING
-        declared[field.name] = _Field(hints[field.name], required=required)
-    return declared
+        return {name: _Field(hints[name], name not in kind._field_defaults) for name in kind._fields}
+    return {
+        field.name: _Field(hints[field.name], field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+    }

@@ -32,7 +32,8 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     reason = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
-    message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason or type(last).__name__}"
+    why = reason or type(last).__name__
+    message = f"{access.api_server} cannot be reached, or its response is incomplete: {why}"
     return NodeUnreachable(message, detail=_detail(last, access))
 
 

@@ -55,7 +55,7 @@ class Watcher:
         self._first_event_at: float | None = None
         """When the current connection's first event was saved (time.monotonic()); None: not yet."""
         self._last_sent: WatcherMessage | None = None
-        """The last message that was sent to the resident process."""
+        """The last message."""
 
     def run(self) -> None:
         """Returns only when the Node cannot be watched, for a reason that does not end by itself."""

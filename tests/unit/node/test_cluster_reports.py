@@ -8,23 +8,27 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
 from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.model.errors import NodeMissing, NodeUnauthorized
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.pod_requests import sum_requests
 from capacityd.node.errors import from_http_status
 from capacityd.node.fleet_file import read_fleet_file
 from capacityd.node.kubeconfig import load
 from capacityd.node.operator_kubeconfig import load_operators
 from capacityd.node.refusal import Call, HttpError
 from capacityd.node.tls import ServerTrust
+from capacityd.worker import metrics
 from tests.cluster.credentials import Authority
 from tests.support.tls import certificate
 from tests.unit.node.test_credentials import config, credential, plugin, written
 from tests.unit.node.test_fleet_file import node, saved
 from tests.unit.node.test_node_list import LABEL
+from tests.unit.worker.test_metrics import FIGURES
 
 
 @pytest.mark.parametrize(
@@ -64,6 +68,44 @@ def test_metrics_of_two_fleets_for_one_exporter() -> None:
     assert len(series) == len({*series})
     comments = [{line for line in file if line.startswith("#")} for file in files]
     assert comments[0] == comments[1]
+
+
+@pytest.mark.parametrize("context", ['a"b', "a\\b", "arn:aws:eks:eu-west-1:1:cluster/a b", "größe"])
+def test_metrics_that_node_exporter_can_parse(context: str) -> None:
+    """It knows only the types of Prometheus' text format, and a time stamp would let old samples be rejected."""
+    report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
+    texts = [metrics_text(report, context).decode(), metrics.text(FIGURES, 0.25).decode()]
+    families = [family for text in texts for family in text_string_to_metric_families(text)]
+    samples = [sample for family in families for sample in family.samples]
+    assert {sample.labels.get("context") for sample in samples} == {context, None}
+    assert {family.type for family in families} == {"counter", "gauge"}
+    assert {sample.timestamp for sample in samples} == {None}
+
+
+def test_null_is_the_same_as_nothing(tmp_path: Path) -> None:
+    """Servers written in Go send null for an empty list."""
+    nothing = dict.fromkeys(("labels", "annotations", "ownerReferences"))
+    status = {**dict.fromkeys(("addresses", "conditions", "nodeInfo")), "images": [{"names": None}]}
+    items = [
+        {"kind": "Node", "metadata": {"name": "n1", **nothing}, "spec": None, "status": status},
+        {"kind": "Node", "metadata": {"name": "n2"}, "spec": {"taints": None}, "status": None},
+        {
+            "kind": "Pod",
+            "spec": {
+                "nodeName": "n1",
+                **dict.fromkeys(("initContainers", "overhead", "resources")),
+                "containers": [
+                    {"resources": None},
+                    {"resources": {"requests": None}},
+                    {"resources": {"requests": {"example.com/dongle": "1"}}},
+                ],
+            },
+            "status": None,
+        },
+    ]
+    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "metadata": None, "items": items}), LABEL)
+    assert [n.name for n in fleet.nodes] == ["n1", "n2"]
+    assert fleet.requests == sum_requests([("n1", {"example.com/dongle": 1})])
 
 
 @pytest.mark.parametrize(

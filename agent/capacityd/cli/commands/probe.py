@@ -5,7 +5,6 @@ from __future__ import annotations
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
@@ -22,9 +21,7 @@ def probe(options: Options) -> int:
         return run_in_sandbox(options)
     host = host_of(options.selection)
     config = config_of(options.selection)
-    node_name = node_name_of(options.selection, config, host)
-    with progress("reading the resources"):
-        readings = probe_resources(config, host, node_name, explain=options.explain)
+    readings = probe_resources(config, host, node_name_of(options.selection, config, host), explain=options.explain)
     expect = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:

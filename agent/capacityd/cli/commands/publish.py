@@ -10,7 +10,6 @@ from typing import TypeAlias
 from capacityd.cli.configured import config_of, warn
 from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import print_patch, print_plan
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
 from capacityd.config.hints import name_hints
@@ -121,9 +120,7 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, reads_only=reads_only)
     node = node_of(options.selection, config, host)
-    node_name = node_name_of(options.selection, config, host)
-    with progress("reading the resources"):
-        readings = probe(config, host, node_name)
+    readings = probe(config, host, node_name_of(options.selection, config, host))
     for name, reading in readings.items():
         if isinstance(reading, Quantity) and reading.warning:
             warn(f"{name}: {reading.warning}")

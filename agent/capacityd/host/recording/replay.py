@@ -105,8 +105,8 @@ class RecordedHost:
     def memory(self) -> Memory:
         return Memory(**self._part("memory"))
 
-    def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
-        self._require(f"filesystem_sizes {point} {min(mount_ids, default='')}")
+    def filesystem_size(self, point: str, ids: Collection[str]) -> int:
+        self._require(f"filesystem_sizes {point} {min(ids, default='')}")
         return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:

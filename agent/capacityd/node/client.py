@@ -161,7 +161,7 @@ class Client:
             except HttpError as e:
                 if e.status not in none_on:
                     raise
-                body = b"null"
+                body = b"null"  # JSON for None
         with no_library_error(explain_content):
             return parse(json.loads(body))
 

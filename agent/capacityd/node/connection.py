@@ -23,7 +23,7 @@ class VerifiedPool:
     """
 
     def __init__(self, pool: Any, access: ClusterAccess) -> None:
-        # ServerTrust creates a TLS context, and loading the system's authorities for it takes 42 ms.
+        # Only with TLS, because ServerTrust may load the system's authorities, which takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         self._trust = ServerTrust(access) if "https" in schemes else None
         pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities

@@ -52,6 +52,7 @@ class NodeRequests:
 
     def get(self, read_timeout: float) -> None:
         """Sends a GET of the Node, and ignores its content. The rest is as in watch()."""
+        # A pool of its own, because the watch may be sent by another thread at the same time.
         response = self._send(_pool(self._access), f"/{quote(self._node, safe='')}", read_timeout)
         response.close()
 

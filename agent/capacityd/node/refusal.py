@@ -120,7 +120,7 @@ class Refusal:
         itself if the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
         pkg/endpoints/handlers/responsewriters/errors.go.
         """
-        if not self.details.is_status:  # there is no message
+        if not self.details.is_status:  # there is no message to judge by
             return True
         names_user = _FORBIDDEN_USER.search(self.details.message) is not None
         return names_user or self.is_of_other_node or self.is_of_impersonation

@@ -119,7 +119,7 @@ def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.
 
 
 def _host(access: ClusterAccess) -> str:
-    """Returns the host of the server, or of the proxy if only the proxy uses TLS. One of them does: connection.py."""
+    """Returns the host of the server, or of the proxy if only the proxy uses TLS. VerifiedPool checks that one does."""
     urls = [urlsplit(url) for url in (access.server, access.proxy) if url]
     return next(url.hostname or "" for url in urls if url.scheme == "https").rstrip(".")
 

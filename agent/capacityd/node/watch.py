@@ -68,7 +68,7 @@ class NodeWatch:
     def connect(self) -> Generator[WatchEvent, None, None]:
         """Yields the Node as it is, then each change, over a new connection. Ends if the server ends the connection.
 
-        Raises a NodeError: WatchHeldBack if a watch cannot work on the way to this server.
+        Raises a NodeError, in particular WatchHeldBack if something on the way to this server holds events back.
         """
         stream = LineStream(self._open)
         try:
@@ -110,7 +110,7 @@ class NodeWatch:
                 return
             event = self._event(line)
             if isinstance(event, Alive) and not has_event:
-                event = Missing()  # a bookmark before any other event
+                event = Missing()  # a bookmark before any other event: no Node exists
             if not isinstance(event, Alive):
                 self._known_missing = isinstance(event, Missing)
             has_event = True

@@ -45,7 +45,8 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 for _name, _pattern in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})$"), None)
+    # None: for scalars with any first character.
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})$"), first=None)
 
 
 def parse_yaml(text: str) -> object:

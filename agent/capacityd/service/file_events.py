@@ -138,11 +138,12 @@ class FileEvents:
         return {self._paths[path] for path in changed}
 
     def _changed_paths(self, data: bytes) -> Iterable[str]:
-        """The paths that these events concern; "/" if events were lost."""
+        """The paths that these events concern. "/", which concerns every path, if events were lost."""
         while data:
             descriptor, mask, _, name_length = _EVENT.unpack_from(data)
             event_end = _EVENT.size + name_length
-            name = os.fsdecode(data[_EVENT.size : event_end].rstrip(b"\0"))  # of a file in a watched folder; "": itself
+            # The name of a file in the watched folder; "" if the watched path itself has changed.
+            name = os.fsdecode(data[_EVENT.size : event_end].rstrip(b"\0"))
             data = data[event_end:]
             if mask & _IN_Q_OVERFLOW:
                 yield "/"

@@ -45,9 +45,9 @@ class LinkEvents:
     Also changes of default routes, and of the rules that select routes, if the system's interfaces matter.
     """
 
-    def __init__(self, concerned: LinkFilter) -> None:
-        self._concerned = concerned
-        self._socket = listen(_LINKS | _ROUTES | _RULES if concerned.system else _LINKS)
+    def __init__(self, link_filter: LinkFilter) -> None:
+        self._filter = link_filter
+        self._socket = listen(_LINKS | _ROUTES | _RULES if link_filter.system else _LINKS)
         # The indexes of the links that the configuration may count: another name of such a link is a change, too.
         self._counted = {index for index, name in socket.if_nameindex() if self._may_count(name, kind=None)}
 
@@ -67,6 +67,7 @@ class LinkEvents:
 
     def _is_relevant(self, event: int, message: bytes) -> bool:
         if event in (_NEWROUTE, _DELROUTE):
+            # Default routes, and routes that replace one, have a short prefix.
             destination_bits = message[1:2]  # rtm_dst_len
             return bool(destination_bits) and destination_bits[0] <= DEFAULT_BITS
         if event in (_NEWRULE, _DELRULE):
@@ -95,13 +96,13 @@ class LinkEvents:
         # Drivers of hardware have no kind, except for those of a few buses (CAN). Kernels before 5.14 name no parent.
         if not kind or _IFLA_PARENT_DEV_NAME in values or os.path.exists(f"{_NETS}/{name}/device"):
             return True
-        return self._concerned.system and _has_hardware_below(name)
+        return self._filter.system and _has_hardware_below(name)
 
     def _may_count(self, name: str, *, kind: str | None) -> bool:
         """Whether the configuration may count a link without hardware. kind: None if unknown, so it may be any."""
         return any(
             fnmatchcase(name, pattern.name) and (kind is None or pattern.kind in ("*", kind))
-            for pattern in self._concerned.software
+            for pattern in self._filter.software
         )
 
 
@@ -112,8 +113,9 @@ class AddressEvents:
     lifetimes from router advertisements.
     """
 
-    def __init__(self, concerned: Sequence[AddressPattern]) -> None:
-        self._concerned = concerned
+    def __init__(self, patterns: Sequence[AddressPattern]) -> None:
+        """patterns: of the addresses that the configuration may count."""
+        self._patterns = patterns
         self._socket = listen(_ADDRESSES)
         # The added addresses, and whether another machine uses them. The kernel reports an address again when its
         # lifetime is refreshed.
@@ -168,7 +170,7 @@ class AddressEvents:
             interface = socket.if_indextoname(index)
         return any(
             (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
-            for pattern in self._concerned
+            for pattern in self._patterns
             if pattern.link_local or scope < _RT_SCOPE_LINK
         )
 

@@ -65,9 +65,9 @@ class TableEvents:
         return os.fsdecode(table)
 
 
-def mount_events(concerned: MountFilter) -> TableEvents:
+def mount_events(mount_filter: MountFilter) -> TableEvents:
     """File systems that were mounted, unmounted or remounted, if they concern the configuration."""
-    return TableEvents(MOUNT_TABLE, PassReason.MOUNTS, partial(relevant_mounts, concerned))
+    return TableEvents(MOUNT_TABLE, PassReason.MOUNTS, partial(relevant_mounts, mount_filter))
 
 
 def swap_events() -> TableEvents:
@@ -75,22 +75,22 @@ def swap_events() -> TableEvents:
     return TableEvents(SWAPS, PassReason.SWAPS, _relevant_swaps)
 
 
-def relevant_mounts(concerned: MountFilter, table: str) -> frozenset[object]:
+def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
     """The parts of the mounts that concern the configuration, without the mounts' ids, which no detector uses.
 
     table: the text of mountinfo.
     """
     mounts = [mount for mount in map(mount_of, table.split("\n")) if mount]
-    of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in concerned.trees)]
-    kept = [*_counted(mounts, concerned.counted), *of_machine]
-    points = {mount.point for mount in kept} | concerned.points
+    of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in mount_filter.trees)]
+    kept = [*_counted(mounts, mount_filter.counted), *of_machine]
+    points = {mount.point for mount in kept} | mount_filter.points
     points_and_parents = points.union(*map(parents, points))
     # A mount on one of these points, or above it, may hide the kept mounts.
     kept += [mount for mount in mounts if mount.point in points_and_parents]
     parts: set[object] = {
         (mount.number, mount.root, mount.point, mount.type, mount.source, mount.options) for mount in kept
     }
-    if concerned.disks:
+    if mount_filter.disks:
         # Only which file systems there are matters, not where they are mounted.
         on_disks = (mount for mount in mounts if _is_on_disk(mount) and not is_of_pods(mount.point, mount.type))
         parts |= {(mount.number, mount.type, mount.source, mount.options) for mount in on_disks}

@@ -137,8 +137,8 @@ class Watcher:
     def _is_final(self, failure: CapacitydError | None) -> bool:
         """Whether to give up, because the failure lasts until something is changed.
 
-        Once the Node has been watched, only if connections have been denied or held back for _MAY_FAIL_FOR seconds:
-        each call counts this time on, from the first such failure.
+        Once the Node has been watched, only if connections have been denied or held back for _MAY_FAIL_FOR seconds.
+        This method notes the time of the first such failure.
         """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False

@@ -46,6 +46,6 @@ def _test_absent(pointer: Any, document: Any) -> None:
 
     The parent must exist, and must not be a list.
     """
-    parent, key = pointer.to_last(document)
+    parent, key = pointer.to_last(document)  # without parts, the pointer means the whole document
     if not pointer.parts or not isinstance(parent, dict) or parent.get(key) is not None:
         raise LookupError(key)

@@ -52,7 +52,7 @@ def node_state(document: Any) -> NodeState:
         allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
-        conditions=None if conditions is None else len(conditions),
+        conditions=None if conditions is None else len(conditions),  # how many there are
         condition=own_conditions[0] if own_conditions else None,
         machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
         duplicate_conditions=tuple(own_conditions[1:]),

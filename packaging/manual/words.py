@@ -33,9 +33,10 @@ ENVIRONMENT = (
 )
 
 MERGING = (
-    "Files are read in the order above, those in a folder sorted by name. A later file replaces a resource as a whole, "
-    "and single settings of the other tables; `enabled = false` drops a resource. An empty file, or a link to "
-    "/dev/null, disables the file of the same name. Any other empty file is an error.",
+    "Files are read in the order above, those in a folder sorted by name, and those of the two folders in /usr sorted "
+    "together. A later file replaces a resource as a whole, and single settings of the other tables; "
+    "`enabled = false` drops a resource. An empty file, or a link to /dev/null, disables the file of the same name. "
+    "Any other empty file is an error.",
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
     "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. capacityd warns "

@@ -163,7 +163,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("groups[].reason, groups[].message", "text", "what the Nodes of a group have in common; worst first"),
         Field("groups[].nodes", "list", "names of the Nodes"),
         Field("groups[].since", "time or null", "the longest of these Nodes"),
-        Field("groups[].not_ready, groups[].cordoned", "number", "how many of these Nodes"),
+        Field("groups[].not_ready, groups[].cordoned", "number", "how many of these Nodes are not ready, are cordoned"),
         Field("by_node", "list or null", "null without --nodes and without names of Nodes"),
         Field("by_node[].node", "text", "name of the Node"),
         Field("by_node[].ready", "true, false or null", "whether the Node is ready"),

@@ -175,7 +175,7 @@ DETECTOR = DeviceDetector(
         "size": Key(
             Amount("size"),
             _size,
-            "the size, free or not, as df prints it; for ZFS, each dataset includes the free space of its pool",
+            "the size, used and free, as df prints it; for ZFS, each dataset includes the free space of its pool",
         ),
     },
     identity=("mount", "source"),

@@ -25,12 +25,12 @@ DETECTOR = DeviceDetector(
         "size": Key(
             Amount("size"),
             cached("size"),
-            "the kernel's memory, free or not, as the kubelet publishes it; a little less than the installed memory",
+            "the kernel's memory, used and free, as the kubelet publishes it; a little less than the installed memory",
         ),
         "swap": Key(
             Amount("size"),
             cached("swap"),
-            'all swap areas together, free or not; 0 without swap: use swap = ">0B" to publish nothing then',
+            'all swap areas together, used and free; 0 on a machine without swap: swap = ">0B" publishes nothing there',
         ),
     },
     identity=(),

@@ -1,0 +1,56 @@
+"""What people meet in the repository besides its pages: manifests, workflows, templates and links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests import ROOT
+from tests.support.pages import pages
+from tests.unit.docs.test_pages import anchors, links, name_of
+
+MANIFESTS = sorted(path for path in (ROOT / "packaging/kubernetes").glob("*.yaml") if path.stem != "kustomization")
+TEMPLATES = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+
+
+def other_pages() -> list[Path]:
+    """The Markdown files of the repository that test_pages.py does not check."""
+    folders = (".github", "agent", "packaging", "tests")
+    return sorted({page for folder in folders for page in (ROOT / folder).rglob("*.md")} - {*pages()})
+
+
+@pytest.mark.parametrize("page", other_pages(), ids=name_of)
+def test_links_of_all_other_pages_lead_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target.name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=name_of)
+def test_every_manifest_has_the_label_of_the_project(path: Path) -> None:
+    documents: list[Any] = [*yaml.safe_load_all(path.read_text())]
+    assert documents
+    assert {document["metadata"]["labels"]["app.kubernetes.io/name"] for document in documents} == {"capacityd"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=name_of)
+def test_no_push_ends_a_run_of_another_event(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    triggers, group = workflow[True], workflow["concurrency"]["group"]  # YAML 1.1 reads "on" as true
+    assert "github.event_name" in group or "schedule" not in triggers
+
+
+def test_every_template_has_a_name_and_fields_that_github_knows() -> None:
+    forms = {path.stem: yaml.safe_load(path.read_text()) for path in TEMPLATES if path.stem != "config"}
+    assert forms.keys() == {"bug", "feature", "question"}
+    for form in forms.values():
+        assert form["name"]
+        assert form["description"]
+        assert {field["type"] for field in form["body"]} <= {"markdown", "textarea", "input", "dropdown", "checkboxes"}
+
+
+def test_a_vulnerability_is_not_reported_to_an_address_that_nobody_has() -> None:
+    assert ".example" not in (ROOT / "SECURITY.md").read_text()

@@ -22,6 +22,8 @@ _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": ope
 _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
 """A class of fnmatch: a "]" at its start belongs to it. Without a "]" at its end, the "[" is a plain character."""
 _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
+"""What shows that a text is meant as a regular expression: ^ at the start, $ at the end, .* at the start, .+, ]+,
+escapes such as \\d, and alternatives in parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,15 @@ class GlobMatcher:
     """Whether to ignore case; then the pattern is in lower case."""
 
     def matches(self, value: Value) -> bool:
-        if isinstance(value, tuple):
-            return any(self.matches(v) for v in value) if value else self.pattern == ""
-        if value is None or value == "":
+        if value in (None, "", ()):  # the device has no value
             return self.pattern == ""
+        if isinstance(value, tuple):
+            return any(self.matches(one) for one in value)
         text = str(value).lower() if self.fold else str(value)
-        return text == self.pattern or (
-            not GLOB_CHARACTERS.isdisjoint(self.pattern) and fnmatchcase(text, self.pattern)
-        )
+        if text == self.pattern:
+            return True
+        is_glob = not GLOB_CHARACTERS.isdisjoint(self.pattern)
+        return is_glob and fnmatchcase(text, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class RangeMatcher:
     """Sign and bound in base units."""
 
     def matches(self, value: Value) -> bool:
-        if type(value) is not int:
+        if type(value) is not int:  # isinstance() would accept True and False
             return False
         return all(_COMPARISONS[sign](value, bound) for sign, bound in self.comparisons)
 
@@ -92,7 +95,7 @@ class KeyMatcher:
     """The configured value, for messages."""
 
     def matches(self, value: Value) -> bool:
-        return any(m.matches(value) for m in self.matchers)
+        return any(matcher.matches(value) for matcher in self.matchers)
 
 
 @cache
@@ -111,8 +114,12 @@ def parse_network(text: str) -> IPNetwork:
         ) from None
     if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise ValueError(f'"{text}" has bits set after the prefix; did you mean "{network}"?')
-    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
-    return network if mapped is None else ipaddress.IPv4Network((mapped, max(0, network.prefixlen - 96)))
+    if isinstance(network, ipaddress.IPv6Network):
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None:
+            prefix_length = max(0, network.prefixlen - 96)  # without the 96 bits before the IPv4 address
+            return ipaddress.IPv4Network((mapped, prefix_length))
+    return network
 
 
 def check_glob(text: str) -> None:

@@ -1,5 +1,4 @@
-"""The messages between the resident process and its children, the workers and the watcher: on the command line of a
-worker, and on the standard output of each.
+"""The messages that the resident process gets from its children, the workers and the watcher, on their standard output.
 
 Also the resident process's status for `status`. The resident process imports this module, so it imports little.
 """
@@ -21,8 +20,9 @@ class ServiceConfig:
     subsystems: tuple[str, ...] = ()
     """udev subsystems."""
     kernel: tuple[KernelEvents, ...] = ()
+    """The kernel events that come neither from udev nor from files."""
     filters: EventFilters = ALL_EVENTS
-    """Which of these events concern the configuration."""
+    """Which events of udev and of the kernel concern the configuration."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
     """Path -> the reason for a pass when the file changes."""
     allowed: float = 0.0
@@ -65,7 +65,7 @@ class CheckResult:
     """A check of the configuration has ended."""
 
     config: ServiceConfig | None = None
-    """None: the previous check's stays active."""
+    """None: that of the previous check stays active."""
     error: str = ""
     """Why the check failed and must be retried; empty if it did not fail."""
     configuration_errors: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Text that matches nothing on any machine, because a key's values are never written like it, with the probable intent.
+"""Ways to write text that matches nothing on any machine, each with what was probably meant.
 
 The JSON Schema contains the same patterns, so they use only the features of its regular expressions.
 """
@@ -29,12 +29,14 @@ def _wwn_of_lsblk(text: str) -> str:
     if text.startswith(("wwn-", "nvme-")):
         return text.partition("-")[2]
     digits = re.sub("^(naa[.]|scsi-3)", "", text)
-    return f"0x{digits[1:] if len(digits) % 16 == 1 else digits}"
+    has_type = len(digits) % 16 == 1  # a name has 16 or 32 digits; one more before it is its type
+    return f"0x{digits[1:]}" if has_type else f"0x{digits}"
 
 
 def _absolute(text: str) -> str:
-    """A by-id/* link is in a folder of /dev whose name depends on the device: disk, serial, …"""
-    return f'is not below /dev; write "/dev/{"*/" if text.startswith("by-") else ""}{text}"'
+    # A link such as by-id/x is in a folder of /dev whose name depends on the device: disk, serial, …
+    folder = "*/" if text.startswith("by-") else ""
+    return f'is not below /dev; write "/dev/{folder}{text}"'
 
 
 NEGATION = Mistake(
@@ -70,6 +72,7 @@ OTHER_WWN = Mistake(
     "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
     lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
 )
-"""As links in /dev/disk/by-id, the kernel and multipath write it; the 3 before the name is the type of the id (NAA)."""
+"""A world-wide name as links in /dev/disk/by-id, the kernel and multipath write it. The 3 that multipath writes before
+the name is the type of the id (NAA)."""
 NO_PCI_DOMAIN = Mistake("^[0-9a-fA-F]{1,3}:", lambda text: f'has no domain; write "0000:{text}"')
-"""A domain has at least four digits."""
+"""An address begins with the PCI domain, which has at least four digits. So fewer digits are a bus."""

@@ -43,10 +43,9 @@ PACKAGES = {
 OPTIONAL = ("prometheus_client",)
 COMMANDS_ONLY = ("jsonpatch", "tabulate")
 """Modules that only users' commands need: for --node-file, and for tables."""
+_INCLUDED_IN_PYTHON = ("tomli",) if sys.version_info >= (3, 11) else ()  # as tomllib
 SERVICE_MODULES = tuple(
-    module
-    for module in PACKAGES
-    if module not in (*OPTIONAL, *COMMANDS_ONLY) and (module != "tomli" or sys.version_info < (3, 11))
+    module for module in PACKAGES if module not in (*OPTIONAL, *COMMANDS_ONLY, *_INCLUDED_IN_PYTHON)
 )
 """The modules that the service and its workers need."""
 
@@ -71,13 +70,21 @@ def import_failure(error: Exception) -> ModuleMissing | None:
 
 def _is_import(step: tuple[FrameType, int]) -> bool:
     """Whether a step of a traceback runs the code of a library's module itself, not of one of its functions."""
-    frame, _ = step
-    of_library = str(frame.f_globals.get("__name__", "")).partition(".")[0] not in ("capacityd", "__main__")
-    return of_library and frame.f_code.co_name == "<module>"
+    frame, _line = step
+    is_library = _package_of(frame) not in ("capacityd", "__main__")
+    is_module_itself = frame.f_code.co_name == "<module>"
+    return is_library and is_module_itself
+
+
+def _package_of(frame: FrameType) -> str:
+    """The top-level package of the module that the frame runs; "" if unknown."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _failure(error: Exception) -> ModuleMissing:
-    module = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    module = ""
+    if isinstance(error, ImportError) and error.name:
+        module, _, _ = error.name.partition(".")
     if module == "capacityd":
         return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
@@ -86,18 +93,23 @@ def _failure(error: Exception) -> ModuleMissing:
     python = f"{sys.executable} (Python {platform.python_version()})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    paths = (frame.f_code.co_filename for frame in frames)
-    if other := next((path for path in paths if path.startswith("/usr/local/")), ""):
+    paths = [frame.f_code.co_filename for frame in frames]
+    installed_by_hand = [path for path in paths if path.startswith("/usr/local/")]
+    if installed_by_hand:
+        other = installed_by_hand[0]
         return ModuleMissing(f"{text}. {other} hides the distribution's: remove it, for example with pip uninstall")
-    modules = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames)
-    package = next((PACKAGES[module] for module in modules if module in PACKAGES), None)
-    return ModuleMissing(f"{text}. Install it again: apt install --reinstall {package.debian}" if package else text)
+    packages = [PACKAGES[_package_of(frame)] for frame in frames if _package_of(frame) in PACKAGES]
+    if packages:
+        text += f". Install it again: apt install --reinstall {packages[0].debian}"
+    return ModuleMissing(text)
 
 
 def _missing(names: Sequence[str]) -> ModuleMissing:
     """The error for these missing PACKAGES; names contains at least one."""
     debian = " ".join(PACKAGES[name].debian for name in names)
     pip = " ".join(PACKAGES[name].pip for name in names)
-    which = f"Python {'module' if len(names) == 1 else 'modules'} {', '.join(names)}"
+    modules = "module" if len(names) == 1 else "modules"
     # The message names the interpreter, because another interpreter does not see the distribution's packages.
-    return ModuleMissing(f"{sys.executable} has no {which}: apt install {debian}, or pip install {pip}")
+    return ModuleMissing(
+        f"{sys.executable} has no Python {modules} {', '.join(names)}: apt install {debian}, or pip install {pip}"
+    )

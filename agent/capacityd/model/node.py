@@ -47,6 +47,7 @@ class Condition:
     index: int
     """The condition's index in the Node's list of conditions."""
     stored: Mapping[str, Any]
+    """The condition as the API server has sent it."""
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
     transition: str = ""
@@ -85,14 +86,17 @@ class NodeState:
 
     def stored(self, name: str) -> str | None:
         """The quantity in capacity, or the value of a label, as stored; None if absent. name: as in a plan."""
-        key = labelled(name)
-        return (self.capacity or {}).get(name) if key is None else (self.labels or {}).get(key)
+        label_key = labelled(name)
+        if label_key is None:
+            return (self.capacity or {}).get(name)
+        return (self.labels or {}).get(label_key)
 
     def with_labels_of(self, names: Collection[str]) -> NodeState:
         """The state without the labels that none of these names, as in a plan, is about: a pass does not use them."""
+        if self.labels is None:
+            return self
         keys = {labelled(name) or name for name in names}
-        labels = self.labels
-        return replace(self, labels=labels and {key: value for key, value in labels.items() if key in keys})
+        return replace(self, labels={key: value for key, value in self.labels.items() if key in keys})
 
     def number(self, name: str) -> int | None:
         """The whole number that is stored; None if it is absent or not a whole number. name: as in a plan."""
@@ -138,7 +142,8 @@ class Node(Protocol):
 
 
 def annotation_content(annotation: str | None) -> Mapping[str, object]:
-    """The annotation ANNOTATION parsed as JSON, with whatever a writer may have put there; empty if it is lost."""
+    """The annotation ANNOTATION parsed as JSON, with whatever a writer may have put there; empty if it is lost, as
+    is_annotation_lost() says."""
     return _parsed(annotation) or {}
 
 
@@ -181,4 +186,6 @@ def stored_number(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     number = whole_quantity(text)
-    return number if labelled(name) is None or text == str(number) else None
+    if labelled(name) is not None and text != str(number):
+        return None
+    return number

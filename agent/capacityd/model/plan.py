@@ -41,15 +41,19 @@ class Change:
     """The name of the resource, or of the label (model/label.py)."""
     action: Action
     old: str | None
-    """The quantity before; None: absent."""
+    """The quantity before the plan, as stored; None: absent."""
     new: str | None
+    """The desired quantity; None: absent."""
     reason: str
 
     @property
     def summary(self) -> str:
         """The change as text, for Events and the journal. If old and new are equal, only allocatable changes."""
-        old, new = plain(self.old), plain(self.new)
-        return f"{self.name}: {self.reason}" if old == new else f"{self.name}: {old} → {new} ({self.reason})"
+        old = plain(self.old)
+        new = plain(self.new)
+        if old == new:
+            return f"{self.name}: {self.reason}"
+        return f"{self.name}: {old} → {new} ({self.reason})"
 
 
 UNWRITABLE = "nothing is lowered or removed, and new resources may be held back"
@@ -76,7 +80,7 @@ class Health:
     not_configured: tuple[str, ...] = ()
     """Published names that the Node keeps although nothing configures them."""
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Name -> quantity, expected quantity."""
+    """Name -> (quantity, expected quantity)."""
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Name -> (published quantity, allocatable). Allocatable is less and stays less, or has been less again soon
     after a repair."""
@@ -153,7 +157,8 @@ class Write:
 
     def changes(self, path: str) -> bool:
         """Whether the patch changes something at or below this path of the Node."""
-        return any(o["op"] != "test" and str(o["path"]).startswith(path) for o in self.patch)
+        changed = [str(operation["path"]) for operation in self.patch if operation["op"] != "test"]
+        return any(changed_path.startswith(path) for changed_path in changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +200,18 @@ class Plan:
         return tuple(name for name in self.refused if name not in self.reported_before.refused)
 
     def with_earlier(self, changes: Sequence[Change]) -> Plan:
-        """The plan, with the changes that were written before it was made."""
+        """The plan, with the changes that were written before it was made. A change that this plan writes wins."""
         merged = {change.name: change for change in (*self.changes, *changes)}
         merged |= {change.name: change for change in self.changes if change.action.writes}
         return replace(self, changes=tuple(merged[name] for name in sorted(merged, key=resources_first)))
 
     def as_dict(self) -> dict[str, object]:
-        """The plan for JSON output: node, changes, patch."""
-        changes = [asdict(c) for c in self.changes]
+        """The plan for JSON output: node, changes, patch. Quantities are in plain digits."""
+        changes = [asdict(change) for change in self.changes]
         for change in changes:
-            change |= {key: plain(change[key]) for key in ("old", "new") if change[key] is not None}
+            for key in ("old", "new"):
+                if change[key] is not None:
+                    change[key] = plain(change[key])
         return {"node": self.node, "changes": changes, "patch": list(self.write.patch)}
 
 
@@ -226,8 +233,9 @@ class Outcome:
     @property
     def condition_not_stored(self) -> bool:
         """Whether the API server accepted the condition but did not store it; a policy or webhook may change it."""
-        plan, stored = self.plan, self.node_state.condition
-        if self.applied and plan.write.condition is not None:
-            return stored is None or (stored.reason, stored.status) != plan.write.condition
+        written = self.plan.write.condition
+        stored = self.node_state.condition
+        if self.applied and written is not None:
+            return stored is None or (stored.reason, stored.status) != written
         # An earlier pass wrote the condition, and the next attempt is held back.
-        return plan.has_condition and bool(plan.changes) and stored is None
+        return self.plan.has_condition and bool(self.plan.changes) and stored is None

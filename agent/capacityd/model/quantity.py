@@ -13,7 +13,7 @@ from capacityd.model.private import extent
 LARGEST = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
-_TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 NAME_SCHEMA = {
@@ -26,17 +26,24 @@ NAME_SCHEMA = {
 def parse_quantity(text: str) -> tuple[int, int]:
     """A quantity as an exact (numerator, denominator). Raises ValueError if the text is not a quantity."""
     match = _QUANTITY.fullmatch(text)
-    if match is None or not (match[2] or match[3]):
+    if match is None:
         raise ValueError(f'"{text}" is not a quantity')
-    digits, fraction = match[2] + (match[3] or ""), len(match[3] or "")
-    number = int(digits) * (-1 if match[1] == "-" else 1)
-    suffix = match[5] or ""
+    sign, whole, fraction, exponent, suffix = match.groups(default="")
+    if not whole and not fraction:
+        raise ValueError(f'"{text}" is not a quantity')
+    number = int(whole + fraction)
+    if sign == "-":
+        number = -number
+    power_of_ten = -len(fraction)
     if suffix.endswith("i"):
         number *= 1024 ** ("KMGTPE".index(suffix[0]) + 1)
-        exponent = -fraction
+    elif exponent:
+        power_of_ten += int(exponent)
     else:
-        exponent = (int(match[4]) if match[4] else _TENS[suffix]) - fraction
-    return (number * 10**exponent, 1) if exponent >= 0 else (number, 10**-exponent)
+        power_of_ten += _POWERS_OF_TEN[suffix]
+    if power_of_ten >= 0:
+        return number * 10**power_of_ten, 1
+    return number, 10**-power_of_ten
 
 
 def whole_quantity(text: str) -> int | None:
@@ -49,14 +56,22 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number in a text of at most 20 decimal digits; None for any other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+    """The number in a text of at most 20 decimal digits, as the kernel writes 64 bits; None for any other text."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= 20
+    return int(text) if is_number else None
 
 
 def plain(text: str | None) -> str:
-    """A stored quantity in plain digits: "10k" as 10000, None as "none". Other text, or over 64 bits, is unchanged."""
-    number = None if text is None else whole_quantity(text)
-    return text or "none" if number is None or number.bit_length() > 64 else str(number)
+    """A stored quantity in plain digits: "10k" as 10000, None and "" as "none".
+
+    A text that is no whole number, or a number of more than 64 bits, is unchanged.
+    """
+    if not text:
+        return "none"
+    number = whole_quantity(text)
+    if number is None or number.bit_length() > 64:
+        return text
+    return str(number)
 
 
 def whole_number(text: str) -> int:
@@ -79,11 +94,11 @@ def countable(number: int) -> bool:
 def storable(number: int) -> bool:
     """Whether the API server accepts a whole number from 0 to LARGEST as a quantity.
 
-    The API server checks in 64 bits that the number's thousandths are a multiple of 1000
-    (ValidateResourceQuantityValue).
-    Above LARGEST / 1000, this overflows: the API server rejects nearly every number, and the rest of the patch with it.
+    The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). It
+    computes them in 64 bits. Above LARGEST / 1000, this overflows: the API server rejects nearly every number, and the
+    rest of the patch with it.
     """
-    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63
+    thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64, which overflows into the negative
     return thousandths % 1000 == 0
 
 

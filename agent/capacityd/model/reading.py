@@ -21,7 +21,7 @@ class Contribution:
     detail: Private = NOTHING
     """What the device or program says beside the number."""
     valid_for: float | None = None
-    """As in Quantity."""
+    """As in Quantity: seconds until the resource must be read again. None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Compared:
             return f"{self.key} {self.value} matches"
         if self.matches is None:
             return f"{self.key} could not be read: {self.value}"
-        return f"{self.key} is {self.value}, wanted {self.wanted}" + (" by default" if self.default else "")
+        by_default = " by default" if self.default else ""
+        return f"{self.key} is {self.value}, wanted {self.wanted}{by_default}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ def outcome_of(reading: Reading) -> ReadingOutcome:
     """The kind of a reading."""
     if isinstance(reading, Quantity):
         return ReadingOutcome.QUANTITY
-    return ReadingOutcome.ABSENT if isinstance(reading, Absent) else ReadingOutcome.UNKNOWN
+    if isinstance(reading, Absent):
+        return ReadingOutcome.ABSENT
+    return ReadingOutcome.UNKNOWN
 
 
 def reading_text(reading: Reading | None) -> str:
@@ -175,18 +178,21 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
         "contributions": [],
     }
     if isinstance(reading, Quantity):
-        contributions = [
-            {"device": c.device, "amount": c.amount, "note": "; ".join(filter(None, (c.note, c.detail.text)))}
-            for c in reading.contributions
-        ]
-        document |= {"quantity": reading.value, "reason": reading.warning, "contributions": contributions}
+        document["quantity"] = reading.value
+        document["reason"] = reading.warning
+        document["contributions"] = [_contribution_as_dict(contribution) for contribution in reading.contributions]
     else:
         document["reason"] = reading.reason
     if reading.rejections:
-        document["rejected"] = [asdict(r) for r in reading.rejections]
+        document["rejected"] = [asdict(rejection) for rejection in reading.rejections]
     if reading.explanation is not None:
         document["explanation"] = _shown(reading.explanation)
     return document
+
+
+def _contribution_as_dict(contribution: Contribution) -> dict[str, object]:
+    note = "; ".join(filter(None, (contribution.note, contribution.detail.text)))
+    return {"device": contribution.device, "amount": contribution.amount, "note": note}
 
 
 def _shown(value: object) -> object:
@@ -195,4 +201,6 @@ def _shown(value: object) -> object:
         return value.text
     if is_dataclass(value):
         return {field.name: _shown(getattr(value, field.name)) for field in fields(value)}
-    return [*map(_shown, value)] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_shown(item) for item in value]
+    return value

@@ -1,4 +1,4 @@
-"""The service's reasons to act: a worker's jobs, reasons for a pass, causes of a retry, and kernel events.
+"""What the service does and why: a worker's jobs and activities, reasons for a pass, causes of a retry, kernel events.
 
 The resident process imports this module, so it imports little.
 """
@@ -11,9 +11,9 @@ from enum import Enum
 class Job(str, Enum):
     """The job of a worker."""
 
-    CHECK = "check"
-    RECONCILE = "reconcile"
-    TARGET = "target"
+    CHECK = "check"  # check the configuration
+    RECONCILE = "reconcile"  # run a reconcile pass
+    TARGET = "target"  # read the credentials and find the Node to watch
 
 
 class PassReason(str, Enum):
@@ -49,7 +49,7 @@ class Activity(str, Enum):
 
 
 class RetryCause(str, Enum):
-    """What is wrong. It decides how soon capacityd tries again (pace.py)."""
+    """What is wrong. It decides how soon capacityd tries again (model/pace.py)."""
 
     UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
     STATE = "state"  # this machine could not save its state

@@ -22,11 +22,12 @@ _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _ABSOLUTE_PATH = r"^/[^\x00]*"
 _COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
-_SHELL_SYNTAX = re.compile(r"[|&;<>$`*?~]")
+_SHELL_CHARACTERS = re.compile(r"[|&;<>$`*?~]")
 """Characters that a shell may interpret."""
 _ONLY_FOR_A_SHELL = re.compile(r"[|&;<>]{1,2}|2>(&1)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?(/.*)?|\$\(.*\)|`.*`|~(/.*)?")
 """Words that a shell would replace: operators, variables, commands, home directories."""
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+"""Unit of a duration -> its length in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,10 @@ class FilePath:
 
 
 def duration_value(seconds: float) -> str:
-    """A time in the form that Duration parses."""
-    unit = next((u for u in ("d", "h", "min") if seconds and seconds % _SECONDS[u] == 0), "s")
+    """A time in the form that Duration parses, in the largest unit that gives a whole number; 0 as "0s"."""
+    if seconds == 0:
+        return "0s"
+    unit = next((unit for unit in ("d", "h", "min") if seconds % _SECONDS[unit] == 0), "s")
     return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
@@ -68,7 +71,8 @@ class Duration:
         match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
         if match is None:
             raise ValueError(f'must be a duration such as "30s", "5min" or "2h"; got {describe_toml_value(raw)}')
-        seconds = float(int(match[1]) * _SECONDS[match[2]])
+        number, unit = match.groups()
+        seconds = float(int(number) * _SECONDS[unit])
         if not self.least <= seconds <= self.most:
             raise ValueError(f'must be from {duration_value(self.least)} to {duration_value(self.most)}; got "{raw}"')
         return seconds
@@ -82,9 +86,9 @@ class Command:
     """A program and its arguments, without a shell."""
 
     def parse(self, raw: object) -> tuple[str, ...]:
-        if isinstance(raw, str) and len(raw.split()) > 1:
+        if isinstance(raw, str) and len(raw.split()) > 1:  # a command line; the error shows it as a list
             try:
-                program = ["/bin/sh", "-c", raw] if _SHELL_SYNTAX.search(raw) else shlex.split(raw)
+                program = ["/bin/sh", "-c", raw] if _SHELL_CHARACTERS.search(raw) else shlex.split(raw)
             except ValueError:  # a quote is not closed
                 program = raw.split()
             raise ValueError(f"must be a list, because no shell splits it: {json.dumps(program, ensure_ascii=False)}")
@@ -98,15 +102,17 @@ class Command:
             raise ValueError(f'the program must be an absolute path such as "/usr/bin/program"; got "{words[0]}"')
         if any("\0" in word for word in words):
             raise ValueError("must not contain a NUL character")
-        if unexpanded := next(filter(_ONLY_FOR_A_SHELL.fullmatch, words), ""):
-            raise ValueError(f'"{unexpanded}" needs a shell: ["/bin/sh", "-c", "…"]')
+        for word in words:
+            if _ONLY_FOR_A_SHELL.fullmatch(word):
+                raise ValueError(f'"{word}" needs a shell: ["/bin/sh", "-c", "…"]')
         return tuple(words)
 
     def schema(self) -> Schema:
         program = {"type": "string", "pattern": f"{_ABSOLUTE_PATH}$"}
-        word = {"type": "string", "pattern": r"^[^\x00]*$"}
-        several = {"type": "array", "items": [program], "additionalItems": word, "minItems": 1}
-        return {"anyOf": [program | {"pattern": r"^/[^\x00\s]*\s*$"}, several]}
+        argument = {"type": "string", "pattern": r"^[^\x00]*$"}
+        program_and_arguments = {"type": "array", "items": [program], "additionalItems": argument, "minItems": 1}
+        only_program = {"type": "string", "pattern": r"^/[^\x00\s]*\s*$"}
+        return {"anyOf": [only_program, program_and_arguments]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,8 @@ class Integer:
         return raw
 
     def schema(self) -> Schema:
-        return {"type": "integer", "minimum": self.least} | ({"maximum": self.most} if self.most < LARGEST else {})
+        schema = {"type": "integer", "minimum": self.least}
+        return schema | {"maximum": self.most} if self.most < LARGEST else schema
 
 
 class Boolean:
@@ -183,22 +190,25 @@ class ReserveValue:
 
     def parse(self, raw: object) -> Reserve:
         if type(raw) is int:
-            return Reserve(units=Integer(0, LARGEST).parse(raw))
+            return Reserve(units=Integer(least=0, most=LARGEST).parse(raw))
         match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
         if match is None:
             raise ValueError(
                 'must be a whole number in units of the quantity, or a share in quotes such as "10%"; '
                 f"got {describe_toml_value(raw)}"
             )
-        fraction = match[2] or ""
-        part, whole = int(match[1] + fraction), 100 * 10 ** len(fraction)
+        percent, decimals = match.groups(default="")
+        # 12.5% is 125 of 1000.
+        part = int(percent + decimals)
+        whole = 100 * 10 ** len(decimals)
         if part >= whole:
             raise ValueError(f'must be less than 100%; got "{raw}"')
         divisor = math.gcd(part, whole)
         return Reserve(share=(part // divisor, whole // divisor))
 
     def schema(self) -> Schema:
-        return or_whole_number({"type": "string", "pattern": f"^0?{_SHARE.pattern.replace('{1,3}', '{1,2}')}$"})
+        below_100 = _SHARE.pattern.replace("{1,3}", "{1,2}")  # at most two digits before the point
+        return or_whole_number({"type": "string", "pattern": f"^0?{below_100}$"})
 
 
 class SettingKind(Protocol):

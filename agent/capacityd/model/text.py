@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 
 _ESCAPE = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
-_CONTROL = r"(?:\\(?:[tnr]|x[0189][0-9a-f]|x7f)|\s)+"
+_CONTROL = r"(?:\\(?:[tnr]|x[0189][0-9a-f]|x7f)|\s)+"  # escapes of the control characters 00-1f, 7f and 80-9f
 _CONTROL_AT_ENDS = re.compile(f"^{_CONTROL}|{_CONTROL}$")
 
 
 def printable(raw: bytes | str) -> str:
     """The text with an escape for every unprintable character. Bytes are decoded as UTF-8."""
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8; file names may contain them
+    if "\udc80" <= char <= "\udcff":  # what surrogateescape makes of a byte that is not UTF-8, as in a file name
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
@@ -42,7 +44,10 @@ def plural(count: int, noun: str) -> str:
 def duration_text(seconds: float) -> str:
     """A duration in a suitable unit, e.g. "45 s", "3 h"; "0 s" if it is negative."""
     seconds = max(0.0, seconds)
-    for limit, unit, size in ((100, "s", 1), (100 * 60, "min", 60), (48 * 3600, "h", 3600)):
-        if seconds < limit:
-            return f"{seconds / size:.0f} {unit}"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.0f} h"
     return f"{seconds / 86400:.0f} d"

@@ -29,7 +29,7 @@ def describe_toml_value(raw: object) -> str:
 
 
 def strings(raw: object, kind: str) -> list[str]:
-    """Parses a text or a list of texts. kind: the kind of text, for messages. Raises ValueError."""
+    """Parses a text or a list of texts. kind: what messages call such a text. Raises ValueError."""
     texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:
@@ -50,6 +50,8 @@ def texts_schema(text: Schema) -> Schema:
 
 def or_whole_number(text: Schema) -> Schema:
     """The schema of this text or a whole number from 0. In a list of texts, there may be such numbers, too."""
-    kinds = text["type"]
-    items = {"items": or_whole_number(text["items"])} if "items" in text else {}
-    return text | items | {"type": [*([kinds] if isinstance(kinds, str) else kinds), "integer"], "minimum": 0}
+    types = [text["type"]] if isinstance(text["type"], str) else text["type"]
+    schema = text | {"type": [*types, "integer"], "minimum": 0}
+    if "items" in text:
+        schema["items"] = or_whole_number(text["items"])
+    return schema

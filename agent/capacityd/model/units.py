@@ -11,13 +11,13 @@ Dimension: TypeAlias = Literal["size", "speed", "frequency", "number"]
 
 UNITS: Mapping[Dimension, Mapping[str, int]] = {
     "size": {"B": 1}
-    | {f"{p}B": 1000**n for n, p in enumerate("kMGTP", 1)}
-    | {f"{p}iB": 1024**n for n, p in enumerate("KMGTP", 1)},
-    "speed": {"bit/s": 1} | {f"{p}bit/s": 1000**n for n, p in enumerate("kMGT", 1)},
-    "frequency": {"Hz": 1} | {f"{p}Hz": 1000**n for n, p in enumerate("kMG", 1)},
+    | {f"{prefix}B": 1000**power for power, prefix in enumerate("kMGTP", start=1)}
+    | {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGTP", start=1)},
+    "speed": {"bit/s": 1} | {f"{prefix}bit/s": 1000**power for power, prefix in enumerate("kMGT", start=1)},
+    "frequency": {"Hz": 1} | {f"{prefix}Hz": 1000**power for power, prefix in enumerate("kMG", start=1)},
     "number": {},
 }
-"""Dimension -> unit -> number of base units (bytes, bit/s, Hz). A plain number has no unit."""
+"""Dimension -> unit -> number of base units. The base unit comes first: B, bit/s, Hz. A plain number has no unit."""
 
 _NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
@@ -49,22 +49,26 @@ def parse_amount(text: str, dimension: Dimension) -> int:
     units = UNITS[dimension]
     if match is None:
         raise ValueError(f'"{text}" is not a number{" with a unit" if units else ""}')
-    whole, fraction, unit = match[1], match[2] or "", match[3]
+    whole, decimals, unit = match.groups(default="")
     if units and unit not in units:
         problem = f"the unknown unit {unit}" if unit else "no unit"
         raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
-    scale: int = 10 ** len(fraction)
-    value, rest = divmod(int(whole + fraction) * units.get(unit, 1), scale)
+    # 1.5kB is 15 * 1000 / 10 bytes.
+    scale: int = 10 ** len(decimals)
+    value, rest = divmod(int(whole + decimals) * units.get(unit, 1), scale)
     if rest:
         raise ValueError(f'"{text}" is not a whole number of {"bytes" if dimension == "size" else "units"}')
     return value
 
 
 def expected_unit(unit: str, units: Iterable[str]) -> str:
-    """The end of a message about an unknown unit. The right one may differ in case, or end in another way."""
+    """The end of a message about an unknown unit, or about a missing one (""): which unit may be meant.
+
+    The unit that is meant may differ in case, or have another end.
+    """
     word = unit.lower().replace("bps", "bit/s")
-    meant = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()
-    near = next((u for u in units if u.lower() in meant), None)
-    return f'did you mean "{near}"?' if near else f"must be one of {', '.join(units)}"
+    spellings = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()
+    meant = next((known for known in units if known.lower() in spellings), None)
+    return f'did you mean "{meant}"?' if meant else f"must be one of {', '.join(units)}"

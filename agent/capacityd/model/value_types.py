@@ -49,13 +49,14 @@ class Text:
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = strings(raw, "text")
         for text in written:
-            if mistake := next((m for m in (NEGATION, *self.mistakes) if re.search(m.pattern, text)), None):
-                raise ValueError(f'"{text}" {mistake.remedy(text)}')
+            for mistake in (NEGATION, *self.mistakes):
+                if re.search(mistake.pattern, text):
+                    raise ValueError(f'"{text}" {mistake.remedy(text)}')
             check_glob(text)
-        return tuple(GlobMatcher(text.lower() if self.fold else text, self.fold) for text in written)
+        return tuple(GlobMatcher(text.lower() if self.fold else text, fold=self.fold) for text in written)
 
     def schema(self) -> Schema:
-        wrong = "|".join(m.pattern for m in (NEGATION, *self.mistakes))
+        wrong = "|".join(mistake.pattern for mistake in (NEGATION, *self.mistakes))
         return texts_schema({"not": {"type": "string", "pattern": wrong}})
 
 
@@ -90,7 +91,8 @@ class HexId:
         for item in raw if isinstance(raw, list) else [raw]:
             if type(item) is int:  # the TOML parser does not keep the notation
                 digits = 2 if self.prefix else self.digits
-                decimal, hexadecimal = f"{item:0{digits}}", f"{item:0{digits}x}"
+                decimal = f"{item:0{digits}}"
+                hexadecimal = f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
                 raise ValueError(f'must be in quotes: "{decimal}"{hint}')
         return tuple(self._matcher(written) for written in strings(raw, "hexadecimal digits"))
@@ -105,14 +107,18 @@ class HexId:
             return GlobMatcher(text, fold=True)
         if not re.fullmatch("[0-9a-f]+", text):
             raise ValueError(f'"{written}" must be {number}, as in the output of "capacityd devices"')
-        if len(text) > self.digits or (len(text) < self.digits and not self.prefix):
-            hint = f'; did you mean "{text.zfill(self.digits)}"?' if len(text) < self.digits else ""
-            raise ValueError(f'"{written}" must be {number}{hint}')
-        return GlobMatcher(text + "*" * (len(text) < self.digits), fold=True)
+        if len(text) > self.digits:
+            raise ValueError(f'"{written}" must be {number}')
+        if len(text) == self.digits:
+            return GlobMatcher(text, fold=True)
+        if self.prefix:
+            return GlobMatcher(f"{text}*", fold=True)
+        raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(self.digits)}"?')
 
     def schema(self) -> Schema:
-        exact = f"[0-9a-fA-F]{{{'1,' if self.prefix else ''}{self.digits}}}"
-        return texts_schema({"pattern": rf"^(0[xX])?({exact}|{_HEX_GLOB.pattern})?$"})
+        lengths = f"1,{self.digits}" if self.prefix else f"{self.digits}"
+        digits = f"[0-9a-fA-F]{{{lengths}}}"
+        return texts_schema({"pattern": rf"^(0[xX])?({digits}|{_HEX_GLOB.pattern})?$"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +142,21 @@ class Amount:
         items = raw if isinstance(raw, list) else [raw]
         if self.dimension == "number":
             items = [str(item) if type(item) is int else item for item in items]
-        return tuple(
-            self._range(text) for text in strings(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
-        )
+        texts = strings(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
+        return tuple(self._range(text) for text in texts)
 
     def _range(self, written: str) -> Matcher:
+        """The matcher for comparisons separated by commas. Raises ValueError if no number can match all of them."""
         comparisons = tuple(self._comparison(part.strip(), written) for part in written.split(","))
-        lowest = max((n + (sign == ">") for sign, n in comparisons if sign in (">", ">=", "=")), default=None)
-        highest = min((n - (sign == "<") for sign, n in comparisons if sign in ("<", "<=", "=")), default=None)
-        if lowest is not None and highest is not None and lowest > highest:
+        # The whole numbers from which, and up to which, each comparison holds.
+        lowest = [bound + 1 if sign == ">" else bound for sign, bound in comparisons if sign in (">", ">=", "=")]
+        highest = [bound - 1 if sign == "<" else bound for sign, bound in comparisons if sign in ("<", "<=", "=")]
+        if lowest and highest and max(lowest) > min(highest):
             raise ValueError(f'"{written}" matches nothing; to match either comparison, write a list')
         return RangeMatcher(comparisons)
 
     def _comparison(self, part: str, written: str) -> tuple[str, int]:
+        """The sign and the bound, in base units, of one comparison. written: all of them, for the message."""
         match = _SIGN.match(part)
         sign = match[0] if match else ""
         amount = part[len(sign) :].strip()
@@ -161,15 +169,14 @@ class Amount:
         if self.dimension == "number" and type(raw) is int and raw >= 0:
             return raw
         if not isinstance(raw, str):
-            raise ValueError(
-                f'must be written like "{_EXAMPLES[self.dimension].lstrip(">=")}"; got {describe_toml_value(raw)}'
-            )
+            example = _EXAMPLES[self.dimension].removeprefix(">=")
+            raise ValueError(f'must be written like "{example}"; got {describe_toml_value(raw)}')
         return parse_amount(raw.strip(), self.dimension)
 
     def schema(self) -> Schema:
         comparison = rf"\s*({_SIGN.pattern})\s*{amount_pattern(self.dimension)}\s*"
-        text = texts_schema({"pattern": f"^{comparison}(,{comparison})*$"})
-        return text if UNITS[self.dimension] else or_whole_number(text)
+        schema = texts_schema({"pattern": f"^{comparison}(,{comparison})*$"})
+        return schema if UNITS[self.dimension] else or_whole_number(schema)
 
 
 @dataclass(frozen=True, slots=True)

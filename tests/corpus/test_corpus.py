@@ -101,7 +101,9 @@ def test_every_subsystem_can_be_listed(machine: str) -> None:
     assert len({*buses, *classes}) > 70
     for subsystem in {*buses, *classes}:
         folders = (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
-        links = [path for path in recorded._links if path.rpartition("/")[0] in folders and subsystem != ALIAS]
+        links = [
+            path for path in recorded._recording["links"] if path.rpartition("/")[0] in folders and subsystem != ALIAS
+        ]
         assert [device.path for device in find_in(recorded, [subsystem])] == sorted(links)
 
 

@@ -77,7 +77,10 @@ def test_devices_that_are_not_suggested_are_named() -> None:
 
 def test_the_systems_disk_is_excluded_from_its_kind() -> None:
     host = RecordedHost(
-        {**recording(), "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._files}}
+        {
+            **recording(),
+            "files": {**recording()["files"], **machine(disk("sdb", "/sys/devices/x/1:0:0:0"))._recording["files"]},
+        }
     )
     assert "system = false" in starter(host)
     quantities(starter(host), host)

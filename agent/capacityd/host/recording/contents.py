@@ -14,6 +14,7 @@ from capacityd.linux.unit import assignments
 
 
 def _names(text: str) -> tuple[str, ...]:
+    """The names in a text, separated by white space."""
     return tuple(text.split())
 
 
@@ -53,10 +54,10 @@ ATTRIBUTES = _names(
     vendor vendor_id vendor_name version write_cache xmit_hash_policy zoned
     """
 )
-"""Files to record. Reading them does not block, access hardware or change anything."""
+"""Names of attributes to record. Reading them does not block, access hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Folders of a device to record, in addition to folders that lead to other devices."""
+"""Names of a device's folders to record, in addition to folders that lead to other devices."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """
@@ -66,7 +67,7 @@ ATTRIBUTE_IDENTIFIERS = _names(
     targetname uniq unique_id uuid wwid wwn
     """
 )
-"""Files to record with a hash instead of their content."""
+"""Patterns of names of attributes to record with a hash instead of their content."""
 
 PROPERTIES = _names(
     """
@@ -86,7 +87,8 @@ PROPERTIES = _names(
     SOUND_* SUBSYSTEM SW SYSTEMD_* TAGS TYPE USB_UDC_* USEC_INITIALIZED
     """
 )
-"""Properties of udev and uevent files to record as they are, except for identifiers in them."""
+"""Patterns of names of properties to record as they are, except for identifiers in them. The properties are those in
+udev's database and in uevent files."""
 
 PROPERTY_IDENTIFIERS = _names(
     """
@@ -94,7 +96,7 @@ PROPERTY_IDENTIFIERS = _names(
     *WWID *WWN *WWN_* DM_SERIAL ID_SCSI_SERIAL MAC SCSI_IDENT_*
     """
 )
-"""Properties to record as a hash. Their values are also replaced in the device's other properties.
+"""Patterns of names of properties to record as a hash. Their values are also replaced in the device's other properties.
 
 A property that is on no list is also recorded as a hash.
 """
@@ -110,16 +112,20 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
 
 
-_ATTRIBUTES, _FOLDERS = frozenset(ATTRIBUTES), frozenset(FOLDERS)
+_ATTRIBUTES = frozenset(ATTRIBUTES)
+_FOLDERS = frozenset(FOLDERS)
 _ATTRIBUTE_IDENTIFIERS = _any_of(ATTRIBUTE_IDENTIFIERS)
-_PROPERTIES, _PROPERTY_IDENTIFIERS = _any_of(PROPERTIES), _any_of(PROPERTY_IDENTIFIERS)
+_PROPERTIES = _any_of(PROPERTIES)
+_PROPERTY_IDENTIFIERS = _any_of(PROPERTY_IDENTIFIERS)
 
 
 def keeps_file(path: str) -> bool:
-    """Whether to record an attribute. All capabilities of an input device are recorded; elsewhere, "key" is a
-    secret."""
+    """Whether to record an attribute, as its content or as a hash."""
     folder, _, name = path.rpartition("/")
-    return name in _ATTRIBUTES or folder.endswith("/capabilities") or is_identifier(path)
+    # The files in capabilities/ are bit masks of an input device. ATTRIBUTES does not list their names, because one of
+    # them is "key", and another file of this name may contain a secret.
+    is_capability = folder.endswith("/capabilities")
+    return name in _ATTRIBUTES or is_capability or is_identifier(path)
 
 
 def keeps_folder(path: str) -> bool:
@@ -156,21 +162,27 @@ def unit_without_options(text: str) -> str:
     settings = {(section, name): value for section, name, value in assignments(text.split("\n"))}
     lines: list[str] = []
     for (section, name), value in settings.items():
-        if name in ("Type", "Where") or (name == "What" and linked_source(value).startswith("/dev/")):
-            lines += [section] if section not in lines else []
+        is_block_device = name == "What" and linked_source(value).startswith("/dev/")
+        if name in ("Type", "Where") or is_block_device:
+            if section not in lines:
+                lines.append(section)
             lines.append(f"{name}={value}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _mount_without_options(line: str) -> str:
+    """A line of the mount table as it is recorded; unchanged if it is malformed."""
     mount = mount_of(line)
     if mount is None:
         return line
-    layers = LAYER_OPTIONS if is_of_system(mount.point) else ()
-    subvolume = (SUBVOLUME_OPTION,) if mount.is_subvolume else ()  # then the line has its path anyway
-    kept = (*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *subvolume, *layers, *AUTOMOUNT_OPTIONS)
-    first, *others = mount.options.split(",")
-    options = [first, *(option for option in others if option.partition("=")[0] in kept)]
-    before, hyphen, filesystem = line.partition(" - ")
-    source = re.sub("//[^/@]*@", "//", filesystem.split(" ")[1])
-    return f"{before}{hyphen}{mount.type} {source} {','.join(options)}"
+    kept_names = {*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *AUTOMOUNT_OPTIONS}
+    if is_of_system(mount.point):
+        kept_names |= {*LAYER_OPTIONS}
+    if mount.is_subvolume:
+        kept_names.add(SUBVOLUME_OPTION)  # reveals nothing more: the line also contains the path as the mount's root
+    first, *others = mount.options.split(",")  # the first is rw or ro
+    kept_options = [option for option in others if option.partition("=")[0] in kept_names]
+    before_hyphen, hyphen, after_hyphen = line.partition(" - ")
+    escaped_source = after_hyphen.split(" ")[1]
+    source = re.sub("//[^/@]*@", "//", escaped_source)  # without user and password: //user:password@server/share
+    return f"{before_hyphen}{hyphen}{mount.type} {source} {','.join([first, *kept_options])}"

@@ -26,8 +26,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def read_recording(path: str) -> Recording:
     """The content of a file. Raises UsageError if it is not a recording."""
     try:
-        with open(path, "rb") as f, gzip.open(f) if f.peek(2).startswith(_GZIP_MAGIC) else f as content:
-            recording = json.loads(content.read(_MAX_FILE_BYTES))
+        with open(path, "rb") as f:
+            is_compressed = f.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
+            with gzip.open(f) if is_compressed else f as content:
+                recording = json.loads(content.read(_MAX_FILE_BYTES))
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except zlib.error as e:
@@ -47,18 +49,29 @@ def read_recording(path: str) -> Recording:
 
 
 def address_of(fields: Sequence[Any]) -> Address:
-    """An address in the part "addresses"."""
+    """An address in the part "addresses". fields: of Address, in their order."""
     interface, family, address, prefix, scope, temporary = fields
-    return Address(str(interface), printable(family), printable(address), prefix, printable(scope), temporary)
+    return Address(
+        interface=str(interface),
+        family=printable(family),
+        address=printable(address),
+        prefix=prefix,
+        scope=printable(scope),
+        temporary=temporary,
+    )
 
 
 def _with_link_modes(recording: Recording) -> Recording:
     """The recording with names of link modes. Earlier versions recorded only the speeds of link modes."""
     if "link_speeds" not in recording or "link_modes" in recording:
         return recording
-    speeds: Mapping[str, list[int]] = recording["link_speeds"]
-    modes = {name: [f"{speed // 10**6}base" for speed in known] for name, known in speeds.items()}
-    unknown = {k.replace("link_speeds ", "link_modes "): reason for k, reason in recording.get("unknown", {}).items()}
+    speeds: Mapping[str, list[int]] = recording["link_speeds"]  # interface -> speeds in bit/s
+    # A name such as 1000base, because ethtool.py reads the speed in Mbit/s from the start of a link mode's name.
+    modes = {interface: [f"{speed // 10**6}base" for speed in known] for interface, known in speeds.items()}
+    unknown = {
+        question.replace("link_speeds ", "link_modes "): reason
+        for question, reason in recording.get("unknown", {}).items()
+    }
     return {**recording, "link_modes": modes, "unknown": unknown}
 
 
@@ -71,7 +84,7 @@ def _are_texts(value: object) -> bool:
 
 
 def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(type(v) is int for v in value)
+    return isinstance(value, list) and all(type(number) is int for number in value)  # isinstance() accepts True
 
 
 def _is_error(value: object) -> bool:
@@ -85,7 +98,7 @@ def _is_address(value: object) -> bool:
 def _has(names: Collection[str], *kinds: type) -> Callable[[Any], bool]:
     """Returns a check whether a value is an object with exactly these fields, each of one of these kinds."""
     return lambda value: (
-        isinstance(value, dict) and value.keys() == set(names) and all(type(v) in kinds for v in value.values())
+        isinstance(value, dict) and value.keys() == set(names) and all(type(field) in kinds for field in value.values())
     )
 
 
@@ -113,7 +126,7 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "filesystem_sizes": _table(lambda value: type(value) is int),  # mount point -> bytes
     "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds
     "programs": _table(  # command as JSON -> exit status, standard output, standard error
-        lambda value: isinstance(value, list) and [type(v) for v in value] == [int, str, str]
+        lambda value: isinstance(value, list) and [type(part) for part in value] == [int, str, str]
     ),
     "arch": _is_text,
     "hostname": _is_text,

@@ -20,16 +20,19 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 
 def targets(files: Mapping[str, str]) -> set[str]:
     """The files, folders and devices whose existence to record. files: the recorded files by path."""
-    swaps = [unescaped(line.split()[0]) for line in files.get(SWAPS, "").split("\n")[1:] if line.strip()]
+    swap_lines = files.get(SWAPS, "").split("\n")[1:]  # without the names of the columns
+    swaps = [unescaped(line.split()[0]) for line in swap_lines if line.strip()]
     mounts = _mounts(files)
-    sources = [part for mount in mounts for part in (mount.source, *mount.values(DEVICE_OPTIONS))]
-    layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
-    layers += [part for folder in layers if (part := folder.removeprefix(INITRAMFS_ROOT)) != folder]
-    backing = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
-    units = [text for path, text in files.items() if path.endswith(".mount")]
-    sources += [linked_source(mount_settings(text.split("\n")).get("What", "")) for text in units]
+    sources = [source for mount in mounts for source in (mount.source, *mount.values(DEVICE_OPTIONS))]
+    mount_units = [text for path, text in files.items() if path.endswith(".mount")]
+    sources += [linked_source(mount_settings(text.split("\n")).get("What", "")) for text in mount_units]
     nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
-    return {path for path in {*nodes, *layers, *backing, *NODE_FOLDERS, INITRAMFS_ROOT} if path.startswith("/")}
+    layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
+    # What is below INITRAMFS_ROOT in the initramfs is in / later.
+    layers += [folder.removeprefix(INITRAMFS_ROOT) for folder in layers if folder.startswith(INITRAMFS_ROOT)]
+    backing_files = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
+    named = {*nodes, *layers, *backing_files, *NODE_FOLDERS, INITRAMFS_ROOT}
+    return {path for path in named if path.startswith("/")}
 
 
 def units(files: Mapping[str, str]) -> Iterator[str]:
@@ -41,4 +44,6 @@ def units(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _mounts(files: Mapping[str, str]) -> list[Mount]:
-    return [mount for line in files.get(MOUNT_TABLE, "").split("\n") if (mount := mount_of(line))]
+    """The mounts in the recorded mount table; empty if it is not recorded."""
+    mounts = map(mount_of, files.get(MOUNT_TABLE, "").split("\n"))
+    return [mount for mount in mounts if mount is not None]

@@ -9,32 +9,27 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from capacityd.host.cpu_memory import PROCESSOR_MEASURES
-from capacityd.host.filesystems import local_filesystems
-from capacityd.host.live import LiveHost
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
+from capacityd.host.recording.answers import Source, recorded_answers
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.named import targets, units
-from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import RESUME
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
-Source: TypeAlias = LiveHost | RecordedHost
 
 _MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
 _MAX_TABLE_BYTES = 16 * 1024 * 1024
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
 _DEVICES = "/sys/devices"
+_WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
 
 
 class RecorderStoppedError(Exception):
@@ -57,45 +52,46 @@ class Recorder:
         self._links: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._left_out: dict[str, list[str]] = {}
-        self._folders: set[str] = set()  # folders without recorded contents
-        self._walked: set[str] = set()
-        self._listed: set[str] = set()  # devices that a bus or class lists
+        self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
+        self._read_folders: set[str] = set()  # folders whose entries are recorded
+        self._listed_devices: set[str] = set()  # devices that a bus or class lists
         self._unknown: dict[str, list[str | None]] = {}
 
     def run(self) -> Recording:
         """The whole recording, with all identifiers. Errors become a part of it; run() raises no HostError."""
-        self._folder(_DEVICES)
-        for bus, _ in self._folder("/sys/bus"):
-            self._folder(f"/sys/bus/{bus}")
-            self._devices(f"/sys/bus/{bus}/devices")
-        for subsystem, _ in self._folder("/sys/class"):
-            self._devices(f"/sys/class/{subsystem}")
+        self._record_folder(_DEVICES)
+        for bus, _ in self._record_folder("/sys/bus"):
+            self._record_folder(f"/sys/bus/{bus}")
+            self._record_devices(f"/sys/bus/{bus}/devices")
+        for subsystem, _ in self._record_folder("/sys/class"):
+            self._record_devices(f"/sys/class/{subsystem}")
         for folder in ("/sys/block", "/sys/dev/block"):
-            self._devices(folder)
-        for pool, _ in self._folder("/sys/fs/btrfs"):
-            self._devices(f"/sys/fs/btrfs/{pool}/devices")
-        for pool, _ in self._folder(BCACHEFS):
-            for device, _ in self._folder(f"{BCACHEFS}/{pool}"):
-                self._link(f"{BCACHEFS}/{pool}/{device}/block")
-        if self._resolved("/proc/device-tree"):
-            self._link("/proc/device-tree")
-            self._folder("/sys/firmware/devicetree/base")
-        self._file(MOUNT_TABLE, _MAX_TABLE_BYTES, mounts_without_options)
-        self._file(SWAPS, _MAX_TABLE_BYTES)
-        if self._resolved(RESUME):
-            self._file(RESUME, _MAX_ATTRIBUTE_BYTES)
-        self._folder(JOURNALS)
+            self._record_devices(folder)
+        for pool, _ in self._record_folder("/sys/fs/btrfs"):
+            self._record_devices(f"/sys/fs/btrfs/{pool}/devices")
+        for pool, _ in self._record_folder(BCACHEFS):
+            for device, _ in self._record_folder(f"{BCACHEFS}/{pool}"):
+                self._record_link(f"{BCACHEFS}/{pool}/{device}/block")
+        if self._resolve("/proc/device-tree"):
+            self._record_link("/proc/device-tree")
+            self._record_folder("/sys/firmware/devicetree/base")
+        self._record_file(MOUNT_TABLE, _MAX_TABLE_BYTES, mounts_without_options)
+        self._record_file(SWAPS, _MAX_TABLE_BYTES)
+        if self._resolve(RESUME):
+            self._record_file(RESUME, _MAX_ATTRIBUTE_BYTES)
+        self._record_folder(JOURNALS)
         for path in [*units(self.files)]:
-            self._file(path, _MAX_ATTRIBUTE_BYTES, unit_without_options)
-        self._named()
-        self._link_targets()
+            self._record_file(path, _MAX_ATTRIBUTE_BYTES, unit_without_options)
+        self._record_named_paths()
+        self._record_link_targets()
+        interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
         return {
             "files": self.files,
             "links": self._links,
             "errors": self._errors,
             "left_out": {folder: names for folder in self._left_out if (names := self._unrecorded(folder))},
-            "folders": sorted(self._folders),
-            **self._answers(),
+            "folders": sorted(self._existing_only),
+            **recorded_answers(self._source, self._possible_devices(), interfaces, self._answer),
             "unknown": self._unknown,
             "arch": self._source.arch(),
             "hostname": self._source.hostname(),
@@ -103,139 +99,127 @@ class Recorder:
 
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out."""
-        return [name for name in self._left_out[folder] if f"{folder}/{name.removesuffix('/')}" not in self._walked]
+        return [
+            name for name in self._left_out[folder] if f"{folder}/{name.removesuffix('/')}" not in self._read_folders
+        ]
 
-    def _answers(self) -> Recording:
-        """The parts that the kernel and udev answer."""
-        source = self._source
-        of_interfaces: dict[str, Callable[[str], Any]]
-        of_interfaces = {"link_modes": source.link_modes, "link_kinds": source.link_kind}
-        of_interfaces["linked_interfaces"] = source.linked_interface
-        answers: Recording = {p: {} for p in ("properties", *of_interfaces, "processors", "filesystem_sizes")}
-        for path in sorted(self._walked):
-            # Some devices have no link to their subsystem, so udev may not know them.
-            unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
-            if f"{path}/subsystem" in self._links or path in self._listed or unreadable:
-                answers["properties"] |= self._answer(f"properties {path}", path, partial(source.properties, path))
-        for name in sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/")):
-            for part, ask in of_interfaces.items():
-                answers[part] |= self._answer(f"{part} {name}", name, partial(ask, name))
-        for measure in PROCESSOR_MEASURES:
-            answers["processors"] |= self._answer(f"processors {measure}", measure, partial(source.processors, measure))
-        for point, ids in self._mount_points():
-            # A file system hidden by another mount has the same mount point, and can't be measured.
-            question = f"filesystem_sizes {point} {min(ids)}"
-            answers["filesystem_sizes"] |= self._answer(question, point, partial(source.filesystem_size, point, ids))
-        return {
-            **answers,
-            **self._answer("addresses", "addresses", lambda: [list(astuple(a)) for a in source.addresses()]),
-            **self._answer("memory", "memory", lambda: asdict(source.memory())),
-            **self._answer("default_interfaces", "default_interfaces", source.default_interfaces),
-        }
+    def _possible_devices(self) -> Iterator[str]:
+        """Yields the recorded folders that udev may know as devices: those with a subsystem, or listed by one.
 
-    def _mount_points(self) -> Iterator[tuple[str, frozenset[str]]]:
-        with suppress(HostError):
-            for filesystem in local_filesystems(self._source):
-                yield from ((point, filesystem.ids) for point in filesystem.points)
+        If the subsystem of a folder can't be read, it may be a device as well.
+        """
+        for path in sorted(self._read_folders):
+            is_unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
+            if f"{path}/subsystem" in self._links or path in self._listed_devices or is_unreadable:
+                yield path
 
-    def _devices(self, folder: str) -> None:
+    def _record_devices(self, folder: str) -> None:
         """Records the devices of a bus or class, and the devices above them."""
-        for name, kind in self._folder(folder):
+        for name, kind in self._record_folder(folder):
             path = f"{folder}/{name}"
             if kind == "folder":
-                self._folder(path)
-            path = os.path.normpath(os.path.join(folder, self._links.get(path, "")))
-            if path.startswith(f"{_DEVICES}/"):
-                self._listed.add(path)
-            while path.startswith(f"{_DEVICES}/") and path not in self._walked:
-                self._folder(path)
-                path = path.rpartition("/")[0]
+                self._record_folder(path)
+            device = os.path.normpath(os.path.join(folder, self._links.get(path, "")))
+            if device.startswith(f"{_DEVICES}/"):
+                self._listed_devices.add(device)
+            above = device
+            while above.startswith(f"{_DEVICES}/") and above not in self._read_folders:
+                self._record_folder(above)
+                above = above.rpartition("/")[0]
 
-    def _folder(self, folder: str) -> Sequence[tuple[str, str]]:
+    def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
         """Records a folder's entries, and those of its listed subfolders. Returns the entries."""
-        if folder in self._walked:
+        if folder in self._read_folders:
             return ()
         try:
-            entries = self._do(folder, lambda: self._source.scandir(folder))
+            entries = self._ask(folder, lambda: self._source.scandir(folder))
         except HostError as e:
-            self._failed(folder, e)
+            self._record_failure(folder, e)
             if folder in self._errors:
-                self._folders.add(folder)  # the folder exists, regardless of its contents
+                self._existing_only.add(folder)  # the folder exists, regardless of its contents
             return ()
-        self._walked.add(folder)
+        self._read_folders.add(folder)
         left_out = []
         for name, kind in entries:
             path = f"{folder}/{name}"
             if kind == "link":
-                self._link(path)
-            elif kind == "file" and folder.startswith((_DEVICES, "/sys/class", "/sys/firmware")) and keeps_file(path):
-                self._file(path, _MAX_ATTRIBUTE_BYTES)
+                self._record_link(path)
+            elif kind == "file" and folder.startswith(_WITH_ATTRIBUTES) and keeps_file(path):
+                self._record_file(path, _MAX_ATTRIBUTE_BYTES)
             elif kind == "folder" and keeps_folder(path):
-                self._folder(path)
+                self._record_folder(path)
             else:
                 left_out.append(f"{name}/" if kind == "folder" else name)
         if left_out:
             self._left_out[folder] = left_out
         elif not entries:
-            self._folders.add(folder)
+            self._existing_only.add(folder)
         return entries
 
-    def _file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
-        self._keep(self.files, path, lambda: change(self._source.raw(path, limit)))
+    def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
+        """Records a file of at most limit bytes. change: makes the text to record from the file's."""
+        self._record_text(self.files, path, lambda: change(self._source.raw(path, limit)))
 
-    def _link(self, path: str) -> None:
-        self._keep(self._links, path, lambda: self._source.readlink(path))
+    def _record_link(self, path: str) -> None:
+        self._record_text(self._links, path, lambda: self._source.readlink(path))
 
-    def _keep(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
+    def _record_text(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
         try:
-            part[path] = self._do(path, ask)
+            part[path] = self._ask(path, ask)
         except HostError as e:
-            self._failed(path, e)
+            self._record_failure(path, e)
 
-    def _failed(self, path: str, e: HostError) -> None:
-        if e.errno not in _NOT_THERE:
-            self._errors[path] = error = "ENODATA" if e.errno == errno.EFBIG else _code(e) or "EIO"
-            if error not in _NO_VALUE:
-                self.unreadable.setdefault(error, []).append(printable(path))
+    def _record_failure(self, path: str, e: HostError) -> None:
+        if e.errno in _ABSENT:
+            return
+        error = "ENODATA" if e.errno == errno.EFBIG else _error_name(e) or "EIO"
+        self._errors[path] = error
+        if error not in _NO_VALUE:
+            self.unreadable.setdefault(error, []).append(printable(path))
 
-    def _named(self) -> None:
+    def _record_named_paths(self) -> None:
         """Records the existence of what mounts, swap areas and loop devices name."""
         for path in sorted(targets(self.files)):
-            if real := self._resolved(path):
+            if real := self._resolve(path):
                 if real != path:
                     self._links[path] = real
-                self._folders.add(real)
+                self._existing_only.add(real)
 
-    def _link_targets(self) -> None:
+    def _record_link_targets(self) -> None:
         """Records the existence of link targets that are not recorded otherwise, such as drivers."""
-        recorded = self._walked | self._folders
+        recorded = self._read_folders | self._existing_only
         for path, target in sorted(self._links.items()):
-            full = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
-            if full not in recorded and full not in self._links and full not in self.files:
-                real = self._resolved(path)
-                if real is not None and real.startswith(f"{_DEVICES}/"):
-                    self._folder(real)
-                if real is not None and real not in self._walked and real not in self.files:
-                    self._folders.add(real)
-                recorded.add(full)
+            target_path = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
+            if target_path in recorded or target_path in self._links or target_path in self.files:
+                continue
+            recorded.add(target_path)
+            real = self._resolve(path)
+            if real is None:
+                continue
+            if real.startswith(f"{_DEVICES}/"):
+                self._record_folder(real)
+            if real not in self._read_folders and real not in self.files:
+                self._existing_only.add(real)
 
-    def _resolved(self, path: str) -> str | None:
+    def _resolve(self, path: str) -> str | None:
+        """The path with all links resolved; None if it does not exist, or if this is unknown."""
         with suppress(HostError):
-            return self._do(path, lambda: self._source.resolve(path))
+            return self._ask(path, lambda: self._source.resolve(path))
         return None
 
     def _answer(self, question: str, key: str, ask: Callable[[], Any]) -> dict[str, Any]:
-        """The answer by its key. Without an answer, returns an empty dict and records the reason.
+        """{key: answer}. Without an answer, returns an empty dict and records the reason.
 
-        question: the answer's name in the recording.
+        question: its name in the part "unknown" of the recording, and in the list of questions to skip.
         """
         try:
-            return {key: self._do(question, ask)}
+            return {key: self._ask(question, ask)}
         except HostError as e:
-            self._unknown[question] = [_code(e), str(e)]
+            self._unknown[question] = [_error_name(e), str(e)]
             return {}
 
-    def _do(self, question: str, ask: Callable[[], Answer]) -> Answer:
+    def _ask(self, question: str, ask: Callable[[], Answer]) -> Answer:
+        """What ask returns. question: what it asks or reads. Raises HostError, also for a question to skip."""
         if self.stopped:
             raise RecorderStoppedError
         if question in self._skip:
@@ -244,5 +228,6 @@ class Recorder:
         return ask()
 
 
-def _code(e: HostError) -> str | None:
+def _error_name(e: HostError) -> str | None:
+    """The name of the errno; None if the error has none. EOPNOTSUPP has the same number as ENOTSUP."""
     return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)

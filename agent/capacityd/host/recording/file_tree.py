@@ -1,0 +1,172 @@
+"""The files, folders and links of a recorded machine. What the recording does not show is unknown, never absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from capacityd.host.recording.contents import TREES
+from capacityd.linux.mountinfo import parents
+from capacityd.model.errors import HostError, NotRecorded
+
+_MAX_LINKS = 40  # limit for one path, as in the kernel
+_COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
+"""Folders of which a recording names all contents, also those that it leaves out."""
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
+"""The errors that show that a path does not exist, or that its device or driver has gone."""
+
+
+class RecordedFiles:
+    """The paths of one recording. Paths may contain links, except those named real."""
+
+    def __init__(self, recording: Mapping[str, Any]) -> None:
+        """recording: format.py lists the parts."""
+        self._files: Mapping[str, str] = recording.get("files", {})
+        self._links: Mapping[str, str] = recording.get("links", {})
+        self._errors: Mapping[str, str] = recording.get("errors", {})
+        self._devices: Collection[str] = recording.get("properties", {})
+        left_out: Mapping[str, Sequence[str]] = recording.get("left_out", {})
+        unrecorded = [f"{folder}/{name}" for folder, names in left_out.items() for name in names]
+        self._unrecorded_files = {path for path in unrecorded if not path.endswith("/")}
+        self._unrecorded_folders = {path.removesuffix("/") for path in unrecorded if path.endswith("/")}
+        # Path of a folder -> the names in it.
+        self._folders: dict[str, set[str]] = {path: set() for path in recording.get("folders", ())}
+        recorded = [*self._folders, *self._files, *self._links, *self._errors, *self._devices]
+        for path in [*recorded, *self._unrecorded_files, *self._unrecorded_folders]:
+            self._add_to_folders(path)
+
+    def listdir(self, folder: str) -> Sequence[str]:
+        """As Host.listdir()."""
+        real = self.real_path_or_none(folder)
+        is_without_sysfs = "/sys/devices" not in self._folders
+        if real not in self._folders and folder.startswith("/sys/") and is_without_sysfs:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        if real in self._unrecorded_folders:
+            raise _not_recorded(folder)
+        return sorted(self._folders.get(real or "", ()))
+
+    def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
+        """The entries of a folder, sorted: the name, and file, folder or link; "" for a file that is not recorded.
+
+        Raises HostError, also if the folder does not exist.
+        """
+        real = self.real_path(folder)
+        if real not in self._folders and real not in self._unrecorded_folders:
+            raise HostError(f"{folder} does not exist", errno.ENOENT)
+        return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
+
+    def resolve(self, path: str) -> str | None:
+        """As Host.resolve()."""
+        real = self.real_path_or_none(path, only_existence=True)
+        return real if real is not None and self._exists(real) else None
+
+    def exists(self, path: str) -> bool:
+        """As Host.exists()."""
+        real = self.real_path_or_none(path, only_existence=True)
+        if real is None:
+            return False
+        if self._exists(real):
+            return True
+        if f"{real}/".startswith(_COMPLETE_TREES):
+            return False
+        raise _not_recorded(path)
+
+    def readlink(self, path: str) -> str:
+        """The target of a recorded link, unchanged."""
+        return self._links[path]
+
+    def content(self, path: str, limit: int) -> str | None:
+        """A file's content; None if the file does not exist.
+
+        Raises HostError if it is not recorded, and with EFBIG if it is longer than limit bytes.
+        """
+        real = self.real_path(path)
+        if real in self._unrecorded_files:
+            raise _not_recorded(path)
+        content = self._files.get(real)
+        if content is not None and len(content.encode("utf-8", "replace")) > limit:  # a lone surrogate is one byte
+            raise HostError(f"{path} is longer than {limit} bytes", errno.EFBIG)
+        return content
+
+    def optional_content(self, path: str, limit: int) -> str | None:
+        """As content(), but also None if the kernel reported that the file does not exist."""
+        try:
+            return self.content(path, limit)
+        except HostError as e:
+            if e.errno in _ABSENT:
+                return None
+            raise
+
+    def real_path(self, path: str, *, only_existence: bool = False) -> str:
+        """The path with all links resolved. only_existence: an unreadable folder at the end of the path is no error.
+
+        Raises HostError if the recording contains an error for the path, or if the path is below a folder that the
+        recording leaves out.
+        """
+        real = ""
+        link_count = 0
+        names = path.split("/")[::-1]  # still to follow, the next one last
+        while names:
+            name = names.pop()
+            if name in ("", "."):
+                continue
+            real = real.rpartition("/")[0] if name == ".." else f"{real}/{name}"
+            is_existing_end = only_existence and not names and real in self._folders
+            if real in self._errors and not is_existing_end:
+                code: int = getattr(errno, self._errors[real])
+                raise HostError(f"{path} could not be read: {os.strerror(code)}", code)
+            target = self._links.get(real)
+            if target is not None:
+                link_count += 1
+                if link_count > _MAX_LINKS:
+                    raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
+                names += target.split("/")[::-1]
+                real = "" if target.startswith("/") else real.rpartition("/")[0]
+        if not self._exists(real) and self._may_exist(real):
+            raise _not_recorded(path)
+        return real
+
+    def real_path_or_none(self, path: str, *, only_existence: bool = False) -> str | None:
+        """As real_path(), but None if the kernel reported that the path does not exist."""
+        try:
+            return self.real_path(path, only_existence=only_existence)
+        except HostError as e:
+            if e.errno in _ABSENT:
+                return None
+            raise
+
+    def _exists(self, real: str) -> bool:
+        """Whether the recording shows that the path exists, even if it leaves out the content."""
+        recorded = (self._folders, self._files, self._links, self._devices)
+        unrecorded = (self._unrecorded_files, self._unrecorded_folders)
+        return any(real in paths for paths in (*recorded, *unrecorded))
+
+    def _may_exist(self, real: str) -> bool:
+        """Whether the machine may have a path in /sys that the recording neither contains nor lists."""
+        is_above_tree = any(tree.startswith(f"{real}/") for tree in _COMPLETE_TREES)
+        if not real.startswith("/sys/") or is_above_tree:
+            return False
+        if not f"{real}/".startswith(_COMPLETE_TREES):
+            return True  # below a link's target, such as a kernel module
+        return any(folder in self._unrecorded_folders for folder in parents(real))
+
+    def _kind(self, path: str) -> str:
+        """As in scandir() of LiveHost. An unrecorded file can't be recorded again, so it has the kind ""."""
+        if path in self._links:
+            return "link"
+        if path in self._unrecorded_files:
+            return ""
+        return "folder" if path in self._folders or path in self._unrecorded_folders else "file"
+
+    def _add_to_folders(self, path: str) -> None:
+        """Adds the path to the folder that contains it, this folder to the one above it, and so on."""
+        folder, _, name = path.rpartition("/")
+        while name and name not in self._folders.setdefault(folder, set()):
+            self._folders[folder].add(name)
+            folder, _, name = folder.rpartition("/")
+
+
+def _not_recorded(path: str) -> NotRecorded:
+    return NotRecorded(f"{path} is not part of the recording", errno.ENODATA)

@@ -270,6 +270,8 @@ def check_change(
     assert name not in (plugins or ()), f"{name} is a device plugin's"
     ours = recorded is not None and (machine is None or machine.names(name))
     adopted = (plugins is not None or is_label(name)) and name in adopt
+    if plugins is None and recorded is not None and old is not None and not is_label(name):
+        assert whole_quantity(old) == recorded, f"{name}, which may be a device plugin's by now, was changed"
     assert ours or (isinstance(reading, Quantity) and (old is None or adopted))
     if new is None or isinstance(reading, Unknown):
         assert recorded is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
@@ -54,6 +55,25 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
         (("a_webhook_alters", (Alters("condition", None),), A, Quantity(3)), 400.0),
         END,
     ],
+    "a device plugin comes while the device plugins are unknown": [
+        (has(A, 2), 15.0),
+        (("the_checkpoint_changes", False), 15.0),
+        (("world.plugin_comes", A, 3, True), 200.0),
+    ],
+    "the answer to a write is lost, and the watch is late": [
+        (has(A, 2), 15.0),
+        (("the_watch_lags", 65.0), 15.0),
+        (("the_api_server_fails", "", 1, 0), 0.0),
+        (has(B, 3), 15.0),
+        END,
+    ],
+    "another writer publishes the same after a write that never arrived": [
+        (has(A, 2), 15.0),
+        (has(B, None), 15.0),
+        (("the_api_server_fails", "", 0, 1), 0.0),
+        (has(B, 3), 2.0),
+        (("server.write", B, "3"), 200.0),
+    ],
     "a restored cluster counts from a lower version": [
         (has(A, 2), 15.0),
         (has(A, 3), 15.0),
@@ -92,12 +112,50 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
 }
 
 
-@pytest.mark.parametrize("history", HISTORIES)
-def test_the_condition_is_true_only_while_the_node_is_right(history: str) -> None:
+@pytest.fixture
+def history() -> Iterator[LongHistory]:
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-        closing(LongHistory(folder, 1, registered=True, theirs=None)) as long_history,
+        closing(LongHistory(folder, 1, registered=True, theirs=None)) as history,
     ):
-        for act, pause in HISTORIES[history]:
-            long_history.take(act, between=False, pause=pause)
-        long_history.end()
+        yield history
+
+
+def take(history: LongHistory, *acts: tuple[Act, float]) -> None:
+    """Runs these disturbances, each with the seconds that pass after it."""
+    for act, pause in acts:
+        history.take(act, between=False, pause=pause)
+
+
+@pytest.mark.parametrize("acts", HISTORIES.values(), ids=HISTORIES)
+def test_the_condition_is_true_only_while_the_node_is_right(
+    history: LongHistory, acts: Sequence[tuple[Act, float]]
+) -> None:
+    take(history, *acts)
+    history.end()
+
+
+def test_a_missing_node_is_read_once(history: LongHistory) -> None:
+    """After that, the watch reports it."""
+    take(history, (has(A, 2), 15.0), (("server.delete",), 0.0))
+    history.server.gets = 0
+    take(history, (has(A, 3), 300.0), (has(A, 4), 3000.0))
+    assert history.server.gets <= 1
+    take(history, (("world.register_anew",), 15.0))
+    assert history.server.capacity[A] == "4"
+    history.end()
+
+
+def test_a_key_that_another_agent_publishes_first_stays_its_own(history: LongHistory) -> None:
+    """It has the same number, and comes just before this agent's write."""
+    take(history, (has(A, 2), 15.0), (has(B, None), 15.0))
+
+    def publish() -> None:
+        history.server.write(B, "3")
+        history.server.annotate(f'{{"{A}":2,"{B}":3}}')
+
+    history.server.between.append(publish)
+    take(history, (has(B, 3), 15.0))
+    assert history.server.condition["reason"] == "Refused"
+    take(history, (has(B, None), 200.0))
+    assert history.server.capacity[B] == "3"

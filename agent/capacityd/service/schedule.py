@@ -77,7 +77,7 @@ class Schedule:
         self._resync_period = RESYNC_PERIOD
         self._is_watched = True  # whether the Node is watched, or need not be
         self._first_look_at: float | None = None  # of a pass, after the watch was lost; None: one has looked
-        self._knew_node_at = now  # when a pass last succeeded, so that it knew the Node
+        self._knew_node_at = now  # when a pass last ended
         self._was_healthy = False  # whether that pass wrote nothing, and nothing was wrong
         self._check_at: float | None = now  # when the next check of the configuration is due; None: not requested
         self._pass_follows_check = False  # whether a check has ended, and its pass has not started yet
@@ -126,10 +126,9 @@ class Schedule:
             self._first_look_at = now + self._uniform(POLL_PERIOD * _JITTER, POLL_PERIOD)
         self._is_watched = watched
         self._timed.pop(PassReason.POLL, None)
-        if not watched and not self.failing:  # otherwise the retry looks at the Node
+        if not watched and self._failure_cause in (None, RetryCause.STATE):  # else the retry looks at the Node
             period = POLL_PERIOD_HEALTHY if self._was_healthy else POLL_PERIOD
-            next_look_at = self._knew_node_at + period if self._first_look_at is None else self._first_look_at
-            self._timed[PassReason.POLL] = next_look_at
+            self._timed[PassReason.POLL] = self._first_look_at or self._knew_node_at + period
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that came now: each is a reason for a pass."""
@@ -228,7 +227,8 @@ class Schedule:
             self._failure_cause = cause
             self._failure_since = now
         self._requeue(now, requeue_after)
-        self._timed.pop(PassReason.POLL, None)
+        self._knew_node_at, self._was_healthy, self._first_look_at = now, False, None
+        self.set_watched(now, watched=self._is_watched)  # while a disk is full, passes still look at the Node
         self._retry_after_until = now + (retry_after or 0.0)
         longest = pause(cause, wrong_for=now - self._failure_since)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.

@@ -275,6 +275,18 @@ def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause(watch
     assert started < 60
 
 
+def test_a_full_disk_does_not_keep_a_node_from_being_looked_at() -> None:
+    """Passes that can't save their state know the Node, however long the disk has been full."""
+    schedule = after_boot(longest)
+    schedule.set_watched(0.0, watched=False)
+    schedule.failed(10.0, None, RetryCause.STATE)
+    for _ in range(100):
+        now = schedule.wakes_at()
+        assert PassReason.POLL in schedule.pop_due(now)
+        schedule.failed(now, None, RetryCause.STATE)
+        assert schedule.wakes_at() == now + POLL_PERIOD
+
+
 steps = st.lists(
     st.tuples(
         st.floats(0, 5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -9,9 +10,9 @@ from itertools import pairwise
 import pytest
 
 from capacityd.model.errors import NodeRejected
-from capacityd.model.node import NodeState
+from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.reading import Quantity
-from tests.unit.reconcile.doubles import A, MemoryNode, Service, WithoutConditions
+from tests.unit.reconcile.doubles import EPOCH, A, MemoryNode, Service, WithoutConditions
 
 FOUR, SIX = Quantity(4), Quantity(6)
 TEXT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
@@ -85,6 +86,28 @@ def test_the_own_condition_is_no_sign_of_another_agent() -> None:
     assert one.capacity == {A: "4"}
     assert node.our_condition[0] == "True"
     assert at - 1001.0 <= 75.0
+
+
+def test_an_agent_that_writes_only_the_condition_is_not_gone() -> None:
+    """A limit may hold back its number, but its condition says that it has noticed this one."""
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    one.reconcile(1002.0, {"node"}, a=FOUR)
+    for said_at in range(1003, 1300, 60):
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + said_at))
+        written = {"status": "False", "reason": "OtherWriter", "message": TEXT, "lastHeartbeatTime": stamp}
+        (condition,) = (c for c in node.document["status"]["conditions"] if c["type"] == CONDITION)
+        condition |= written
+        one.reconcile(said_at + 1.0, {"node"}, a=FOUR)
+        one.reconcile(said_at + 59.0, {"requeue"}, a=FOUR)
+        assert node.our_condition == OTHER_WRITER
+    at, result = 1302.0, one.reconcile(1302.0, {"requeue"}, a=FOUR)
+    while result.requeue_after is not None:
+        at += result.requeue_after
+        result = one.reconcile(at, {"requeue"}, a=FOUR)
+    assert node.our_condition[0] == "True"
+    assert at - 1244.0 <= 75.0
 
 
 def test_two_agents_with_the_same_numbers_do_not_disturb_each_other() -> None:

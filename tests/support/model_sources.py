@@ -1,9 +1,10 @@
-"""A model of event sources that miss every event: the real ones, whose events nobody reads. What remains is their
-comparison of what is watched with what is there.
+"""A model of event sources that miss every event: the real ones, without the kernel. What remains is their comparison
+of what is watched with what is there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from pathlib import Path
@@ -13,14 +14,48 @@ from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import PassReason
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources
+from capacityd.service.file_events import FileEvents
 from tests.support.model_machine import replaced_by
 
+_FILES, _CLOCK = 1_000_000, 1_000_001  # numbers that no open file has
 
-class _UsedUp:
-    """Replaces FileEvents while no more inotify instances can be opened."""
+
+class _Inotify:
+    """Replaces the C library: watches each path that exists, and reports nothing. A machine has few real instances of
+    inotify."""
+
+    def inotify_init1(self, _: int) -> int:
+        return _FILES
+
+    def inotify_add_watch(self, _: int, path: bytes, __: int) -> int:
+        return 1 if os.path.lexists(path) else -1
+
+    def inotify_rm_watch(self, _: int, __: int) -> int:
+        return 0
+
+
+class _Files(FileEvents):
+    """Changes of files, without an open file."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _NoFiles:
+    """Replaces FileEvents while inotify is used up."""
 
     def __init__(self, _: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+class _Clock:
+    """Replaces ClockEvents: no clock is ever set."""
+
+    def fileno(self) -> int:
+        return _CLOCK
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class ModelSources:
@@ -29,21 +64,15 @@ class ModelSources:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "watched"
         self._file.touch()
-        self._sources: EventSources | None = None
         self.used_up = False
         """Whether inotify is used up."""
+        self.open()
 
     def open(self) -> None:
-        """The service opens its sources."""
-        self.close()
-        self._sources = EventSources(lambda _: None)
+        """The service starts, and opens its sources."""
+        with replaced_by(self._doubles()):
+            self._sources = EventSources(lambda _: None)
         self._watch()
-
-    def close(self) -> None:
-        """The service ends."""
-        for fd in self._sources.filenos() if self._sources else ():
-            os.close(fd)
-        self._sources = None
 
     def replace_file(self) -> None:
         """Another file is in the place of the watched one, as after a mount over its folder."""
@@ -59,12 +88,15 @@ class ModelSources:
     def check(self) -> set[PassReason]:
         """The reasons for a pass that the comparison finds."""
         with replaced_by(self._doubles()):
-            return self._sources.check() if self._sources else set()
+            return self._sources.check()
 
     def _watch(self) -> None:
         with replaced_by(self._doubles()):
-            if self._sources:
-                self._sources.watch(ServiceConfig(files={str(self._file): PassReason.FILE}))
+            self._sources.watch(ServiceConfig(files={str(self._file): PassReason.FILE}))
 
     def _doubles(self) -> list[tuple[Any, str, object]]:
-        return [(event_sources, "FileEvents", _UsedUp)] if self.used_up else []
+        return [
+            (event_sources, "ClockEvents", _Clock),
+            (event_sources, "FileEvents", _NoFiles if self.used_up else _Files),
+            (ctypes, "CDLL", lambda *_, **__: _Inotify()),
+        ]

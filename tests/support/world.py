@@ -231,11 +231,6 @@ class Loop:
             by = self.world.uptime + MINUTE
             self.unheard = {name: min(until, by) for name, until in self.unheard.items()}
 
-    def end(self) -> None:
-        """The service ends."""
-        self.watch.end()
-        self.sources.close()
-
     def is_busy(self, since: float) -> bool:
         """Whether so many passes were made because of the Node that the next one may wait."""
         return sum(at >= since - BURST_PERIOD for at in self._node_passes) >= BURST

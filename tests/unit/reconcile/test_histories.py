@@ -11,7 +11,6 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -89,11 +88,6 @@ class LongHistory:
         self._denied: set[tuple[str, Reading]] = set()
         """Readings that admission may have denied. The same quantity is tried again at growing intervals."""
         self._taken = 0  # the number of disturbances so far
-
-    def close(self) -> None:
-        """Ends all services."""
-        self.another_agent_stops()
-        self.loop.end()
 
     def take(self, act: Act, between: bool, pause: float) -> None:
         """Runs a disturbance, then lets time pass. between: runs it just before the next PATCH,
@@ -173,7 +167,7 @@ class LongHistory:
 
     def another_agent_stops(self) -> None:
         for other in self.world.other_agents:
-            other.end()
+            other.watch.end()
         self.world.other_agents.clear()
 
     def the_condition_is_added_by_two(self) -> None:
@@ -657,10 +651,8 @@ usual = how_hard().max_examples
 @how_hard(max_examples=min(10 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_histories(seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]) -> None:
-    with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-        closing(LongHistory(folder, seed, registered=registered, theirs=theirs)) as history,
-    ):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        history = LongHistory(folder, seed, registered=registered, theirs=theirs)
         for act, between, pause in acts:
             history.take(act, between, pause)
         history.end()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 import pytest
 
@@ -114,11 +113,8 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
 
 @pytest.fixture
 def history() -> Iterator[LongHistory]:
-    with (
-        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-        closing(LongHistory(folder, 1, registered=True, theirs=None)) as history,
-    ):
-        yield history
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield LongHistory(folder, 1, registered=True, theirs=None)
 
 
 def take(history: LongHistory, *acts: tuple[Act, float]) -> None:

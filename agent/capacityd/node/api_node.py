@@ -189,7 +189,7 @@ class ApiNode:
             user, node = client.review_self()
         except NodeForbidden:
             self._review_denied = True
-            return Review(user="", node="", credentials=""), False
+            return Review(user="", node="", credentials=""), False  # not put into the cache
         self._review_denied = False
         review = Review(user=user, node=node, credentials=credentials)
         if review.user:

@@ -232,8 +232,8 @@ class _Pool:
             response.close()  # does nothing after release_conn()
         if not 200 <= response.status <= 299:
             # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
-            raise HttpError(response.status, dict(response.headers), data)
-        return _Response(response.status, response.reason, response.headers, data)
+            raise HttpError(response.status, headers=dict(response.headers), body=data)
+        return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
 
     def clear(self) -> None:
         """Closes all connections, as PoolManager.clear() does."""

@@ -76,6 +76,7 @@ class ExecPlugin:
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
+        # default: the YAML of a cluster's extension may contain values that JSON does not have.
         environment = {**self._variables(), "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
         program = self._program
         if program is None:

@@ -103,7 +103,7 @@ class _Kubeconfig:
             raise self._error(problem)
         token = self._token(user)
         certificate = self._pem(user, "client-certificate")
-        user_of_files = (token_user(token or ""), certificate)  # changes with the content of the files
+        user_of_files = (token_user(token or ""), certificate)  # differs if a file has another user's content
         private_key = self._pem(user, "client-key")
         if "exec" in user and not token and not certificate:
             plugin = self._plugin(self._mapping(user["exec"], "exec"), cluster)

@@ -25,7 +25,7 @@ _MAX_PAGE_BYTES = 64 << 20
 _PAGE_TIMEOUT = 120.0
 """Seconds for a page of some megabytes: an operator's network may be slow."""
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-_MAX_SELECTED = 20
+_MAX_NAMED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
 
 _RETRY_PAUSES = (1.0, 2.0, 4.0, 8.0)
@@ -86,7 +86,7 @@ def _restarting_once(read: Callable[[], T]) -> T:
 def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
     """Returns the requests of unfinished pods; None if the user may not list pods."""
     selectors = [_UNFINISHED_PODS]
-    if 0 < len(names) <= _MAX_SELECTED:
+    if 0 < len(names) <= _MAX_NAMED:
         # Also the pods that are not bound to a Node: their nodeName is empty.
         selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
     lists = [partial(client.list_pods, _POD_PAGE, selector, parse=node_and_requests) for selector in selectors]

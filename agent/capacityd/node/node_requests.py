@@ -65,7 +65,7 @@ class NodeRequests:
         # urllib3 would keep the connection for another request.
         with closing(response.connection), closing(response):
             body = response.read(_MAX_ERROR_BYTES, decode_content=False)
-            raise HttpError(response.status, dict(response.headers), body)
+            raise HttpError(response.status, headers=dict(response.headers), body=body)
 
 
 def _pool(access: ClusterAccess) -> VerifiedPool:

@@ -67,6 +67,7 @@ class Secrets:
         not."""
         long_values = [value for value in self.values if len(value) >= _MIN_ENCODED]
         forms = {form for value in long_values for form in _forms(value)}
+        # All parts of _PART_LENGTH characters; a shorter form as a whole.
         parts = {form[i : i + _PART_LENGTH] for form in forms for i in range(max(1, len(form) - _PART_LENGTH + 1))}
         dense = _dense(text)
         places = [place for place, character in enumerate(text) if not character.isspace()]  # index in dense -> in text

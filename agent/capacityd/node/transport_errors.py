@@ -32,8 +32,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     reason = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
     # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
-    why = reason or type(last).__name__
-    message = f"{access.api_server} cannot be reached, or its response is incomplete: {why}"
+    message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason or type(last).__name__}"
     return NodeUnreachable(message, detail=_detail(last, access))
 
 
@@ -82,7 +81,8 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     """Why there was no response; "" if this exception does not say."""
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
-    server, right_address = access.api_server, "Is its address right?"
+    server = access.api_server
+    right_address = "Is its address right?"
     match e:
         case ProxyError():
             return f"the proxy in {access.kubeconfig} (proxy-url) failed"

@@ -85,6 +85,7 @@ class NodeWatch:
             raise self._held_back() from None
         if isinstance(item, Exception):
             raise self._explain(self._watch_call)(item)
+        # Otherwise, the item says that the response has begun.
 
     def _events(self, stream: LineStream) -> Iterator[WatchEvent]:
         has_event = False  # whether this connection has shown the Node, or that there is none

@@ -41,6 +41,7 @@ class _Loader(_Base):  # type: ignore[misc]
     """Creates text for all plain scalars but those in _SCALARS."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
+    # The boolean that each text of the type bool stands for. PyYAML knows all but y and n.
     bool_values: ClassVar[dict[str, bool]] = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 

@@ -86,7 +86,7 @@ class EventSources:
                 # libudev decides only when the monitor starts whether udev sends events.
                 self._unavailable.append("udev is not running: there are no device events")
                 self._awaits_udev = True
-                files[UDEV] = PassReason.HARDWARE
+                files[UDEV] = PassReason.HARDWARE  # its creation is an event
         for kind in config.kernel:
             if kind is KernelEvents.SWAPS and not os.path.exists(SWAPS):
                 continue  # the kernel was built without swap
@@ -171,7 +171,7 @@ class Suspends:
     """Suspends of the machine. A suspend wakes no process, so the service calls drain() whenever it is awake."""
 
     def __init__(self) -> None:
-        self._suspended = suspended()  # seconds since the boot
+        self._suspended = suspended()  # the seconds of all suspends since the boot
 
     def drain(self) -> set[PassReason]:
         """Returns the reason for a pass if the machine was suspended since the last call."""

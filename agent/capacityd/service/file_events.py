@@ -64,7 +64,7 @@ class FileEvents:
         """Watches what each path requires now, and nothing else, because some folders change often."""
         folders: dict[str, str] = {}
         watches: defaultdict[int, set[str]] = defaultdict(set)
-        self._remote = _remote_mount_points()
+        self._remote = _remote_mount_points()  # nothing below them is accessed until the next call
         for path in self._paths:
             points = _watch_points(path, self._remote)
             for point in points:
@@ -79,7 +79,8 @@ class FileEvents:
                     watches[descriptor].add(target)
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
-        self._watched_folders, self._watches = folders, watches
+        self._watched_folders = folders
+        self._watches = watches
         self._states = {path: _state_of(path, self._remote) for path in self._paths}
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
@@ -193,7 +194,7 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
 
     remote: mount points; nothing below them is accessed.
     """
-    links: dict[str, None] = {}  # in their order; a loop of links passes one several times
+    links: dict[str, None] = {}  # an ordered set: a loop of links leads to the same link again
     followed = 0
     current = ""
     parts = path.split("/")
@@ -206,7 +207,7 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
             continue
         current = f"{current}/{part}"
         if current in remote:
-            break
+            break  # the mount point stands for all that is below it
         try:
             target = os.readlink(current)
         except OSError:

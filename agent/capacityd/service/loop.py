@@ -97,10 +97,11 @@ class Service:
             if self._lost_passes:
                 arguments.append(str(self._lost_passes))
         try:
-            self._worker = WorkerProcess([*self._command, self._job.value, *arguments], self._worker_timeout)
-            self._write_status_file()
+            self._worker = WorkerProcess([*self._command, self._job.value, *arguments], timeout=self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit(None, f"could not be started: {e.strerror}")
+            self._on_worker_exit(None, failure=f"could not be started: {e.strerror}")
+        else:
+            self._write_status_file()
 
     def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
         """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
@@ -117,7 +118,7 @@ class Service:
         signals = self._signals.drain()
         reasons = self._suspends.drain() | self._sources.drain(ready)
         self._read_watcher()
-        if self._check_sources_at <= time.monotonic():  # no change depends on an event alone
+        if self._check_sources_at <= time.monotonic():  # once a minute, so that no change depends on an event alone
             self._check_sources_at = time.monotonic() + CHECK_PERIOD
             reasons |= self._sources.check()
             watcher.comparison.remind()
@@ -126,7 +127,7 @@ class Service:
                 self._read_worker(worker)
             elif worker.deadline <= time.monotonic():
                 worker.kill(spared=watcher.pid)
-                self._on_worker_exit(worker.result, f"exceeded its timeout of {self._worker_timeout:.0f} s")
+                self._on_worker_exit(worker.result, failure=f"exceeded its timeout of {self._worker_timeout:.0f} s")
             elif worker.slow_at() <= time.monotonic():
                 worker.is_slow = True
                 self._write_status_file()
@@ -155,20 +156,20 @@ class Service:
         return need_not_be or self._watcher.watched_since is not None
 
     def _compare_node(self, now: float) -> None:
-        """Compares the Node as it is watched with what the last pass knew of it."""
+        """Compares the Node as it is watched with what the last pass knew of it. A difference is an event."""
         if self._watcher.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, now)
 
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
-        closed = worker.read_messages()
+        is_fully_read = worker.read_messages()
         if worker.probed and not self._is_ready:
             self._is_ready = True
             sd_notify("READY=1")
-        if closed:
-            killed = worker.kill(spared=self._watcher.pid)
-            self._on_worker_exit(worker.result, killed or "exited without a result")
-        elif worker.is_slow and worker.probed != had_probed:
+        if is_fully_read:
+            was_killed_by = worker.kill(spared=self._watcher.pid)  # "": by no signal
+            self._on_worker_exit(worker.result, failure=was_killed_by or "exited without a result")
+        elif worker.is_slow and worker.probed != had_probed:  # `status` shows what a slow worker does
             self._write_status_file()
 
     def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:

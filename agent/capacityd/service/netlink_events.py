@@ -30,12 +30,8 @@ _IFADDRMSG_BYTES, _IFINFOMSG_BYTES = 8, 16  # the part of a message before its a
 _AF_BRIDGE = 7
 _IFA_F_DADFAILED = 0x08  # duplicate address detection has found another machine with this address
 _RT_SCOPE_LINK = 253  # larger ones are host and nowhere
-_KINDS = (
-    "bond",
-    "team",
-    "bridge",
-    "vlan",
-)  # of the detector nic; its kind "virtual" is all other links without hardware
+# Kinds of the detector nic. Its kind "virtual" is every other link without hardware.
+_KINDS = ("bond", "team", "bridge", "vlan")
 _NETS = "/sys/class/net"
 
 
@@ -117,7 +113,7 @@ class AddressEvents:
         """patterns: of the addresses that the configuration may count."""
         self._patterns = patterns
         self._socket = listen(_ADDRESSES)
-        # The added addresses, and whether another machine uses them. The kernel reports an address again when its
+        # The added addresses -> whether another machine uses them. The kernel reports an address again whenever its
         # lifetime is refreshed.
         self._addresses: dict[bytes, bool] = {}
 
@@ -126,12 +122,13 @@ class AddressEvents:
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any. An overflow is a reason."""
-        overflow = relevant = False
+        overflow = False
+        relevant = False
         for message in received(self._socket):
             if message is None:
                 overflow = True
-            else:
-                relevant = self._is_relevant(*message) or relevant
+            elif self._is_relevant(*message):
+                relevant = True
         if overflow:
             # A removal may have been lost. All queued messages are older than the overflow, so forget them only now.
             self._addresses.clear()

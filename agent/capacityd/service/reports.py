@@ -98,4 +98,4 @@ class Reports:
             not_watched=watcher.not_watched_because,
         )
         with suppress(OSError):  # workers write here as well, and report the error; `status` shows the file's age
-            replace_file(self._path, to_file(status, __version__), 0o644)  # `status` works without root
+            replace_file(self._path, to_file(status, __version__), mode=0o644)  # `status` works without root

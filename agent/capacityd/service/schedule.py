@@ -100,7 +100,7 @@ class Schedule:
         return None if pass_comes_first else self._check_at
 
     def pop_check(self, now: float) -> bool:
-        """Whether a check is due. Later requests count for the following check."""
+        """Whether a check is due; it starts now. Later requests count for the following check."""
         at = self.check_at()
         if at is None or now < at:
             return False

@@ -39,7 +39,7 @@ class TableEvents:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, self._file)
             self._epoll = opened.enter_context(select.epoll())
-            self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)
+            self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: always readable
             self._relevant_parts = relevant(self._text())
             opened.pop_all()  # no error has occurred, so the file and the epoll object stay open
 
@@ -48,7 +48,7 @@ class TableEvents:
 
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any."""
-        self._epoll.poll(0)
+        self._epoll.poll(0)  # clears the event
         last = self._relevant_parts
         self._relevant_parts = self._relevant(self._text())
         return {self._reason} if self._relevant_parts != last else set()

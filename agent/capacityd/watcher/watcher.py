@@ -55,7 +55,7 @@ class Watcher:
         self._first_event_at: float | None = None
         """When the current connection's first event was saved (time.monotonic()); None: not yet."""
         self._last_sent: WatcherMessage | None = None
-        """The last message."""
+        """The last message that was sent to the resident process."""
 
     def run(self) -> None:
         """Returns only when the Node cannot be watched, for a reason that does not end by itself."""
@@ -109,7 +109,7 @@ class Watcher:
         Raises NodeUnauthorized if it is another machine's, StateError if it can't be saved.
         """
         if state:
-            require_own_machine(state, target.machine_id, target.system_uuid)
+            require_own_machine(state, machine_id=target.machine_id, system_uuid=target.system_uuid)
         try:
             seen = NodeSeen(fingerprint(state, target.names))
             watched = WatchedNode(
@@ -123,7 +123,7 @@ class Watcher:
         except RecursionError:
             raise NodeUnreachable(f"{target.access.api_server} sent a Node that is nested too deeply") from None
         try:
-            replace_file(self._path, content, 0o600)
+            replace_file(self._path, content, mode=0o600)
         except OSError as e:
             raise StateError(f"{self._path} could not be written: {os.strerror(e.errno or 0)}") from e
         is_first = self._first_event_at is None

@@ -21,7 +21,8 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
     """
     with naming("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-        labels = mapping(mapping(node, "metadata", "metadata") or {}, "labels", "metadata.labels") or {}
+        metadata = mapping(node, "metadata", "metadata") or {}
+        labels = mapping(metadata, "labels", "metadata.labels") or {}
         group = text(labels, label, f"label {label}")
         spec = mapping(node, "spec", "spec") or {}
     ready = _ready(node)

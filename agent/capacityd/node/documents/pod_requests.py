@@ -15,13 +15,13 @@ _FINISHED = ("Succeeded", "Failed")
 def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
     """Returns the sum of the requests of all pods. pods: results of node_and_requests()."""
     by_node: dict[str, Counter[str]] = {}
-    waiting: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()  # resource -> the number of pods that request it and have no Node
     for node, requests in pods:
         if node:
             by_node.setdefault(node, Counter()).update(requests)
         else:
-            waiting.update(requests.keys())  # counts pods, not quantities
-    return Requests(by_node, waiting)
+            waiting.update(requests.keys())
+    return Requests(by_node=by_node, waiting=waiting)
 
 
 def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
@@ -30,9 +30,11 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
         status = mapping(pod, "status", "status") or {}
         spec = mapping(pod, "spec", "spec") or {}
         node = printable_text(spec, "nodeName", "spec.nodeName")
+        is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for these, not for a Node.
-        if status.get("phase") in _FINISHED or (not node and spec.get("schedulingGates")):
-            return "", {}
+        is_gated = not node and spec.get("schedulingGates")
+        if is_finished or is_gated:
+            return "", {}  # it uses nothing, and waits for no Node
         return node, pod_requests(spec)
 
 

@@ -22,7 +22,7 @@ from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
 from capacityd.model.config import Settings
-from capacityd.model.label import label_of
+from capacityd.model.label import label_of, labelled
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
 from capacityd.model.quantity import whole_quantity
@@ -47,6 +47,7 @@ pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
 names = st.sampled_from(NAMES)
 ours = st.sampled_from(OURS)
 any_key = st.sampled_from([*NAMES, "cpu"])
+label_denials = st.builds(Denies, st.sampled_from(LABELS[:2]), st.sampled_from([403, 409, 422, 500]))
 any_entry = st.sampled_from([*NAMES, *LABELS, "cpu"])
 some_names = st.frozensets(names)
 readings = st.sampled_from([Quantity(n) for n in range(5)] + [Absent("none"), Unknown("busy")] * 2)
@@ -135,7 +136,8 @@ class LongHistory:
     def the_cluster_is_restored(self, pause: float) -> None:
         """From a backup of an earlier step. All connections end."""
         self.server.restore()
-        self.loop.watch.cut(pause)
+        for loop in (self.loop, *self.world.other_agents):
+            loop.watch.cut(pause)
 
     def the_kubelet_zeroes(self, pauses: list[float]) -> None:
         """Without any other sign, and again, whenever it likes."""
@@ -247,10 +249,10 @@ class LongHistory:
             self.loop.watch.cut(0.0)
 
     def admission_denies(self, denies: tuple[Denies, ...], reading: Reading) -> None:
-        """Admission begins to deny changes of resources, and these resources change."""
+        """Admission begins to deny changes of resources or labels, and these resources change."""
         self.server.denies = denies
         for every in denies:
-            self.hardware_changes(every.name, reading, PassReason.HARDWARE)
+            self.hardware_changes(labelled(every.name) or every.name, reading, PassReason.HARDWARE)
 
     def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
         """A webhook begins to alter writes, and resources change."""
@@ -619,7 +621,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
         st.integers(0, 2),
         st.integers(0, 2),
     ),
-    "admission_denies": (st.lists(denials, max_size=2).map(tuple), readings),
+    "admission_denies": (st.lists(denials | label_denials, max_size=2).map(tuple), readings),
     "a_webhook_alters": (st.lists(alterations, max_size=1).map(tuple), ours, readings),
     "somebody_applies": (st.dictionaries(names, readings), some_names, st.booleans()),
     "all_is_withdrawn": (),

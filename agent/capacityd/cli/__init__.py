@@ -34,8 +34,8 @@ def run(arguments: Sequence[str]) -> int:
         if parsed.command == "run":
             require_service_modules()
         module_name, _about = (COMMANDS | INTERNAL)[parsed.command]
-        command = getattr(import_module(f"capacityd.{module_name}"), parsed.command)
-        status: int = command(options_of(parsed))
+        run_command = getattr(import_module(f"capacityd.{module_name}"), parsed.command)
+        status: int = run_command(options_of(parsed))
         sys.stdout.flush()
         return status
     except CapacitydError as e:

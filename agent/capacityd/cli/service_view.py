@@ -32,7 +32,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     for resource in config.resources:
         for path, key in _paths(resource).items():
             if advice := sandbox.advice(path):
-                yield _problem(resource, advice, key)
+                yield _problem(resource, advice, key=key)
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
     if textfile and (hidden := sandbox.hiding(textfile)):
@@ -81,7 +81,8 @@ def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
     for table in resource.tables:
         command = cast(tuple[str, ...], table.settings["command"])
         if flaw := untrusted(command, service_trust()):
-            yield _problem(resource, f"the service does not run {command[0]}, because {flaw}", resource.detector)
+            why = f"the service does not run {command[0]}, because {flaw}"
+            yield _problem(resource, why, key=resource.detector)
 
 
 def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:

@@ -146,7 +146,8 @@ class Config:
     broken: Mapping[str, str] = field(default_factory=dict)
     """Resources with an error -> the error. Their readings are unknown."""
     complete: bool = True
-    """Whether every file could be parsed. If not, nothing is removed: the unparsed file may configure it."""
+    """Whether every file could be parsed. If not, nothing is removed: the unparsed file may configure what seems to be
+    no longer configured."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 

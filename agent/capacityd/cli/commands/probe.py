@@ -21,7 +21,8 @@ def probe(options: Options) -> int:
         return run_in_sandbox(options)
     host = host_of(options.selection)
     config = config_of(options.selection)
-    readings = probe_resources(config, host, node_name_of(options.selection, config, host), explain=options.explain)
+    node_name = node_name_of(options.selection, config, host)
+    readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expect = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:

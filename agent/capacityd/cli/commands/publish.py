@@ -120,15 +120,16 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, reads_only=reads_only)
     node = node_of(options.selection, config, host)
-    readings = probe(config, host, node_name_of(options.selection, config, host))
+    node_name = node_name_of(options.selection, config, host)
+    readings = probe(config, host, node_name=node_name)
     for name, reading in readings.items():
         if isinstance(reading, Quantity) and reading.warning:
             warn(f"{name}: {reading.warning}")
 
     def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         facts = Facts(
-            readings,
-            config,
+            readings=readings,
+            config=config,
             now=time.time(),
             machine_record=_record_to_use(options, state, record),
             device_plugins=device_plugin_names(host),

@@ -27,7 +27,7 @@ from capacityd.model.host import machine_id
 from capacityd.model.text import printable
 
 _READ_TIMEOUT = 5.0  # seconds to read one path: a file of the kernel takes longer only if hardware hangs
-_MAX_PATHS = 5  # paths to list in a message
+_MAX_PATHS = 5  # number of paths to list in a message
 
 
 def record(options: Options) -> int:

@@ -49,7 +49,8 @@ def _of_machine(options: Options) -> int:
     if not config.resources:
         raise UsageError(nothing_configured(options.selection))
     config = _selected(config, options.resource)
-    readings = probe(config, host, node_name_of(options.selection, config, host))
+    node_name = node_name_of(options.selection, config, host)
+    readings = probe(config, host, node_name=node_name)
     plugins = device_plugin_names(host)  # None: unknown
     quantities, omitted = _published(readings, plugins or ())
     _require_expressible(options, quantities)

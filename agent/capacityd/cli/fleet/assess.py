@@ -129,8 +129,9 @@ def assess(
     norms = {label: norm_of(label, nodes) for label, nodes in nodes_by_label.items()}
     reported = [node for node in fleet.nodes if not names or node.name in names]
     published = sorted({name for node in reported for name in node.annotated})
-    of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
-    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, of_cluster)]
+    findings_of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
+    # None: the cluster as a whole.
+    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, findings_of_cluster)]
     # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
     may_overcommit = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
     for node in reported:

@@ -19,7 +19,7 @@ from capacityd.model.units import Dimension
 from capacityd.model.value_types import Flag
 
 _DOMAIN = "example.com"  # of the resources' names; the user replaces it
-_MAX_NAMES = 8  # devices to list in a comment
+_MAX_NAMES = 8  # number of devices to list in a comment
 _MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
 _UNITS: Mapping[Dimension, tuple[str, int]] = {  # dimension -> unit to suggest, and its number of base units
     "size": ("GiB", 1024**3),

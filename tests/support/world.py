@@ -194,6 +194,7 @@ class Loop:
         self._node_passes: list[float] = []  # the times of passes because of the Node
         self.truth = Truth(self)
         self.promises = Promises(self)
+        self._pass_running = False
         self.watch = ModelWatch(world, self._on_watch)
         self._uniform = random.Random(seed).uniform
         self._suspended = 0.0  # seconds of uptime during which the machine was suspended
@@ -288,7 +289,9 @@ class Loop:
     def _make_pass(self, reasons: frozenset[PassReason]) -> None:
         machine = self.world.machine
         self.comparison.begin_pass()
+        self._pass_running = True
         ended = machine.run_pass(reasons)
+        self._pass_running = False
         machine.server.between.clear()
         self.passes += 1
         self.has_passed = True
@@ -314,7 +317,8 @@ class Loop:
         self._write_status()
 
     def _write_status(self) -> None:
-        self.promises.state(self._monotonic(), self._schedule.wakes_at(), self.world.machine.status)
+        next_pass = self._monotonic() if self._pass_running else self._schedule.wakes_at()
+        self.promises.state(self._monotonic(), next_pass, self.world.machine.status)
 
     def _on_watch(self) -> None:
         """The watcher has sent a message."""

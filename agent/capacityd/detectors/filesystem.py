@@ -117,7 +117,7 @@ def _size(host: Host, device: Device) -> Value:
     error: HostError | None = None
     for point in cast(tuple[str, ...], device.cached_values["points"]):
         try:
-            size = host.filesystem_size(point, ids=mount_ids)
+            size = host.filesystem_size(point, mount_ids=mount_ids)
         except HostError as e:
             error = error or e
             continue

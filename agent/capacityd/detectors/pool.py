@@ -60,7 +60,7 @@ DETECTOR = ValueDetector(
     about="addresses of a range for pods, without those that other machines or programs use",
     settings={
         "cidr": Setting(
-            AddressRanges(networks=True),
+            AddressRanges(only_networks=True),
             'the network, such as "192.0.2.0/24", or several; network and broadcast addresses do not count',
             required=True,
         ),

@@ -62,10 +62,10 @@ def _is_local(filesystem: Filesystem) -> bool:
     return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
 
 
-def filesystem_size(point: str, ids: Collection[str]) -> int:
+def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     """The size in bytes of the file system mounted at this point; 0 if it reports none.
 
-    ids: the ids of its mounts (mountinfo's first field).
+    mount_ids: the ids of its mounts (mountinfo's first field).
 
     Raises HostError, also if another file system is mounted over it, or if it does not respond in time.
     """
@@ -73,7 +73,7 @@ def filesystem_size(point: str, ids: Collection[str]) -> int:
 
     def run() -> None:
         try:
-            results.append(_measure(point, ids))
+            results.append(_measure(point, mount_ids))
         except HostError as e:
             results.append(e)
 

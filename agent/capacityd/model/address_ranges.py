@@ -20,8 +20,8 @@ def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
 class AddressRanges:
     """IP addresses: networks in CIDR notation, single addresses and ranges; parsed into the texts of networks."""
 
-    networks: bool = False
-    """Whether only networks are allowed."""
+    only_networks: bool = False
+    """Whether single addresses and ranges are errors."""
 
     def parse(self, raw: object) -> tuple[str, ...]:
         items = raw if isinstance(raw, list) else [raw]
@@ -30,23 +30,25 @@ class AddressRanges:
         return tuple(str(network) for item in items for network in self._networks(item))
 
     def _networks(self, raw: object) -> Iterable[IPNetwork]:
-        example = "192.0.2.0/24" if self.networks else "192.0.2.1-192.0.2.9"
+        example = "192.0.2.0/24" if self.only_networks else "192.0.2.1-192.0.2.9"
         if not isinstance(raw, str):
             raise ValueError(f'must be text such as "{example}", or a list of texts; got {describe_toml_value(raw)}')
-        if self.networks and "-" in raw:
+        if self.only_networks and "-" in raw:
             raise ValueError(
                 f'"{raw}" is not a network; write a network that contains it, and "except" for the rest of the network'
             )
-        if self.networks and "/" not in raw:
+        if self.only_networks and "/" not in raw:
             raise ValueError(f'"{raw}" is not a network; write it like "{example}"')
-        first, dash, last = raw.partition("-")
-        if not dash or "%" in raw:
+        lowest, dash, highest = raw.partition("-")
+        if not dash or "%" in raw:  # parse_network() explains what is wrong with a "%"
             return [parse_network(raw.strip())]
         try:
-            return [*ipaddress.summarize_address_range(*map(ipaddress.ip_address, (first.strip(), last.strip())))]
-        except (ValueError, TypeError):  # TypeError: IPv4 and IPv6
+            first = ipaddress.ip_address(lowest.strip())
+            last = ipaddress.ip_address(highest.strip())
+            return [*ipaddress.summarize_address_range(first, last)]
+        except (ValueError, TypeError):  # TypeError: one is of IPv4, the other of IPv6
             message = f'"{raw}" is not a range; write it like "192.0.2.1-192.0.2.9", the lower address first'
             raise ValueError(message) from None
 
     def schema(self) -> Schema:
-        return texts_schema({"pattern": "^[^%-]*/[^%-]*$" if self.networks else "^[^%]*$"})
+        return texts_schema({"pattern": "^[^%-]*/[^%-]*$" if self.only_networks else "^[^%]*$"})

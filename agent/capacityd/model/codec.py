@@ -22,7 +22,9 @@ from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
 
-_CHECKSUM, _VERSION = "checksum", "version"
+# Keys of a file, beside the value's fields.
+_CHECKSUM = "checksum"
+_VERSION = "version"
 
 
 class Malformed(ValueError):
@@ -30,14 +32,14 @@ class Malformed(ValueError):
 
 
 class _Field(NamedTuple):
-    kind: Any
-    required: bool
+    kind: Any  # the declared type
+    required: bool  # whether the field has no default
 
 
 def encode(value: object, *, private: bool = False) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
-    Where a field declares a union of classes, the value is [name of its class, object].
+    Where a field declares a union of several classes, the value is [name of its class, object].
 
     private: whether to keep private text. By default it is dropped, because others may read the file or message.
     """
@@ -49,7 +51,7 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
 
     ignore_unknown: whether to skip keys without a field: a later version may have added them to a file.
     """
-    decoded: _T = _decode(kind, data, lenient=ignore_unknown)
+    decoded: _T = _decode(kind, data, ignore_unknown=ignore_unknown)
     return decoded
 
 
@@ -61,7 +63,7 @@ def encode_variant(value: object, *, private: bool = False) -> Any:
 def decode_variant(union: Any, data: object) -> Any:
     """Restores the value that was given to encode_variant(). union: its class or a union of classes. Raises
     Malformed."""
-    return _decode_variant(get_args(union) or (union,), data, lenient=False)
+    return _decode_variant(get_args(union) or (union,), data, ignore_unknown=False)
 
 
 def parse(content: bytes | bytearray) -> Any:
@@ -88,7 +90,8 @@ def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
     if not isinstance(data, dict):
         raise Malformed("not an object")
     checksum = data.pop(_CHECKSUM, None)
-    if checksum != _checksum(data) and (version or checksum is not None):
+    must_match = bool(version) or checksum is not None
+    if must_match and checksum != _checksum(data):
         raise Malformed("the checksum differs")
     if version and data.pop(_VERSION, None) != version:
         raise Malformed("written by another version")
@@ -104,87 +107,103 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object, *, private: bool) -> Any:
-    """As encode(). kind: the declared type of the value."""
+    """As encode(). kind: the declared type of the value. In a union, a container of classes must come first."""
     encode_as = partial(_encode, private=private)
-    kinds = _members(kind)
+    members = _members(kind)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Private) and not private:
         return asdict(NOTHING)
     if _has_fields(value):
-        own: Any = type(value)
-        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own).items()}
-        return [own.__name__, content] if len(kinds) > 1 else content
+        own_class: Any = type(value)
+        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own_class).items()}
+        is_tagged = len(members) > 1
+        return [own_class.__name__, content] if is_tagged else content
+    item_kinds = _item_kinds(members[0])
     if isinstance(value, Mapping):
-        return dict(zip(value, map(encode_as, _item_kinds(kinds[0]), value.values()), strict=True))
+        values = map(encode_as, item_kinds, value.values())
+        return dict(zip(value.keys(), values, strict=True))
     if isinstance(value, Set):
-        return sorted(map(encode_as, _item_kinds(kinds[0]), value))
+        return sorted(map(encode_as, item_kinds, value))
     if isinstance(value, list | tuple):
-        return [*map(encode_as, _item_kinds(kinds[0]), value)]
+        return list(map(encode_as, item_kinds, value))
     return value
 
 
-def _decode(kind: Any, data: Any, *, lenient: bool) -> Any:
+def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
     if kind is Any:
         return data
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _decode_union(get_args(kind), data, lenient=lenient)
+        return _decode_union(get_args(kind), data, ignore_unknown=ignore_unknown)
     if origin is tuple:
-        return _decode_tuple(get_args(kind), data, lenient=lenient)
+        return _decode_tuple(get_args(kind), data, ignore_unknown=ignore_unknown)
     if origin is frozenset:
-        return frozenset(_decode(get_args(kind)[0], item, lenient=lenient) for item in _as(list, data))
+        return frozenset(
+            _decode(get_args(kind)[0], item, ignore_unknown=ignore_unknown) for item in _require_type(list, data)
+        )
     if origin is not None and issubclass(origin, Mapping):
         _, value_kind = get_args(kind)
-        return {key: _decode(value_kind, item, lenient=lenient) for key, item in _as(dict, data).items()}
+        return {
+            key: _decode(value_kind, item, ignore_unknown=ignore_unknown)
+            for key, item in _require_type(dict, data).items()
+        }
     if kind is NoneType:
-        return _as(NoneType, data)
+        return _require_type(NoneType, data)
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if _has_fields(kind):
-        return _decode_fields(kind, _as(dict, data), lenient=lenient)
-    return _decode_number(data) if kind is float else _as(kind, data)
+        return _decode_fields(kind, _require_type(dict, data), ignore_unknown=ignore_unknown)
+    return _decode_number(data) if kind is float else _require_type(kind, data)
 
 
-def _decode_union(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
+def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
     classes = tuple(kind for kind in kinds if _has_fields(kind))
-    if len(classes) > 1 and isinstance(data, list):
-        return _decode_variant(classes, data, lenient=lenient)
-    for kind in kinds if len(classes) <= 1 else set(kinds) - set(classes):
+    are_tagged = len(classes) > 1
+    if are_tagged and isinstance(data, list):
+        return _decode_variant(classes, data, ignore_unknown=ignore_unknown)
+    for kind in kinds:
+        if are_tagged and kind in classes:
+            continue
         try:
-            return _decode(kind, data, lenient=lenient)
+            return _decode(kind, data, ignore_unknown=ignore_unknown)
         except Malformed:
             continue
     raise Malformed("not of an allowed type")
 
 
-def _decode_variant(classes: tuple[Any, ...], data: Any, *, lenient: bool) -> Any:
+def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
     """Restores a value that was encoded together with the name of its class."""
-    kinds = {kind.__name__: kind for kind in classes}
-    if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str) or data[0] not in kinds:
+    class_by_name = {kind.__name__: kind for kind in classes}
+    if not isinstance(data, list) or len(data) != 2:
         raise Malformed("not a variant")
-    return _decode(kinds[data[0]], data[1], lenient=lenient)
+    name, content = data
+    if not isinstance(name, str) or name not in class_by_name:
+        raise Malformed("not a variant")
+    return _decode(class_by_name[name], content, ignore_unknown=ignore_unknown)
 
 
-def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, lenient: bool) -> tuple[Any, ...]:
-    items = _as(list, data)
+def _decode_tuple(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> tuple[Any, ...]:
+    items = _require_type(list, data)
     if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], item, lenient=lenient) for item in items)
+        return tuple(_decode(kinds[0], item, ignore_unknown=ignore_unknown) for item in items)
     if len(items) != len(kinds):
         raise Malformed("of a wrong length")
-    return tuple(_decode(kind, item, lenient=lenient) for kind, item in zip(kinds, items, strict=True))
+    return tuple(_decode(kind, item, ignore_unknown=ignore_unknown) for kind, item in zip(kinds, items, strict=True))
 
 
-def _decode_fields(kind: Any, data: Mapping[str, Any], *, lenient: bool) -> Any:
+def _decode_fields(kind: Any, data: Mapping[str, Any], *, ignore_unknown: bool) -> Any:
     declared = _fields(kind)
-    if not lenient and (unknown := data.keys() - declared.keys()):
+    if not ignore_unknown and (unknown := data.keys() - declared.keys()):
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
     if missing := [name for name, field in declared.items() if field.required and name not in data]:
         raise Malformed(f"missing: {', '.join(missing)}")
-    return _construct(
-        kind,
-        **{name: _decode(field.kind, data[name], lenient=lenient) for name, field in declared.items() if name in data},
-    )
+    values = {
+        name: _decode(field.kind, data[name], ignore_unknown=ignore_unknown)
+        for name, field in declared.items()
+        if name in data
+    }
+    return _construct(kind, **values)
 
 
 def _decode_number(data: Any) -> float:
@@ -199,8 +218,8 @@ def _decode_number(data: Any) -> float:
     return number
 
 
-def _as(kind: type[_T], data: Any) -> _T:
-    """The value, if its type is exactly this one: true is not an integer."""
+def _require_type(kind: type[_T], data: Any) -> _T:
+    """The data, if its type is exactly this one: true is not an integer. Otherwise raises Malformed."""
     if type(data) is not kind:
         raise Malformed(f"not a {kind.__name__}")
     return data
@@ -222,13 +241,20 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
-    """The declared types of a container's items, in order; Any if the container declares none."""
-    declared, origin = get_args(kind), get_origin(kind)
+    """The declared types of a container's items, in order, without an end; Any if the container declares none.
+
+    Those of a mapping are the types of its values. Only those of a tuple of a fixed length end.
+    """
+    declared = get_args(kind)
+    origin = get_origin(kind)
     if not declared:
         return repeat(Any)
     if origin is tuple and Ellipsis not in declared:
         return iter(declared)
-    return repeat(declared[1] if issubclass(origin, Mapping) else declared[0])
+    if issubclass(origin, Mapping):
+        _key_kind, value_kind = declared
+        return repeat(value_kind)
+    return repeat(declared[0])
 
 
 def _has_fields(thing: object) -> bool:
@@ -238,10 +264,13 @@ def _has_fields(thing: object) -> bool:
 
 @cache
 def _fields(kind: Any) -> dict[str, _Field]:
+    """Name -> field of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
     if not is_dataclass(kind):
-        return {name: _Field(hints[name], name not in kind._field_defaults) for name in kind._fields}
-    return {
-        field.name: _Field(hints[field.name], field.default is MISSING and field.default_factory is MISSING)
-        for field in fields(kind)
-    }
+        with_default = kind._field_defaults
+        return {name: _Field(hints[name], required=name not in with_default) for name in kind._fields}
+    declared = {}
+    for field in fields(kind):
+        required = field.default is MISSING and field.default_factory is MISSING
+        declared[field.name] = _Field(hints[field.name], required=required)
+    return declared

@@ -80,12 +80,14 @@ class Resource:
         return REDUCTIONS[self.reduce](shares)
 
     def quantity_of(self, shares: Sequence[int]) -> int:
-        """The quantity for shares in base units: in the resource's unit, less the reserve, and rounded down. It may be
-        negative."""
+        """The quantity in the resource's unit, less the reserve, and rounded down; it may be negative.
+
+        shares: the devices' shares, in base units.
+        """
         total = self.reduced(shares)
         factor = self.unit.factor if self.unit else 1
         part, whole = self.reserve.share
-        # total/factor - reserve: the share of the total is subtracted first; rounded down once at the end
+        # total * (1 - part / whole) / factor - units, in whole numbers, so that it is rounded only once, at the end.
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
 
     def tests(self, key: str) -> bool:
@@ -93,15 +95,19 @@ class Resource:
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
     def literals(self, key: str) -> tuple[str, ...]:
-        """The text patterns of a key in the resource's tables."""
-        asked = (test for table in self.tables for test in table.tests if test.key == key)
-        return tuple(sorted({m.pattern for test in asked for m in test.matchers if isinstance(m, GlobMatcher)}))
+        """The text patterns that the resource's tables contain for this key, sorted."""
+        tests = [test for table in self.tables for test in table.tests if test.key == key]
+        matchers = [matcher for test in tests for matcher in test.matchers]
+        return tuple(sorted({matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)}))
 
 
 def _setting(table: str, kind: SettingKind, about: str, default: object = None) -> Any:
-    """Declares a field of Settings and its key in a TOML table. default: the value in TOML; None if there is none."""
+    """Declares a field of Settings and its key in a TOML table. default: the value in TOML; None if there is none.
+
+    config/ finds the declarations in the fields' metadata: name of the table -> setting.
+    """
     value = None if default is None else kind.parse(default)
-    return field(default=value, metadata={table: Setting(kind, about, default)})
+    return field(default=value, metadata={table: Setting(kind, about=about, default=default)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +163,8 @@ class Config:
 
     def adopts(self, name: str) -> bool:
         """Whether capacityd may take over this resource or label from another writer."""
-        return any(resource.adopt for resource in self.resources if resource.name == (labelled(name) or name))
+        resource_name = labelled(name) or name
+        return any(resource.adopt for resource in self.resources if resource.name == resource_name)
 
     def labels(self) -> frozenset[str]:
         """The names of the labels to publish (model/label.py)."""
@@ -165,5 +172,6 @@ class Config:
 
     def errors(self) -> tuple[str, ...]:
         """The errors of the effective configuration."""
-        errors = tuple(f"{name}: {error}" for name, error in self.broken.items())
-        return errors or (() if self.complete else ("a file could not be parsed",))
+        if self.broken:
+            return tuple(f"{name}: {error}" for name, error in self.broken.items())
+        return () if self.complete else ("a file could not be parsed",)

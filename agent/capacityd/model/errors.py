@@ -32,7 +32,7 @@ class Cause(Enum):
 class CapacitydError(Exception):
     """An error for the user; str() returns the whole message, which anybody may read.
 
-    detail: the text that is wrong, as the end of a sentence or a sentence. Only commands print it.
+    detail: what a file, a program or a server says, as the end of a sentence or a sentence. Only commands print it.
     """
 
     exit_status = 1
@@ -80,7 +80,7 @@ class AmbiguousValue(HostError):
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
-        super().__init__(str(error), error.errno, error.cause, detail=error.detail.text)
+        super().__init__(str(error), errno=error.errno, cause=error.cause, detail=error.detail.text)
         self.possible = possible
 
 
@@ -92,7 +92,7 @@ class ProgramFailed(HostError):
     """A program could not be run, or did not produce its result."""
 
     def __init__(self, message: str, errno: int | None = None, *, detail: str = "") -> None:
-        super().__init__(message, errno, Cause.PROGRAM_FAILED, detail=detail)
+        super().__init__(message, errno=errno, cause=Cause.PROGRAM_FAILED, detail=detail)
 
 
 class ProgramNotTrusted(HostError):
@@ -187,8 +187,8 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the credentials are
-    those of this Node's kubelet. detail: as in NodeError.
+    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the Node's name is that
+    in the credentials, which are those of a kubelet. detail: as in NodeError.
     """
 
     def __init__(self, server: str, node: str, detail: str = "", *, of_credentials: bool = False) -> None:
@@ -219,7 +219,7 @@ class NodeRejected(NodeError):
 class NodeWriteFailed(NodeUnreachable):
     """A server error (HTTP 5xx) in response to a write: the API server is starting, or can't store the content.
 
-    rejection: the error to raise in the second case.
+    rejection: the error to raise instead if the API server can't store the content.
     """
 
     def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected, *, detail: str = "") -> None:

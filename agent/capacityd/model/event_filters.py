@@ -27,13 +27,13 @@ class MountFilter:
     """The mounts that concern a configuration."""
 
     counted: tuple[Pattern, ...] = ()
-    """The kinds and mount points of the file systems that it may count."""
+    """The kinds and mount points of the file systems that the configuration may count."""
     disks: bool = False
-    """Whether it depends on the disks below the machine's file systems."""
+    """Whether the configuration depends on the disks below the machine's file systems."""
     points: frozenset[str] = frozenset()
     """Mount points of the machine's file systems."""
     trees: tuple[str, ...] = ()
-    """Folders in which every mount is the machine's."""
+    """Folders in which every mount belongs to the machine's file systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class LinkFilter:
     """The network links that concern a configuration. Links with hardware always do."""
 
     software: tuple[Pattern, ...] = ()
-    """The kinds and names of the links without hardware that it may count."""
+    """The kinds and names of the links without hardware that the configuration may count."""
     system: bool = False
-    """Whether it depends on the links below the machine's default routes."""
+    """Whether the configuration depends on the links below the machine's default routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +54,41 @@ class AddressPattern:
     """Such as 192.0.2.0/24; "*": every network."""
     interface: str = "*"
     link_local: bool = False
-    """Whether addresses of scope link and host concern it; each pod has such an address."""
+    """Whether addresses of scope link and host concern the configuration; each pod has such an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
     """The events that concern a configuration. By default, all."""
 
-    mounts: MountFilter = MountFilter((Pattern(),))
-    links: LinkFilter = LinkFilter((Pattern(),))
+    mounts: MountFilter = MountFilter(counted=(Pattern(),))
+    links: LinkFilter = LinkFilter(software=(Pattern(),))
     addresses: tuple[AddressPattern, ...] = (AddressPattern(),)
     software_devices: bool = True
-    """Whether events of udev about links without hardware concern it."""
+    """Whether events of udev about links without hardware concern the configuration."""
 
 
 ALL_EVENTS = EventFilters()
-NO_EVENTS = EventFilters(MountFilter(), LinkFilter(), (), software_devices=False)
+NO_EVENTS = EventFilters(mounts=MountFilter(), links=LinkFilter(), addresses=(), software_devices=False)
 
 
 def either(a: EventFilters, b: EventFilters) -> EventFilters:
-    """The events that concern one of two configurations."""
+    """The events that concern at least one of two configurations."""
+    mounts = MountFilter(
+        counted=_union(a.mounts.counted, b.mounts.counted),
+        disks=a.mounts.disks or b.mounts.disks,
+        points=a.mounts.points | b.mounts.points,
+        trees=_union(a.mounts.trees, b.mounts.trees),
+    )
+    links = LinkFilter(software=_union(a.links.software, b.links.software), system=a.links.system or b.links.system)
     return EventFilters(
-        MountFilter(
-            _union(a.mounts.counted, b.mounts.counted),
-            a.mounts.disks or b.mounts.disks,
-            a.mounts.points | b.mounts.points,
-            _union(a.mounts.trees, b.mounts.trees),
-        ),
-        LinkFilter(_union(a.links.software, b.links.software), a.links.system or b.links.system),
-        _union(a.addresses, b.addresses),
-        a.software_devices or b.software_devices,
+        mounts=mounts,
+        links=links,
+        addresses=_union(a.addresses, b.addresses),
+        software_devices=a.software_devices or b.software_devices,
     )
 
 
 def _union(a: Iterable[_T], b: Iterable[_T]) -> tuple[_T, ...]:
+    """The items of both, each once, in this order."""
     return tuple(dict.fromkeys((*a, *b)))

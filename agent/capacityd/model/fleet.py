@@ -43,7 +43,6 @@ class NodeSummary:
     cordoned: bool = False
     overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
     """Extended resource -> what the NodeOverlay that decides for this Node says; empty if they can't be listed."""
-
     labels: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     """The published labels according to the annotation: name (model/label.py) -> quantity, value on the Node."""
 

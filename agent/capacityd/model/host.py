@@ -95,7 +95,7 @@ class Host(Protocol):
     def property(self, device: str, *names: str) -> str | None:
         """The first non-empty one of these properties of a device; None if all are missing or empty.
 
-        For thousands of devices, this takes half as long as properties().
+        This takes half as long as properties(), which matters for thousands of devices.
         """
 
     def hardware_names(self, modalias: str) -> Mapping[str, str]:
@@ -126,8 +126,11 @@ class Host(Protocol):
     def memory(self) -> Memory:
         """The size of memory and swap."""
 
-    def filesystem_size(self, point: str, ids: Collection[str]) -> int:
-        """The size in bytes of the file system mounted at this point; 0 if it reports none. ids: its mount ids."""
+    def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
+        """The size in bytes of the file system mounted at this point; 0 if it reports none.
+
+        mount_ids: the ids of its mounts (mountinfo's first field).
+        """
 
     def lines(self, path: str) -> Sequence[str]:
         """A text file's lines, or its NUL-separated parts, with tabs as spaces; empty if the file does not exist."""
@@ -147,7 +150,7 @@ class Host(Protocol):
     def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
         """Why the service's sandbox may deny these paths, as the end of a message; "" outside of the sandbox.
 
-        runs: whether a program failed, whose command this is.
+        runs: whether the paths are those in the command of a program that failed.
         """
 
     def arch(self) -> str:

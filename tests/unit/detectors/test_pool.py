@@ -21,7 +21,7 @@ DETECTOR = value_detector("pool")
 
 def pool(cidr: object, *excepted: str) -> int:
     settings = {
-        "cidr": AddressRanges(networks=True).parse(cidr),
+        "cidr": AddressRanges(only_networks=True).parse(cidr),
         "except": AddressRanges().parse([*excepted]) if excepted else None,
     }
     return int(DETECTOR.read(machine(), settings).amount)

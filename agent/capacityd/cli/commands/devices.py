@@ -8,6 +8,7 @@ from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
 from capacityd.cli.options import Options
+from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json, print_line, print_table
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
@@ -24,8 +25,9 @@ def devices(options: Options) -> int:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options.selection)
-    found = find_all(host, detectors)
-    listings = [listing_of(detector, of_detector) for detector, of_detector in zip(detectors, found, strict=True)]
+    with progress("reading the devices"):
+        found = find_all(host, detectors)
+        listings = [listing_of(detector, of_detector) for detector, of_detector in zip(detectors, found, strict=True)]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:

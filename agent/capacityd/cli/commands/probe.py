@@ -5,6 +5,7 @@ from __future__ import annotations
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
+from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json, print_table
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
@@ -22,7 +23,8 @@ def probe(options: Options) -> int:
     host = host_of(options.selection)
     config = config_of(options.selection)
     node_name = node_name_of(options.selection, config, host)
-    readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
+    with progress("reading the resources"):
+        readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expect = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
     if options.json:

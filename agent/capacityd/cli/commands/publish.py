@@ -10,6 +10,7 @@ from typing import TypeAlias
 from capacityd.cli.configured import config_of, warn
 from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import print_patch, print_plan
+from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
 from capacityd.config.hints import name_hints
@@ -121,7 +122,8 @@ def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Unit
     refuse_combinations(options, reads_only=reads_only)
     node = node_of(options.selection, config, host)
     node_name = node_name_of(options.selection, config, host)
-    readings = probe(config, host, node_name=node_name)
+    with progress("reading the resources"):
+        readings = probe(config, host, node_name=node_name)
     for name, reading in readings.items():
         if isinstance(reading, Quantity) and reading.warning:
             warn(f"{name}: {reading.warning}")

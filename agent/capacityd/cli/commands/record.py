@@ -11,6 +11,7 @@ import threading
 
 from capacityd.cli.configured import warn
 from capacityd.cli.options import Options
+from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json
 from capacityd.detectors import load, names
 from capacityd.host.live import LiveHost
@@ -36,8 +37,9 @@ def record(options: Options) -> int:
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     original = None if options.selection.machine is None else read_recording(options.selection.machine)
     source: Source = LiveHost() if original is None else RecordedHost(original)
-    recording, unreadable = _make_recording(source)
-    recording["hardware_names"] = _hardware_names(source, recording)
+    with progress("recording the machine"):
+        recording, unreadable = _make_recording(source)
+        recording["hardware_names"] = _hardware_names(source, recording)
     if original is not None and original.get("redacted"):
         recording["redacted"] = True
     elif not options.keep_serials:

@@ -81,8 +81,8 @@ class RecordedHost:
     def memory(self) -> Memory:
         return Memory(**self._part("memory"))
 
-    def filesystem_size(self, point: str, ids: Collection[str]) -> int:
-        mount_id = min(ids, default="")  # the recorder also names the question with the least of the ids
+    def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
+        mount_id = min(mount_ids, default="")  # the recorder also names the question with the least of the ids
         self._require(f"filesystem_sizes {point} {mount_id}")
         return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
 

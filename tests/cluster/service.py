@@ -26,6 +26,7 @@ from tests.cluster.machine import Machine, machine
 from tests.cluster.notifications import Notifications
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
+from tests.support.reachable import make_reachable
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 35.0
@@ -43,6 +44,7 @@ class Service:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.config = folder / "capacityd.toml"
+        make_reachable(folder)  # as /etc is, so that messages may quote the configuration
         self.runtime_directory = folder / "run"
         self.state_directory = folder / "state"  # its files outlive a reboot
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]

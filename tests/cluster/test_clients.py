@@ -44,7 +44,7 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
     with cluster.audit.requests(ADMIN) as requests:
         fleet(cluster.kubeconfig(ADMIN), "-l", selector, status=0, python=python)
     sent = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
-    assert sent == {("list", "nodes"), ("list", "pods"), ("list", "deviceclasses")}
+    assert sent == {("list", resource) for resource in ("nodes", "pods", "deviceclasses", "nodeoverlays")}
     cluster.set_capacity(node, {DONGLE: "0"})
     changed = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=4, python=python)
     (finding,) = json.loads(changed.stdout)["attention"]

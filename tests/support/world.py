@@ -302,8 +302,6 @@ class Loop:
         if result:
             self._schedule.has_read(changed=result.changed)
             self.comparison.end_pass(result.node)
-            if result.node is not None:
-                self.watch.start()
         self.missing = bool(result and result.node == "")
         if not ended or result is None:
             self.failure = RetryCause.OTHER
@@ -314,6 +312,8 @@ class Loop:
         else:
             self.failure = None
             self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+        if result and result.node is not None:
+            self.watch.start()
         self._write_status()
 
     def _write_status(self) -> None:

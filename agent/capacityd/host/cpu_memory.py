@@ -55,7 +55,7 @@ def memory(host: Host) -> Memory:
             swap = psutil.swap_memory().total
     if max(size, swap) > _LARGEST_MEMORY:
         raise HostError(f"the kernel reports {size} bytes of memory and {swap} bytes of swap, more than it can manage")
-    return Memory(size, swap)
+    return Memory(size=size, swap=swap)
 
 
 def _meminfo(lines: Sequence[str], name: str) -> int | None:

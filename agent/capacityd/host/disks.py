@@ -35,10 +35,10 @@ _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
 _SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
-_GENERATED = "nvme."
+_GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
 drivers/nvme/host/sysfs.c). Clouds give all controllers the same serial number, and thus all such ids are the same."""
-_MULTIPATH = "mpath-"
+_MULTIPATH_PREFIX = "mpath-"
 """The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
 alone decides: the system itself already uses the paths that share it as one disk.
 
@@ -95,16 +95,16 @@ def whole_disks(host: Host) -> list[Disk]:
         if _is_excluded(name):
             continue
         try:
-            real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has disappeared, and its values with it
+            real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has been removed meanwhile
             if real is not None and (is_virtual(name, real) or _is_hidden(host, name)):
                 continue
-            ids = _ids(host, name, real) if real else []
+            ids = _ids(host, name, real=real) if real else []
         except HostError as e:
             reason = f"{_MAY_BE_DUPLICATE}: {e}"
             disks.append(_Paths([name], may_be_duplicate=reason, may_have_others=True))
             unknown_ids = unknown_ids or reason
             continue
-        disk, may_be_duplicate = _earlier_disk(name, ids, by_id, facts)
+        disk, may_be_duplicate = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
             if ids:
                 may_be_duplicate = may_be_duplicate or unknown_ids
@@ -156,11 +156,11 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
     """The ids that all paths to one disk share: multipathd's, and the world-wide id. real: in /sys, without links."""
     holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
     uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
-    ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH)]
+    ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH_PREFIX)]
     if _SINGLE_PATH.search(real):
         return ids
     wwid = world_wide_id(host, f"{BLOCK}/{name}")
-    return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED) else ids
+    return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED_PREFIX) else ids
 
 
 def _earlier_disk(
@@ -168,12 +168,12 @@ def _earlier_disk(
 ) -> tuple[_Paths | None, str]:
     """The disk with one of these ids that this path leads to; None if there is none.
 
-    facts: as _facts(), of the path with this name and id. Also returns why there may be one, if that is unknown; "".
+    Also returns why there may be one, if that is unknown; otherwise "". facts: _facts() for a name and an id.
     """
     may_be_duplicate = ""
     for id_ in ids:
         for disk in by_id.get(id_, ()):
-            if id_.startswith(_MULTIPATH):
+            if id_.startswith(_MULTIPATH_PREFIX):
                 return disk, ""
             try:
                 own_facts = facts(name, id_)
@@ -181,7 +181,7 @@ def _earlier_disk(
                     continue
                 first_facts = facts(disk.names[0], id_)
                 if own_facts.serial and first_facts.serial:
-                    return disk, ""
+                    return disk, ""  # may_be() has compared the serial numbers: they are equal
                 may_be_duplicate = may_be_duplicate or (
                     f"{_MAY_BE_DUPLICATE}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
                     "numbers that tell them apart"
@@ -220,7 +220,7 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
     serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_SCSI_SERIALS)
     target = _SCSI_TARGET_FOLDER.match(host.resolve(path) or "")
     return _Facts(
-        serial=serial or _serial_unlike_id(host, path, wwid),
+        serial=serial or _serial_unlike_id(host, path, wwid=wwid),
         model=host.text(f"{device}/model") or "",
         sectors=read_int(host, f"{path}/size") or 0,
         target=target[0] if target else "",

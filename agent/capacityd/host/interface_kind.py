@@ -60,10 +60,10 @@ def software_kind(host: Host, path: str) -> str | None:
 
     path: the interface in /sys. Raises HostError.
     """
-    devtype = uevent_value(host, path, "DEVTYPE")
+    devtype = uevent_value(host, path, name="DEVTYPE")
     if devtype in _SOFTWARE_DEVTYPES:
         return devtype
-    if _is_child(host, path, devtype):
+    if _is_child(host, path, devtype=devtype):
         return "virtual"
     # /sys does not show whether an interface is a team. A team without members can't carry anything.
     name = basename(path) or ""
@@ -86,13 +86,13 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
 
     path: the interface in /sys. hardware: the path of its device. Raises HostError.
     """
-    devtype = uevent_value(host, path, "DEVTYPE")
+    devtype = uevent_value(host, path, name="DEVTYPE")
     if devtype in _WIRELESS_DEVTYPES:
         return "wireless"
     # Old drivers set no DEVTYPE, and those older than cfg80211 have no phy80211 either (net/core/net-sysfs.c).
     if resolve_link(host, f"{path}/phy80211") or host.resolve(f"{path}/wireless"):
         return "wireless"
-    if _is_function_of_port(host, path, hardware):
+    if _is_function_of_port(host, path, hardware=hardware):
         return "vf"
     # On Azure, and with virtio failover, a virtual function belongs to an interface that has hardware itself, unlike a
     # bond or a bridge. That interface counts for both.
@@ -142,7 +142,10 @@ def _is_vdpa(host: Host, hardware: str) -> bool:
     """
     parent = hardware.rpartition("/")[0]
     bus = link_name(host, f"{parent}/subsystem")
-    return bus == "vdpa" or (bus == "pci" and link_name(host, f"{parent}/driver") not in (None, "virtio-pci"))
+    if bus != "pci":
+        return bus == "vdpa"
+    driver = link_name(host, f"{parent}/driver")
+    return driver not in (None, "virtio-pci")  # virtio-pci drives the cards that a hypervisor provides
 
 
 def _has_pci_function(host: Host, path: str) -> bool:
@@ -165,11 +168,11 @@ def _is_representor(host: Host, path: str) -> bool:
 
 def _is_bmc(host: Host, hardware: str) -> bool:
     """Whether the interface leads to the machine's own service processor."""
-    _, vendor = hardware_id(host, hardware, {"usb": "idVendor"})
-    _, product = hardware_id(host, hardware, {"usb": "idProduct"})
+    _, vendor = hardware_id(host, hardware, names={"usb": "idVendor"})
+    _, product = hardware_id(host, hardware, names={"usb": "idProduct"})
     if (vendor, product) in _BMC_IDS:
         return True
-    _, manufacturer = hardware_id(host, hardware, {"usb": "manufacturer"})
+    _, manufacturer = hardware_id(host, hardware, names={"usb": "manufacturer"})
     return manufacturer == "OpenBMC"
 
 

@@ -112,7 +112,9 @@ class LiveHost:
             raise HostError(f"udev has not processed {device} yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
-        if self.resolve(f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}") is not None:
+        # A device without a number has an entry with this name.
+        entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
+        if self.resolve(entry) is not None:
             raise HostError(f"udev's entry for {device} could not be read")
 
     hardware_names = staticmethod(look_up)
@@ -150,7 +152,7 @@ class LiveHost:
         return printable(os.uname().nodename)
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and file, folder or link; "" for an entry that can't be recorded.
+        """The entries of a folder, sorted: the name, and "file", "folder" or "link".
 
         Raises HostError, also if the folder does not exist.
         """

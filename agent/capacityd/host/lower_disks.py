@@ -186,7 +186,7 @@ class LowerDisks:
 
     def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""
-        known = automount(self._host, trigger.point, trigger.source)
+        known = automount(self._host, trigger.point, source=trigger.source)
         if not known.source.startswith("/dev/"):
             raise HostError(f"the automount {known.name} has not mounted it yet")
         yield from self.of_node(known.source, above)

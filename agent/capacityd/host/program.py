@@ -52,7 +52,7 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
 
 def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
     """The first file that somebody else could change, of all that run() would run; None if there is none."""
-    return flaw_of_command(command, _ENVIRONMENT["PATH"], trust)
+    return flaw_of_command(command, search_path=_ENVIRONMENT["PATH"], trust=trust)
 
 
 def _require_executable(program: str) -> None:

@@ -141,12 +141,12 @@ def _tables() -> Mapping[int, set[int]]:
     tables: defaultdict[int, set[int]] = defaultdict(lambda: {*_TABLES})
     has_vrf_rule = False
     for message in _rules():
-        family, _, _, tos, short_table, _, _, action, flags = _ROUTE.unpack_from(message)
+        family, _, _, type_of_service, short_table, _, _, action, flags = _ROUTE.unpack_from(message)
         values = attributes(message[_ROUTE.size :])
-        if _L3MDEV in values:
+        if _L3MDEV in values:  # one rule leads to the tables of all VRFs
             has_vrf_rule = True
         # A rule for some packets applies to nearly all packets if it is inverted.
-        is_for_some_packets = bool(tos) or _selects(values)
+        is_for_some_packets = bool(type_of_service) or _selects(values)
         is_inverted = bool(flags & _INVERT)
         if action == _TO_TABLE and (is_inverted or not is_for_some_packets):
             tables[family].add(_table(values, short_table))

@@ -130,7 +130,7 @@ def _of_the_same_hardware(host: Host, name: str) -> Iterator[str]:
     hardware = _hardware(host, name)
     if hardware is None:
         return
-    yield from _parents(host, name, hardware)
+    yield from _parents(host, name, hardware=hardware)
     for other in _of_functions_above(host, hardware):
         yield other
         yield from _members_of_master(host, other)

@@ -58,7 +58,9 @@ def _open(path: str, descriptors: ExitStack) -> int:
             raise
         entry_path = f"{folder_path}/{name}"
         status = os.fstat(entry)
-        hard_links.append(_foreign_hard_link(entry_path, status, folder_path, folder_status=os.fstat(folder)))
+        hard_links.append(
+            _foreign_hard_link(entry_path, status, folder_path=folder_path, folder_status=os.fstat(folder))
+        )
         if stat.S_ISLNK(status.st_mode):
             link_count += 1
             if link_count > MAX_LINKS:
@@ -120,7 +122,7 @@ def _refuse_foreign_links(links: dict[str, int], *, file_owner: int | None) -> N
             )
 
 
-def _foreign_hard_link(path: str, status: os.stat_result, folder_path: str, *, folder_status: os.stat_result) -> str:
+def _foreign_hard_link(path: str, status: os.stat_result, *, folder_path: str, folder_status: os.stat_result) -> str:
     """Why another user may have made this hard link to a file of root, or of this process's user; "" if nobody can.
 
     path, status: of the link. folder_path, folder_status: of the folder that contains the link.

@@ -82,14 +82,12 @@ def service_sandbox() -> Sandbox:
     except (OSError, subprocess.SubprocessError):
         return Sandbox()
     settings = dict(line.split("=", 1) for line in shown.stdout.splitlines() if "=" in line)
-    hidden = {
-        folder: f"{name}={settings[name]}"
-        for name, (values, folders) in _HIDDEN_BY.items()
-        if settings.get(name) in values
-        for folder in folders
-    }
+    hidden: dict[str, str] = {}
+    for name, (values, folders) in _HIDDEN_BY.items():
+        if settings.get(name) in values:
+            hidden |= dict.fromkeys(folders, f"{name}={settings[name]}")
     binds = _destinations(" ".join(settings.get(name, "") for name in _BINDS))
-    return Sandbox(hidden, (*_PSEUDO_DEVICES, *binds))
+    return Sandbox(hidden=hidden, visible=(*_PSEUDO_DEVICES, *binds))
 
 
 def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:

@@ -48,12 +48,14 @@ def recorded_answers(
         # The question contains a mount's id, because a file system that another one hides has the same mount point.
         question = f"filesystem_sizes {point} {min(ids)}"
         answers["filesystem_sizes"] |= answer(question, point, partial(source.filesystem_size, point, ids))
-    return {
-        **answers,
-        **answer("addresses", "addresses", lambda: [list(astuple(address)) for address in source.addresses()]),
-        **answer("memory", "memory", lambda: asdict(source.memory())),
-        **answer("default_interfaces", "default_interfaces", source.default_interfaces),
+    single_answers: dict[str, Callable[[], Any]] = {  # part of the recording that is one answer -> its question
+        "addresses": lambda: [list(astuple(address)) for address in source.addresses()],
+        "memory": lambda: asdict(source.memory()),
+        "default_interfaces": source.default_interfaces,
     }
+    for part, ask_for_part in single_answers.items():
+        answers |= answer(part, part, ask_for_part)
+    return answers
 
 
 def _local_mount_points(source: Source) -> Iterator[tuple[str, frozenset[str]]]:

@@ -160,7 +160,7 @@ def mounts_without_options(table: str) -> str:
 def unit_without_options(text: str) -> str:
     """The unit of a mount to record: its section, type and mount point, and its source if that is a block device."""
     settings = {(section, name): value for section, name, value in assignments(text.split("\n"))}
-    lines: list[str] = []
+    lines: list[str] = []  # each section, followed by its settings
     for (section, name), value in settings.items():
         is_block_device = name == "What" and linked_source(value).startswith("/dev/")
         if name in ("Type", "Where") or is_block_device:

@@ -48,9 +48,9 @@ class RecordedFiles:
         return sorted(self._folders.get(real or "", ()))
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and file, folder or link; "" for a file that is not recorded.
+        """The entries of a folder, sorted: the name, and "file", "folder" or "link".
 
-        Raises HostError, also if the folder does not exist.
+        "" instead for a file that is not recorded. Raises HostError, also if the folder does not exist.
         """
         real = self.real_path(folder)
         if real not in self._folders and real not in self._unrecorded_folders:

@@ -75,13 +75,13 @@ class Recorder:
         if self._resolve("/proc/device-tree"):
             self._record_link("/proc/device-tree")
             self._record_folder("/sys/firmware/devicetree/base")
-        self._record_file(MOUNT_TABLE, _MAX_TABLE_BYTES, mounts_without_options)
+        self._record_file(MOUNT_TABLE, _MAX_TABLE_BYTES, change=mounts_without_options)
         self._record_file(SWAPS, _MAX_TABLE_BYTES)
         if self._resolve(RESUME):
             self._record_file(RESUME, _MAX_ATTRIBUTE_BYTES)
         self._record_folder(JOURNALS)
-        for path in [*units(self.files)]:
-            self._record_file(path, _MAX_ATTRIBUTE_BYTES, unit_without_options)
+        for path in [*units(self.files)]:  # a copy, because _record_file() adds to self.files
+            self._record_file(path, _MAX_ATTRIBUTE_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
         interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
@@ -91,7 +91,9 @@ class Recorder:
             "errors": self._errors,
             "left_out": {folder: names for folder in self._left_out if (names := self._unrecorded(folder))},
             "folders": sorted(self._existing_only),
-            **recorded_answers(self._source, self._possible_devices(), interfaces, self._answer),
+            **recorded_answers(
+                self._source, devices=self._possible_devices(), interfaces=interfaces, answer=self._answer
+            ),
             "unknown": self._unknown,
             "arch": self._source.arch(),
             "hostname": self._source.hostname(),
@@ -158,10 +160,10 @@ class Recorder:
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         """Records a file of at most limit bytes. change: makes the text to record from the file's."""
-        self._record_text(self.files, path, lambda: change(self._source.raw(path, limit)))
+        self._record_text(self.files, path, ask=lambda: change(self._source.raw(path, limit)))
 
     def _record_link(self, path: str) -> None:
-        self._record_text(self._links, path, lambda: self._source.readlink(path))
+        self._record_text(self._links, path, ask=lambda: self._source.readlink(path))
 
     def _record_text(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
         try:

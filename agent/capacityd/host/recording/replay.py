@@ -59,13 +59,15 @@ class RecordedHost:
         return {printable(name): printable(value) for name, value in known.items()}
 
     def link_modes(self, interface: str) -> Sequence[str]:
-        return list(self._answer("link_modes", interface, f"the link modes of {printable(interface)}"))
+        return list(self._answer("link_modes", interface, subject=f"the link modes of {printable(interface)}"))
 
     def link_kind(self, interface: str) -> str:
-        return str(self._answer("link_kinds", interface, f"the kind of {printable(interface)}"))
+        return str(self._answer("link_kinds", interface, subject=f"the kind of {printable(interface)}"))
 
     def linked_interface(self, interface: str) -> str:
-        return str(self._answer("linked_interfaces", interface, f"the interface that {printable(interface)} uses"))
+        return str(
+            self._answer("linked_interfaces", interface, subject=f"the interface that {printable(interface)} uses")
+        )
 
     def default_interfaces(self) -> Sequence[str]:
         return list(self._part("default_interfaces"))
@@ -74,8 +76,8 @@ class RecordedHost:
         return [address_of(fields) for fields in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
-        self._require("processors")  # recordings of earlier versions have one answer for all measures
-        number: int | None = self._answer("processors", measure, f"the processors' {measure}")
+        self._require("processors")  # in recordings of earlier versions, the question about all measures
+        number: int | None = self._answer("processors", measure, subject=f"the processors' {measure}")
         return number
 
     def memory(self) -> Memory:
@@ -84,7 +86,7 @@ class RecordedHost:
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
         mount_id = min(mount_ids, default="")  # the recorder also names the question with the least of the ids
         self._require(f"filesystem_sizes {point} {mount_id}")
-        return int(self._answer("filesystem_sizes", point, f"the size of {point}"))
+        return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
         content = self._files.optional_content(path, _MAX_TABLE_BYTES) or ""
@@ -97,7 +99,7 @@ class RecordedHost:
         return Content(printable(content.strip()), age=age)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        status, out, err = self._answer("programs", json.dumps(list(command)), f"the output of {command[0]}")
+        status, out, err = self._answer("programs", json.dumps(list(command)), subject=f"the output of {command[0]}")
         return Output(int(status), out=printable(out.strip()), err=printable(err.strip()))
 
     def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:

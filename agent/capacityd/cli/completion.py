@@ -38,6 +38,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     *before, last = typed or [""]
     program = command_parser()
     parser = program  # from the command on, that of the command
+    # Its choices are the commands' parsers, by name.
     (commands,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
     pending: argparse.Action | None = None  # the option whose value comes next
     kubeconfig: str | None = None

@@ -13,7 +13,9 @@ from capacityd.model.toml_values import Schema, describe_toml_value, texts_schem
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
     """The networks that AddressRanges.parse() returned as texts; empty if the setting is missing (None)."""
-    return tuple(map(ipaddress.ip_network, cast("tuple[str, ...]", texts or ())))
+    if texts is None:
+        return ()
+    return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,5 +223,5 @@ class NodeWriteFailed(NodeUnreachable):
     """
 
     def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected, *, detail: str = "") -> None:
-        super().__init__(message, retry_after, detail=detail)
+        super().__init__(message, retry_after=retry_after, detail=detail)
         self.rejection = rejection

@@ -142,7 +142,7 @@ class Host(Protocol):
         """
 
     def read_file(self, path: str, most: int) -> Content:
-        """A file of at most this many bytes. Raises HostError for a missing file as well."""
+        """A file of at most this many bytes, with its age. Raises HostError also if the file is missing or longer."""
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""

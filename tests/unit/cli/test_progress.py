@@ -30,7 +30,10 @@ def shown(*, first: float, terminal: bool) -> bytes:
     with os.fdopen(ours, "rb", buffering=0) as ours_file, os.fdopen(theirs, "wb") as theirs_file:
         subprocess.run(command, stderr=theirs_file, check=True, timeout=60)
         os.write(theirs_file.fileno(), b".")
-        return ours_file.read(1000)
+        output = b""
+        while not output.endswith(b"."):  # a read of a terminal may return a part
+            output += ours_file.read(1000)
+        return output
 
 
 def test_a_slow_command_says_what_it_does() -> None:

@@ -18,7 +18,7 @@ from capacityd.cli.fleet.findings import (
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
-# The order of severity: first these reasons, then a condition's reasons that this version does not know, then the rest.
+# In the order of severity: _MOST_SEVERE, a condition's reasons that this version does not know, _LEAST_SEVERE.
 _LEAST_SEVERE = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
 _MOST_SEVERE = (*(reason for reason in Reason if reason not in _LEAST_SEVERE), *ConditionReason)
 _RANK_OF_UNKNOWN = len(_MOST_SEVERE)

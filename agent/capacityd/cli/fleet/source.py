@@ -61,7 +61,7 @@ def _saved(options: Options, label: str) -> Fleet | None:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
     if options.selection.kubeconfig is not None or options.context is not None:
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --context")
-    return read_fleet_file(options.selection.node_file, label)
+    return read_fleet_file(options.selection.node_file, label=label)
 
 
 def _of_cluster(options: Options, read: Callable[[ClusterAccess, Callable[[str, int], None]], T]) -> T:

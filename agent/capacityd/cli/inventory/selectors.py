@@ -77,6 +77,7 @@ class DeviceIndex:
                     self._unread.setdefault(key, []).append(device)
                 else:
                     self._by_value.setdefault((key, _folded(device.get(key))), []).append(device)
+        # The results of select(): wanted keys and values -> selector.
         self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
 
     def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
@@ -89,7 +90,8 @@ class DeviceIndex:
             results = [match_values(tests, device).matches for device in self._candidates(items)]
             # A result is None if a value that decides it could not be read.
             count = results.count(True) if self._complete and None not in results else None
-            self._selectors[items] = TomlSelector(toml_line(self.detector.name, table), table, count)
+            toml = toml_line(self.detector.name, table)
+            self._selectors[items] = TomlSelector(toml, table=table, count=count)
         return self._selectors[items]
 
     def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:

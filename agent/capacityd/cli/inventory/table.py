@@ -53,8 +53,9 @@ def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit
     for device in devices:
         kind = device.kind
         seen[kind.toml] += 1
-        several = kind.toml and kind.count is not None and kind.count > 1 and kind.toml != device.unique.toml
-        if several and seen[kind.toml] == 1:
+        is_first = seen[kind.toml] == 1
+        matches_several = kind.toml and kind.count is not None and kind.count > 1
+        if is_first and matches_several and kind.toml != device.unique.toml:
             title = f", {device.title}" if device.title else ""
             selectors.append((kind.toml, f"all {kind.count}{title}"))
         if limit is not None and seen[kind.toml] > limit:

@@ -17,12 +17,14 @@ _EVERY = 1.0  # seconds until it is shown again
 def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iterator[None]:
     """While the code inside runs, shows the task and its time on standard error, if that is a terminal.
 
+    first: seconds until the line is shown. every: seconds until it is shown again.
     Uses a timer instead of a thread, because the code inside may fork.
     """
     if not sys.stderr.isatty():
         yield
         return
-    terminal, began = sys.stderr.fileno(), time.monotonic()
+    terminal = sys.stderr.fileno()
+    began = time.monotonic()
 
     def show(*_: object) -> None:
         _write(terminal, f"\r\x1b[K{task} ({time.monotonic() - began:.0f} s)")
@@ -34,7 +36,7 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
-        if time.monotonic() - began >= first:
+        if time.monotonic() - began >= first:  # the line has been shown
             _write(terminal, "\r\x1b[K")  # removes the line
 
 

@@ -21,12 +21,14 @@ _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavail
 @dataclass(frozen=True, slots=True)
 class Intentions:
     """Records what a plan is about to publish, before it is written: so the machine record is right even if the process
-    is killed. By default, records nothing: for a machine that can't save its record, or a Node without a record."""
+    is killed. By default, records nothing: for a machine that can't save its record, or a Node without a record.
+
+    machine_record.py has the functions that a pass uses."""
 
     save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
     """Takes the old record and the plan, returns the new record."""
     forget: Callable[[MachineRecord | None], None] = lambda _: None
-    """Takes the record to keep after a conflict or a rejection: with what was written."""
+    """Takes the record to keep after a conflict or a rejection, which contains what was written. None: no record."""
 
 
 NO_INTENTIONS = Intentions()
@@ -37,6 +39,7 @@ class Start:
     """What apply() knows before its first request."""
 
     machine_record: MachineRecord | None
+    """As in Facts."""
     node_state: NodeState | None = None
     """None: apply() reads the Node first."""
 
@@ -68,37 +71,49 @@ def apply(
     created.
     """
     deadline = time.monotonic() + retries.timeout
-    conflicts = failures = 0
+    conflicts = 0
+    failures = 0
     unanswered = False  # a write may have been carried out, or may still be
     attempt: Attempt | None = None
     conflict: NodeConflict | None = None
     rejection: NodeRejected | None = None
-    known, machine_record = start.node_state, start.machine_record
+    known = start.node_state
+    machine_record = start.machine_record
     before = machine_record  # without the attempt's intention
     while True:
         is_writing = False
         try:
-            node_state, known = _checked(node, known), None
+            node_state = _checked(node, known)
+            known = None  # any further attempt reads the Node
             no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
+            # What looks like a conflict is a rejection if nobody has written the Node since.
             rejection = unexplained(conflict) if conflict and no_other_writer else None
             plan = make_plan(node_state, machine_record, {})
-            if plan.write.patch:
-                before = machine_record
-                machine_record = intentions.save(machine_record, plan)
-            attempt = Attempt(node, make_plan, node_state, machine_record, plan, not retries.failed_writes)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
+            before = machine_record
+            machine_record = intentions.save(machine_record, plan)
+            attempt = Attempt(
+                node,
+                make_plan,
+                node_state=node_state,
+                machine_record=machine_record,
+                plan=plan,
+                rejects_failed_writes=not retries.failed_writes,
+            )
             is_writing = True
             return attempt.write_in_parts(rejection) if rejection else attempt.write()
         except NodeRejected:
             _confirm(intentions, attempt)
             raise
         except NodeConflict as e:
-            machine_record = _forget(intentions, attempt, before) if attempt and not unanswered else machine_record
+            # After a lost response, the intention stays, because its quantities may be on the Node.
+            if not unanswered:
+                machine_record = _forget(intentions, attempt, machine_record, before=before)
             if rejection:
                 raise rejection from e
-            conflicts += 1
             conflict = e
+            conflicts += 1
             if conflicts == retries.conflicts:
                 error = NodeConflict(f"{e}; tried {conflicts} times; another writer changed the Node first each time")
                 _report_conflict(attempt, error, conflicts)
@@ -106,41 +121,63 @@ def apply(
             time.sleep(random.uniform(0, 0.05 * 2**conflicts))  # noqa: S311  # jitter is no secret
         except NodeUnreachable as e:
             failures += 1
-            conflict, unanswered = None, unanswered or is_writing
-            pause = e.retry_after if e.retry_after is not None else random.uniform(0, min(_MAX_PAUSE, 2**failures))  # noqa: S311
+            conflict = None
+            unanswered = unanswered or is_writing
+            pause = _pause_after(e, failures)
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
 
 
-def _forget(intentions: Intentions, attempt: Attempt, before: MachineRecord | None) -> MachineRecord | None:
+def _pause_after(error: NodeUnreachable, failures: int) -> float:
+    """Seconds until the next attempt, after this many failures."""
+    if error.retry_after is not None:
+        return error.retry_after
+    return random.uniform(0, min(_MAX_PAUSE, 2**failures))  # noqa: S311  # jitter is no secret
+
+
+def _forget(
+    intentions: Intentions,
+    attempt: Attempt | None,
+    machine_record: MachineRecord | None,
+    *,
+    before: MachineRecord | None,
+) -> MachineRecord | None:
     """After a conflict, takes the attempt's intention out of the machine record, except what earlier patches wrote.
 
     Another writer may have published an intended quantity. So of an older intention, only what the plan has found on
     the Node counts. before: the record without the attempt's intention. Returns the new record.
     """
-    recorded, plan = attempt.machine_record, attempt.plan
-    own = before.of_node(plan.node_uid) if before else None
-    if recorded is None or (own is None and not attempt.written):
+    if attempt is None:
+        return machine_record
+    with_intention = attempt.machine_record
+    plan = attempt.plan
+    own = before.of_node(plan.node_uid) if before else None  # None: the record before was of another Node, or missing
+    if with_intention is None or (own is None and not attempt.written):
         record = before
     else:
-        found = {n: q for n, q in plan.recorded_before.items() if own is None or n in own.intended}
-        published = {**(own.published if own else {}), **found, **attempt.confirmed(recorded)}
-        record = replace(recorded, published=published, intended={})
-    if record != recorded:
+        published = own.published if own else {}
+        found = {name: n for name, n in plan.recorded_before.items() if own is None or name in own.intended}
+        written = attempt.confirmed(with_intention)
+        record = replace(with_intention, published={**published, **found, **written}, intended={})
+    if record != with_intention:
         intentions.forget(record)
     return record
 
 
 def _confirm(intentions: Intentions, attempt: Attempt | None) -> None:
-    """After a rejection, records what was written: a webhook may have altered the annotation, which would show it."""
-    recorded = attempt.machine_record if attempt else None
-    if attempt and recorded and (written := attempt.confirmed(recorded)):
-        intentions.forget(replace(recorded, published={**recorded.published, **written}))
+    """After a rejection, records what was written before it. The annotation need not show it: a webhook may have
+    altered the annotation."""
+    if attempt is None or attempt.machine_record is None:
+        return
+    record = attempt.machine_record
+    written = attempt.confirmed(record)
+    if written:
+        intentions.forget(replace(record, published={**record.published, **written}))
 
 
 def _checked(node: Node, known: NodeState | None) -> NodeState:
-    """The Node's state, which is this machine's. known: as in Start."""
+    """The state of the Node, after a check that it is this machine's Node. known: as Start.node_state."""
     if known is None:
         return node.read()
     node.check(known)
@@ -148,9 +185,14 @@ def _checked(node: Node, known: NodeState | None) -> NodeState:
 
 
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:
-    """Writes only the condition while conflicts continue. A single attempt does not replace the first message."""
+    """Writes only the condition while conflicts continue.
+
+    conflicts: how many this pass had. A pass with a single one (reconcile.py allows one while conflicts continue) does
+    not replace the message of the first pass.
+    """
     if attempt is None:
         return
     condition = attempt.node_state.condition
-    if conflicts > 1 or condition is None or condition.status == "True":
+    has_message = condition is not None and condition.status != "True"
+    if conflicts > 1 or not has_message:
         attempt.write_rejection(attempt.plan, attempt.node_state, error)

@@ -11,7 +11,7 @@ from capacityd.model.plan import UNWRITABLE, Health
 
 _MAX_CONDITION = 32_768
 """Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
-_MAX_REASONS = 300, 150, 60, 0
+_MAX_REASON_LENGTHS = (300, 150, 60, 0)
 """Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used."""
 
 _OTHER_AGENT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
@@ -59,50 +59,46 @@ def desired_condition(
 
     heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
     """
-    for max_reason in _MAX_REASONS:
+    for max_reason in _MAX_REASON_LENGTHS:
         messages = _messages(health, max_reason)
         message = "; ".join(messages.values()) or "all configured resources are published"
         if len(message) <= _MAX_CONDITION:
             break
     reason = next(iter(messages), ConditionReason.PUBLISHED)
-    return changed_condition(node_state, reason, message, now, heartbeat_after)
+    return changed_condition(node_state, reason, message, now=now, heartbeat_after=heartbeat_after)
 
 
 def changed_condition(
     node_state: NodeState, reason: ConditionReason, message: str, now: float, heartbeat_after: float | None = None
 ) -> DesiredCondition | None:
-    """The condition with this reason and message; as for desired_condition()."""
+    """The condition with this reason and message; None if the Node already has it. now, heartbeat_after: as for
+    desired_condition()."""
     desired = DesiredCondition(reason, _shortened(message, _MAX_CONDITION), heartbeat=now)
     current = node_state.condition
     if current is None or current.status != desired.status:
         return desired
-    same = (current.reason, current.message) == (desired.reason.value, desired.message)
-    if same and not _is_old(current.heartbeat, now, heartbeat_after):
+    is_same = current.reason == desired.reason.value and current.message == desired.message
+    if is_same and not _is_old(current.heartbeat, now=now, heartbeat_after=heartbeat_after):
         return None
     return replace(desired, transition=current.transition)
 
 
 def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     """The message for each reason that applies, most urgent first. max_reason: limit for each reason, in characters."""
-    refused = (
-        _with_reasons("refused", health.refused, max_reason),
-        _list("not published by this machine", health.unverified),
-    )
-    messages = {
+    refused = _with_reasons("refused", health.refused, max_reason)
+    unverified = _list("not published by this machine", health.unverified)
+    below = [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
+    not_allocatable = [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()]
+    messages = {  # "": the reason does not apply
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
-        ConditionReason.STATE_NOT_WRITABLE: health.unwritable and f"{UNWRITABLE}: {health.unwritable}",
+        ConditionReason.STATE_NOT_WRITABLE: f"{UNWRITABLE}: {health.unwritable}" if health.unwritable else "",
         ConditionReason.OTHER_AGENT: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
-        ConditionReason.REFUSED: "; ".join(filter(None, refused)),
+        ConditionReason.REFUSED: "; ".join(text for text in (refused, unverified) if text),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),
         ConditionReason.NOT_CONFIGURED: _list("kept, although no resource is configured", health.not_configured),
-        ConditionReason.BELOW_EXPECTED: _list(
-            "below expected", [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
-        ),
-        ConditionReason.NOT_ALLOCATABLE: _list(
-            "not allocatable",
-            [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()],
-        ),
+        ConditionReason.BELOW_EXPECTED: _list("below expected", below),
+        ConditionReason.NOT_ALLOCATABLE: _list("not allocatable", not_allocatable),
     }
     return {reason: messages[reason] for reason in ConditionReason if messages.get(reason)}
 
@@ -120,13 +116,15 @@ def _configuration(errors: tuple[str, ...]) -> str:
 
 def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
     """Lists the resources. Resources with the same reason, apart from their own name in the reason, share one entry."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}  # reason without a name -> names
     for name, reason in reasons.items():
         groups.setdefault(_without_name(reason, name), []).append(name)
     texts = []
-    for shared, names in groups.items():
-        reason = _shortened(reasons[names[0]] if len(names) == 1 else shared, max_reason)
-        texts.append(": ".join(filter(None, (prefix, ", ".join(names), reason))))
+    for shared_reason, names in groups.items():
+        whole_reason = reasons[names[0]] if len(names) == 1 else shared_reason
+        text = f"{prefix}: {', '.join(names)}"
+        reason = _shortened(whole_reason, max_reason)
+        texts.append(f"{text}: {reason}" if reason else text)
     return "; ".join(texts)
 
 
@@ -136,13 +134,22 @@ def _without_name(reason: str, name: str) -> str:
 
 
 def _shortened(text: str, limit: int) -> str:
+    """The text, cut to limit characters."""
     if len(text) <= limit:
         return text
-    return text[: limit - 1] + "…" if limit else ""
+    if limit == 0:
+        return ""
+    return f"{text[: limit - 1]}…"
 
 
-def _is_old(heartbeat: float | None, now: float, heartbeat_after: float | None) -> bool:
-    """Whether to refresh the heartbeat. True if it is missing, or in the future because a clock was wrong."""
+def _is_old(heartbeat: float | None, *, now: float, heartbeat_after: float | None) -> bool:
+    """Whether to refresh the heartbeat. True if it is missing, or in the future because a clock was wrong.
+
+    heartbeat: in seconds since the epoch, as now; None: it is missing. heartbeat_after: as for desired_condition().
+    """
     if heartbeat_after is None:
         return False
-    return heartbeat is None or not 0 <= now - heartbeat < heartbeat_after
+    if heartbeat is None:
+        return True
+    age = now - heartbeat
+    return age < 0 or age >= heartbeat_after

@@ -20,7 +20,9 @@ _REPORT_UNKNOWN_AFTER = 60.0
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
 _MAX_TEXTS = 40
+"""Maximum number of texts in a message."""
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
+"""The end of a message about changes of which one lowers a quantity."""
 
 
 def reported_before(facts: Facts) -> Reported:
@@ -31,7 +33,6 @@ def reported_before(facts: Facts) -> Reported:
 
 def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
     """What Events have reported once the Events of a plan with this health exist. last: what they reported before."""
-    errors = "\n".join(health.configuration_errors)
     # For Events, a resource that becomes unknown, denied or refused is still below the expected quantity.
     hidden = {*health.unknown, *health.denied, *health.refused}
     still_below = last.below_expected & hidden & facts.config.expectations().keys()
@@ -39,9 +40,17 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
         refused=frozenset((*health.refused, *health.unverified)),
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
-        configuration=hashlib.sha256(errors.encode("utf-8", "surrogatepass")).hexdigest()[:12] if errors else "",
+        configuration=_hash(health.configuration_errors),
         unknown=frozenset(health.unknown) & (last.unknown | long_unknown(facts)),
     )
+
+
+def _hash(errors: Sequence[str]) -> str:
+    """A short hash of the configuration's errors; "" if there are none."""
+    if not errors:
+        return ""
+    text = "\n".join(errors)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def long_unknown(facts: Facts) -> frozenset[str]:
@@ -49,7 +58,7 @@ def long_unknown(facts: Facts) -> frozenset[str]:
     # If this pass can't record the Event, the Event would be repeated.
     recordable = facts.keeps_record and not facts.unwritable
     unknown_since = facts.memory.unknown_since if recordable else {}
-    return frozenset(n for n, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
+    return frozenset(name for name, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
 
 
 def events(plan: Plan, *, applied: bool) -> list[Event]:
@@ -58,11 +67,13 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
 
     applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
     """
-    last, reported = plan.reported_before, plan.write.reported
-    unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in reported.unknown - last.unknown]
-    long_unknown = Event("Warning", "CapacityUnknown", _joined(unknown), "Read")
+    last = plan.reported_before
+    reported = plan.write.reported
+    newly_unknown = reported.unknown - last.unknown
+    unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in newly_unknown]
+    unknown_event = _warning("CapacityUnknown", _joined(unknown), action="Read")
     if not applied:
-        return [long_unknown] if unknown else []
+        return [unknown_event] if unknown else []
     changed = [change for change in plan.changes if change.action.writes]
     less = [
         f"{name}: {quantity}, expected {expected}"
@@ -70,20 +81,30 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
         if name not in last.below_expected
     ]
     denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
-    # This includes errors that differ from the previously rejected ones.
+    # All errors, if they differ from those that an Event has reported.
     rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
     lowered = _LOWERED if any(map(_lowers, changed)) else ""
+    recovered = _quantities(plan, plan.write.recovered)
+    known_again = _quantities(plan, last.unknown - reported.unknown)
     candidates = (
-        Event("Normal", "CapacityChanged", _joined([change.summary for change in changed], lowered), "Publish"),
-        Event("Warning", "CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), "Refuse"),
-        Event("Warning", "CapacityDenied", _joined(_reasons(plan, denied)), "Publish"),
-        Event("Warning", "CapacityBelowExpected", _joined(less), "Compare"),
-        Event("Normal", "CapacityAsExpected", _joined(_quantities(plan, plan.write.recovered)), "Compare"),
-        Event("Warning", "ConfigurationRejected", _joined(rejected), "Configure"),
-        long_unknown,
-        Event("Normal", "CapacityKnown", _joined(_quantities(plan, last.unknown - reported.unknown)), "Read"),
+        _normal("CapacityChanged", _joined([change.summary for change in changed], end=lowered), action="Publish"),
+        _warning("CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), action="Refuse"),
+        _warning("CapacityDenied", _joined(_reasons(plan, denied)), action="Publish"),
+        _warning("CapacityBelowExpected", _joined(less), action="Compare"),
+        _normal("CapacityAsExpected", _joined(recovered), action="Compare"),
+        _warning("ConfigurationRejected", _joined(rejected), action="Configure"),
+        unknown_event,
+        _normal("CapacityKnown", _joined(known_again), action="Read"),
     )
     return [event for event in candidates if event.message]
+
+
+def _normal(reason: str, message: str, *, action: str) -> Event:
+    return Event("Normal", reason, message, action)
+
+
+def _warning(reason: str, message: str, *, action: str) -> Event:
+    return Event("Warning", reason, message, action)
 
 
 def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
@@ -94,17 +115,20 @@ def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
     return [f"{change.name}: {plain(change.new)}" for change in plan.changes if change.name in names]
 
 
-def _joined(texts: Sequence[str], after: str = "") -> str:
-    """Joins as many texts as fit, the number of texts left out, and the text after them. Returns "" for no texts."""
+def _joined(texts: Sequence[str], end: str = "") -> str:
+    """Joins as many texts as fit, the number of texts left out, and the end. Returns "" for no texts."""
     if not texts:
         return ""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
-        rest = (f"; and {len(texts) - count} more, see capacityd status" if count < len(texts) else "") + after
-        message = "; ".join(texts[:count]) + rest
+        left_out = len(texts) - count
+        more = f"; and {left_out} more, see capacityd status" if left_out else ""
+        message = f"{'; '.join(texts[:count])}{more}{end}"
         if len(message.encode()) <= _MAX_MESSAGE_BYTES:
             return message
-    rest = f"…{rest}"
-    return texts[0].encode()[: _MAX_MESSAGE_BYTES - len(rest.encode())].decode(errors="ignore") + rest
+    # Not even the first text fits, so it is cut. more is that of a single text.
+    rest = f"…{more}{end}"
+    room = _MAX_MESSAGE_BYTES - len(rest.encode())
+    return texts[0].encode()[:room].decode(errors="ignore") + rest
 
 
 def _lowers(change: Change) -> bool:
@@ -112,4 +136,5 @@ def _lowers(change: Change) -> bool:
     if is_label(change.name):
         return False
     old = whole_quantity(change.old or "")
-    return change.action is Action.SET and old is not None and (whole_quantity(change.new or "") or 0) < old
+    new = whole_quantity(change.new or "") or 0
+    return change.action is Action.SET and old is not None and new < old

@@ -31,18 +31,18 @@ class Facts:
     watched: WatchedNode | None = None
     """The Node as the API server last sent it; None: the Node is not watched."""
     machine_record: MachineRecord | None = None
-    """The quantities that this machine has published; None if the record is missing.
+    """The quantities that this machine has published; None if the record is missing or can't be read.
 
-    A plan uses only a record of its own Node (of_node). Without one (a new image for an old Node), the annotation alone
-    decides about configured resources. If the record can't be read, the annotation alone decides about everything that
-    has been published."""
+    A plan uses only a record of its own Node; see of_node(). Without one (a new image for an old Node), the annotation
+    alone decides about configured resources. If the record can't be read, the annotation alone decides about everything
+    that has been published."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
     """The errors of the last check of the configuration, each with its file and line. The effective configuration may
     be an older one without these errors."""
     unwritable: str = ""
-    """Why this machine can't save files; empty if it can."""
+    """Why this machine can't save the state of a pass or the machine record; empty if it can."""
     memory: Memory = field(default_factory=Memory)
     """The previous pass's memory, updated with the readings of this pass."""
     device_plugins: Collection[str] | None = ()
@@ -60,13 +60,14 @@ class Facts:
 
     def of_node(self, node_state: NodeState) -> Facts:
         """These facts for a plan for this Node: a machine record and a memory of another Node do not count."""
-        own = self.machine_record.of_node(node_state.uid) if self.machine_record else None
-        return replace(self, machine_record=own, memory=self.memory.of_node(node_state))
+        record = self.machine_record.of_node(node_state.uid) if self.machine_record else None
+        return replace(self, machine_record=record, memory=self.memory.of_node(node_state))
 
     @property
     def unrecordable(self) -> str:
-        """Why this pass can't record what it publishes; empty if it can."""
-        return "; ".join(filter(None, (self.machine_record_error, self.unwritable)))
+        """Why this pass can't record what it publishes (it can't read the machine record, or can't save it); empty if
+        it can."""
+        return "; ".join(why for why in (self.machine_record_error, self.unwritable) if why)
 
     @property
     def other_agent(self) -> OtherAgent | None:
@@ -79,4 +80,6 @@ class Facts:
         """Whether this pass knows which keys capacityd owns, so that it can record them."""
         if self.machine_record_error:
             return False
-        return self.machine_record is not None or (self.config.complete and bool(self.readings))
+        # A first record would lack the keys that an incomplete or empty configuration does not mention.
+        may_create_record = self.config.complete and bool(self.readings)
+        return self.machine_record is not None or may_create_record

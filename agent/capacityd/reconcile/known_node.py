@@ -16,18 +16,20 @@ def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:
     version is the newer one (https://kep.k8s.io/5504). Versions of two connections may not be comparable: a restored
     etcd counts from an older version.
     """
-    state, last = watched.state, memory.node
+    last = memory.node
     if last is None or memory.node_at < watched.connected_at:
-        return state
-    if state is None:
+        return watched.state
+    if watched.state is None:
         return None
-    versions = state.resource_version, last.resource_version
-    if not all(version.isdecimal() for version in versions):
-        return state if versions[0] == versions[1] else None
-    return max(state, last, key=lambda node: int(node.resource_version))
+    watched_version = watched.state.resource_version
+    last_version = last.resource_version
+    if watched_version.isdecimal() and last_version.isdecimal():
+        return watched.state if int(watched_version) >= int(last_version) else last
+    return watched.state if watched_version == last_version else None
 
 
 def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
     """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
+    configured = {resource.name for resource in config.resources} | config.broken.keys()
     recorded = record.all_names if record else frozenset[str]()
-    return frozenset({resource.name for resource in config.resources} | config.broken.keys() | recorded)
+    return recorded | configured

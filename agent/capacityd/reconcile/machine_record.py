@@ -20,8 +20,8 @@ _FILE = "published.json"
 
 
 class _Content(NamedTuple):
-    """The file's content: a MachineRecord in which every quantity is required. All versions can read each other's
-    files."""
+    """The file's content: the fields of MachineRecord in the same order, but published and intended must not be
+    missing. All versions can read each other's files."""
 
     published: Mapping[str, int]
     intended: Mapping[str, int]
@@ -65,9 +65,14 @@ def write(directory: str, machine_record: MachineRecord) -> None:
 
 
 def not_writable(directory: str) -> str:
-    """Why no record can be kept in the directory, as far as this shows without a write; "" if nothing prevents it."""
+    """Why the directory looks as if no record could be saved in it, checked without writing; "" if it looks writable.
+
+    A missing directory does: write() creates it.
+    """
     code = write_error(directory)
-    return f"{directory} can't be written: {os.strerror(code)}" if code not in (0, errno.ENOENT) else ""
+    if code in (0, errno.ENOENT):
+        return ""
+    return f"{directory} can't be written: {os.strerror(code)}"
 
 
 def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
@@ -75,21 +80,27 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
 
     Raises StateError.
     """
-    if plan.write.recorded is None:
+    if plan.write.recorded is None:  # the plan does not change the record
         return machine_record
-    written = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
-    if machine_record == written:
+    as_written = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
+    if machine_record == as_written:  # the write changes no quantity
         return machine_record
-    intended = MachineRecord(plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid)
-    if intended != machine_record:
-        write(directory, intended)
-    return intended
+    with_intention = MachineRecord(
+        published=plan.recorded_before,
+        intended=plan.write.recorded,
+        reported=plan.reported_before,
+        node_uid=plan.node_uid,
+    )
+    if with_intention != machine_record:
+        write(directory, with_intention)
+    return with_intention
 
 
 def forget(directory: str, machine_record: MachineRecord | None) -> None:
-    """After a conflict or a rejection: saves this record, with what was written. Raises StateError.
+    """After a conflict or a rejection: saves this record, which contains what was written; None removes the file.
 
-    Otherwise the next plan would take another writer's key of the intended quantity for this machine's.
+    Otherwise the next plan would take another writer's key of the intended quantity for this machine's. Raises
+    StateError.
     """
     if machine_record is not None:
         write(directory, machine_record)
@@ -104,8 +115,8 @@ def forget(directory: str, machine_record: MachineRecord | None) -> None:
 
 def confirm(directory: str, plan: Plan) -> None:
     """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
-    if plan.write.recorded is None:
+    if plan.write.recorded is None:  # the plan does not change the record
         return
-    written = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
-    if read(directory) != written:
-        write(directory, written)
+    as_written = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+    if read(directory) != as_written:
+        write(directory, as_written)

@@ -24,7 +24,7 @@ class Conflict:
     message: str
     """The message of the first conflicts. A single attempt can't determine the cause."""
     at: float
-    """When the last attempt ended in a conflict."""
+    """When the last attempt ended in a conflict, in seconds of uptime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LessAllocatable:
     quantity: str
     """The last reduced quantity."""
     repaired_at: float | None
-    """When allocatable was last as published again; None: it is still reduced."""
+    """When allocatable was last as published again, in seconds of uptime; None: it is still reduced."""
     repeated: bool = False
     """Whether a repair of allocatable did not last."""
 
@@ -45,7 +45,8 @@ class LessAllocatable:
 
     @property
     def over_at(self) -> float:
-        """When the last repair counts as lasting, unless allocatable is reduced again before."""
+        """When the last repair counts as lasting, unless allocatable is reduced again before. Infinite while it is
+        reduced."""
         return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS
 
 
@@ -66,7 +67,9 @@ class Memory:
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Name -> its denied change."""
     conflict: Conflict | None = None
+    """None: the last pass had no conflict that continued to its end."""
     other_agent: OtherAgent | None = None
+    """Another capacityd, as last seen; None: there is none."""
     less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
     """Name -> how another writer has recently reduced its allocatable."""
     writes_fail_since: float | None = None
@@ -85,21 +88,28 @@ class Memory:
             for name, denial in self.denied.items()
             if denial.retry_at > uptime + LONGEST_PAUSE or denial.since > uptime
         }
+        conflict = self.conflict
+        if conflict is not None:
+            conflict = replace(conflict, at=min(conflict.at, uptime))
         other = self.other_agent
+        if other is not None:
+            other = replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime))
         return replace(
             self,
             node_at=min(self.node_at, uptime),
-            lower_since=_past(self.lower_since, uptime),
-            unknown_since=_past(self.unknown_since, uptime),
+            # A name without a time begins now.
+            lower_since=_without_later(self.lower_since, uptime),
+            unknown_since=_without_later(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
             denied={**self.denied, **future_denials},
-            writes_fail_since=_past_or_now(self.writes_fail_since, uptime),
-            condition_not_stored_since=_past_or_now(self.condition_not_stored_since, uptime),
-            conflict=self.conflict and replace(self.conflict, at=min(self.conflict.at, uptime)),
-            other_agent=other
-            and replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime)),
+            writes_fail_since=_at_latest(uptime, self.writes_fail_since),
+            condition_not_stored_since=_at_latest(uptime, self.condition_not_stored_since),
+            conflict=conflict,
+            other_agent=other,
             less_allocatable={
-                n: less for n, less in self.less_allocatable.items() if (less.repaired_at or 0.0) <= uptime
+                name: less
+                for name, less in self.less_allocatable.items()
+                if less.repaired_at is None or less.repaired_at <= uptime
             },
         )
 
@@ -125,8 +135,14 @@ class Memory:
 
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
-        plan, not_stored_since = outcome.plan, self.condition_not_stored_since
+        plan = outcome.plan
         changed = plan.changed_names if outcome.applied else ()
+        # Once writes have failed for long, server errors count as denials (Retries.failed_writes). So after denials,
+        # writes may still fail in this way, and the next pass must not take the first error for a temporary one.
+        may_still_fail = bool(plan.health.denied) and self.rejects_writes(uptime)
+        not_stored_since: float | None = None
+        if outcome.condition_not_stored:
+            not_stored_since = self.condition_not_stored_since or uptime
         return Memory(
             node=outcome.node_state,
             node_at=uptime,
@@ -137,38 +153,43 @@ class Memory:
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
             less_allocatable=_less_allocatable(self, outcome, changed, uptime),
-            writes_fail_since=self.writes_fail_since if plan.health.denied and self.rejects_writes(uptime) else None,
-            condition_not_stored_since=(not_stored_since or uptime) if outcome.condition_not_stored else None,
+            writes_fail_since=self.writes_fail_since if may_still_fail else None,
+            condition_not_stored_since=not_stored_since,
         )
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:
         """The memory after a pass that this error has ended."""
-        conflict, since = self.conflict, self.writes_fail_since
+        memory = self
         if isinstance(error, NodeConflict):
-            conflict = Conflict(conflict.message if conflict else str(error), uptime)
+            first_message = self.conflict.message if self.conflict else str(error)
+            memory = replace(memory, conflict=Conflict(first_message, at=uptime))
         if isinstance(error, NodeWriteFailed):
-            since = uptime if since is None else since
-        elif not isinstance(error, NodeRejected):
-            since = None
-        memory = replace(self, conflict=conflict, writes_fail_since=since)
-        # Another Node may follow, which has not been written yet.
-        return replace(memory, node=None, write_times=WriteTimes()) if isinstance(error, NodeMissing) else memory
+            since = uptime if self.writes_fail_since is None else self.writes_fail_since
+            memory = replace(memory, writes_fail_since=since)
+        elif not isinstance(error, NodeRejected):  # a rejection may be the same server error (Retries.failed_writes)
+            memory = replace(memory, writes_fail_since=None)
+        if isinstance(error, NodeMissing):  # another Node may follow, which has not been written yet
+            memory = replace(memory, node=None, write_times=WriteTimes())
+        return memory
 
 
-def _past(times: Mapping[str, float], uptime: float) -> dict[str, float]:
+def _without_later(times: Mapping[str, float], uptime: float) -> dict[str, float]:
+    """Name -> time, without the times after this uptime."""
     return {name: at for name, at in times.items() if at <= uptime}
 
 
-def _past_or_now(at: float | None, uptime: float) -> float | None:
+def _at_latest(uptime: float, at: float | None) -> float | None:
+    """The earlier of both times; None for None."""
     return None if at is None else min(at, uptime)
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
     """The write times. A denied write counts as a write, because its next attempt costs as many requests."""
     times = last.of_node(outcome.node_state).write_times.recent(uptime)
-    if attempted := (*changed, *outcome.denied):
+    attempted = (*changed, *outcome.denied)
+    if attempted or outcome.applied:
         return times.after_write(attempted, uptime)
-    return times.after_write((), uptime) if outcome.applied else times
+    return times
 
 
 def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
@@ -178,8 +199,10 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
         for name, denial in last.denied.items()
         if name in outcome.plan.health.denied or uptime < denial.retry_at
     }
-    for change in outcome.plan.changes:  # a removed key that a webhook has put back is another writer's: no change
-        if reason := outcome.denied.get(change.name):
+    # A denied name may have no change: a removed key that a webhook puts back is another writer's key.
+    for change in outcome.plan.changes:
+        reason = outcome.denied.get(change.name)
+        if reason:
             desired = whole_quantity(change.new or "")
             denied[change.name] = timing.denial(last.denied.get(change.name), desired, reason, uptime)
     return denied
@@ -201,11 +224,14 @@ def _less_allocatable(
     }
     for name, less in recent.items():
         if name not in reduced and less.was_repaired:
-            found[name] = less if less.repaired_at is not None else replace(less, repaired_at=uptime)
+            is_repaired_now = less.repaired_at is None
+            found[name] = replace(less, repaired_at=uptime) if is_repaired_now else less
     return found
 
 
 def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:
-    """What to remember of another agent."""
+    """What to remember of another agent; None if there is none."""
     other = outcome.plan.health.other_agent
-    return replace(other, answered_at=uptime) if other and outcome.applied else other
+    if other is None or not outcome.applied:
+        return other
+    return replace(other, answered_at=uptime)

@@ -16,36 +16,42 @@ from capacityd.reconcile.facts import Facts
 
 def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     """Returns another agent that has recently written this Node; None if there is none."""
-    last, known, quantities = facts.memory.node, facts.other_agent, _other_quantities(node_state, facts)
-    # What the last pass left on the Node is not written anew. That may be our own write: a full disk can keep the
+    last = facts.memory.node  # as the last pass left the Node
+    known = facts.other_agent
+    quantities = _other_quantities(node_state, facts)
+    # An annotation that the last pass left is not written anew. It may even be our own write: a full disk can keep the
     # machine record from confirming it.
-    if quantities and (last is None or last.annotation != node_state.annotation):
-        return OtherAgent(facts.uptime, quantities)
+    is_new = last is None or last.annotation != node_state.annotation
+    if quantities and is_new:
+        return OtherAgent(wrote_at=facts.uptime, quantities=quantities)
     # Perhaps the other agent has written only the condition, which says that it has noticed this one.
-    said_at = _said_at(node_state, facts)
-    if said_at is None:
+    condition_written_at = _condition_written_at(node_state, facts)
+    if condition_written_at is None:
         return known
     if known:
         return replace(known, wrote_at=facts.uptime)
-    other = OtherAgent(said_at, quantities)
+    other = OtherAgent(wrote_at=condition_written_at, quantities=quantities)
     return other if facts.uptime < other.gone_at else None
 
 
-def _said_at(node_state: NodeState, facts: Facts) -> float | None:
+def _condition_written_at(node_state: NodeState, facts: Facts) -> float | None:
     """When another agent wrote a condition that says that there are two, in seconds of uptime; None if none did."""
-    last, condition = facts.memory.node, node_state.condition
+    last = facts.memory.node
+    condition = node_state.condition
     if last is not None and condition == last.condition:
-        return None  # the last pass has left it, and may have written it
+        return None  # the last pass has left this condition, and may have written it
     if condition is None or condition.reason != ConditionReason.OTHER_AGENT.value or condition.heartbeat is None:
         return None
     age = facts.now - condition.heartbeat
-    return facts.uptime - age if age >= 0 else None
+    is_in_future = age < 0  # a clock is wrong
+    return None if is_in_future else facts.uptime - age
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:
     """Configured name -> our quantity and another agent's.
 
-    The annotation contains theirs, and the Node's capacity agrees with it, but this machine has published ours.
+    The annotation contains the other agent's quantity, and the Node's capacity agrees with it, but this machine has
+    published ours.
     """
     machine_record = facts.machine_record
     if machine_record is None:
@@ -54,7 +60,10 @@ def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[in
     quantities = {}
     for name, theirs in annotated_quantities(node_state.annotation).items():
         ours = machine_record.published.get(name)
-        follows = whole_quantity(capacity.get(name, "")) == theirs
-        if name in facts.readings and ours is not None and follows and not machine_record.confirms(name, theirs):
+        if ours is None or name not in facts.readings:
+            continue
+        is_in_capacity = whole_quantity(capacity.get(name, "")) == theirs
+        may_be_ours = machine_record.confirms(name, theirs)
+        if is_in_capacity and not may_be_ours:
             quantities[name] = (ours, theirs)
     return quantities

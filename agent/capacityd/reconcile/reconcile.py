@@ -89,12 +89,18 @@ class ReconcileResult:
     @property
     def requeue_after(self) -> float | None:
         """Seconds until the next pass; None if none is due. The retry after a failure is scheduled in addition."""
-        return max(_MIN_REQUEUE, min(wait.until for wait in self.waits) - self.uptime) if self.waits else None
+        if not self.waits:
+            return None
+        first = min(wait.until for wait in self.waits)
+        return max(_MIN_REQUEUE, first - self.uptime)
 
     def wait_text(self, name: str) -> str:
         """Why and for how long this resource waits, after a semicolon; "" if it does not wait."""
-        wait = min((wait for wait in self.waits if wait.name == name), key=lambda wait: wait.until, default=None)
-        return f"; {wait.text(self.uptime)}" if wait else ""
+        waits = [wait for wait in self.waits if wait.name == name]
+        if not waits:
+            return ""
+        first = min(waits, key=lambda wait: wait.until)
+        return f"; {first.text(self.uptime)}"
 
 
 def reconcile(facts: Facts, access: Access) -> ReconcileResult:
@@ -119,43 +125,48 @@ class Pass:
 
     def run(self) -> ReconcileResult:
         """Runs the pass. A NodeError is not raised: it becomes the result's failure."""
-        facts, watched = self.facts, self.facts.watched
+        facts = self.facts
+        watched = facts.watched
         known = known_node(watched, facts.memory) if watched else None
         if watched and watched.state is None and known is None and facts.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
         if known is None:
-            return self.with_last_node().reconcile_node(None, None)
+            return self.with_last_node().reconcile_node(known=None, plan_of_known=None)
         # A heartbeat alone is a reason for a write only at a resync.
         plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
         if facts.machine_record and facts.machine_record.intended and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
-            return self.with_last_node().reconcile_node(None, None)
-        step = self.with_lower_since(plan.lower_since)
+            return self.with_last_node().reconcile_node(known=None, plan_of_known=None)
+        with_plan = self.with_lower_since(plan.lower_since)
         if plan.write.patch or events(plan, applied=False):
-            return step.reconcile_node(known, plan)
-        return step.finish(Outcome(plan, known, applied=False))
+            return with_plan.reconcile_node(known=known, plan_of_known=plan)
+        return with_plan.finish(Outcome(plan, known, applied=False))
 
     def with_last_node(self) -> Pass:
-        """This pass, which must read the Node. If that fails, what is not lower than on the last known Node is no
-        longer due to be lowered."""
+        """This pass, which must read the Node. If that fails, the last known Node decides since when a reduction has
+        been due: a quantity that is not lower than there is no longer due to be lowered."""
         last = self.facts.memory.node
-        return self.with_lower_since(make_plan(last, self.facts_for_plan()).lower_since if last else {})
+        if last is None:
+            return self.with_lower_since({})
+        return self.with_lower_since(make_plan(last, self.facts_for_plan()).lower_since)
 
     def with_lower_since(self, lower_since: Mapping[str, float]) -> Pass:
         """This pass, with these times since when a reduction has been due."""
         return replace(self, facts=replace(self.facts, memory=replace(self.facts.memory, lower_since=lower_since)))
 
-    def reconcile_node(self, known: NodeState | None, first: Plan | None) -> ReconcileResult:
-        """Plans and writes. known: the Node; None: it is read first. first: the plan for it, if there is one."""
-        uptime, conflict = self.facts.uptime, self.facts.memory.conflict
-        if conflict and uptime < conflict.at + timing.MIN_INTERVAL:
+    def reconcile_node(self, *, known: NodeState | None, plan_of_known: Plan | None) -> ReconcileResult:
+        """Plans and writes. known: the Node; None: it is read first. plan_of_known: the plan for it, which the result
+        contains if the pass fails."""
+        conflict = self.facts.memory.conflict
+        if conflict and self.facts.uptime < conflict.at + timing.MIN_INTERVAL:
             # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
-            return self.result(self.facts.memory, first, Failure(conflict.message, NodeConflict.cause))
+            failure = Failure(conflict.message, NodeConflict.cause)
+            return self.result(self.facts.memory, plan_of_known, failure)
         try:
             node = self.access.open_node()
             outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)
         except NodeError as error:
-            return self.fail(first, error)
+            return self.fail(plan_of_known, error)
         return replace(self.finish(outcome), answered=outcome.node_state != known)
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
@@ -168,20 +179,25 @@ class Pass:
     def observe(self, node: Node, known: NodeState | None) -> Outcome:
         """Plans without writing. known: as for reconcile_node()."""
         node_state = known or node.read()
-        return Outcome(self.make_plan(node_state, self.facts.machine_record, {}), node_state, applied=False)
+        return Outcome(self.make_plan(node_state, self.facts.machine_record, denied={}), node_state, applied=False)
 
     def write(self, node: Node, known: NodeState | None) -> Outcome:
-        """Plans and writes. What can't be recorded neither lowers nor removes anything, nor publishes a key for the
-        first time. known: as for reconcile_node()."""
+        """Plans and writes. known: as for reconcile_node().
+
+        If the machine record can't be saved, writes only the changes that need none: limits.py holds back the others.
+        """
         intentions = NO_INTENTIONS if self.facts.unrecordable else self.access.intentions
         retries = Retries(
+            # While conflicts continue, a single plan in each pass: reconcile_node() limits the rate of the passes.
             conflicts=1 if self.facts.memory.conflict else TRIES,
             failed_writes=not self.facts.memory.rejects_writes(self.facts.uptime),
         )
+        start = Start(self.facts.machine_record, node_state=known)
         try:
-            return apply(node, self.make_plan, Start(self.facts.machine_record, known), intentions, retries)
+            return apply(node, self.make_plan, start, intentions, retries)
         except StateError as error:
-            return replace(self, facts=replace(self.facts, unwritable=str(error))).write(node, known)
+            unrecordable = replace(self.facts, unwritable=str(error))
+            return replace(self, facts=unrecordable).write(node, known)
 
     def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
         """The plan for this Node. denied: names whose changes the API server has denied in this pass."""
@@ -190,30 +206,33 @@ class Pass:
 
     def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:
         """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
-        settings, uptime = self.facts.config.settings, self.facts.uptime
+        settings = self.facts.config.settings
+        is_booting = self.facts.uptime < BOOTING
         return replace(
             self.facts,
             device_plugins=self.access.device_plugins(),
-            lower_after=max(settings.lower_after, settings.lower_after_boot if uptime < BOOTING else 0.0),
+            lower_after=max(settings.lower_after, settings.lower_after_boot) if is_booting else settings.lower_after,
             heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
             observe=settings.observe,
         )
 
-    def fail(self, first: Plan | None, error: NodeError) -> ReconcileResult:
-        """The result of a pass that has ended with this error."""
+    def fail(self, plan: Plan | None, error: NodeError) -> ReconcileResult:
+        """The result of a pass that this error has ended. plan: as for result()."""
         memory = self.facts.memory.after_error(error, self.facts.uptime)
+        # While conflicts continue, the message stays that of the first ones.
         message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
-        files = error.files if isinstance(error, NodeUnauthorized) else ()
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
-        result = self.result(memory, first, Failure(message, error.cause, retry_after, files))
-        return replace(result, node_missing=isinstance(error, NodeMissing))
+        files = error.files if isinstance(error, NodeUnauthorized) else ()
+        failure = Failure(message, error.cause, retry_after=retry_after, files=files)
+        return replace(self.result(memory, plan, failure), node_missing=isinstance(error, NodeMissing))
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
-        """The result, with all waits. memory: for the next pass. plan: the last plan."""
+        """The result, with all waits. memory: for the next pass. plan: the last plan; None: there was none."""
         uptime = self.facts.uptime
         waits = list(plan.waits) if plan else []
-        denied = plan.health.denied if plan else ()
-        waits += [Wait(d.retry_at, WaitReason.DENIED, name) for name, d in memory.denied.items() if name in denied]
+        denied_names = plan.health.denied if plan else ()
+        denials = {name: denial for name, denial in memory.denied.items() if name in denied_names}
+        waits += [Wait(denial.retry_at, WaitReason.DENIED, name) for name, denial in denials.items()]
         waits += timing.waits_for_readings(self.facts.readings, memory.unknown_since, uptime)
         waits += [
             Wait(less.over_at, WaitReason.ALLOCATABLE)
@@ -226,6 +245,6 @@ class Pass:
             waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
         if memory.conflict:
             waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
-        # After a failure, a wait may be over: its retry does what was waited for.
+        # After a failure, the time of a wait may be over. The retry of the failure does what waited.
         waits = [wait for wait in waits if wait.until > uptime]
-        return ReconcileResult(memory, uptime, tuple(waits), plan, failure=failure)
+        return ReconcileResult(memory, uptime, waits=tuple(waits), plan=plan, failure=failure)

@@ -40,13 +40,19 @@ def capacity_entries(
         current = node_state.stored(name)
         allocatable = current if is_label(name) else (node_state.allocatable or {}).get(name)
         annotated = published.get(name)
-        if annotated is None or (machine_record is None and name not in configured):
-            recorded = None
-        elif machine_record is None or machine_record.confirms(name, annotated):
+        recorded: int | None = None
+        if annotated is None:
+            pass  # capacityd does not own the key
+        elif machine_record is None:
+            if name in configured:  # the annotation alone decides
+                recorded = annotated
+        elif machine_record.confirms(name, annotated):
             recorded = annotated
         else:
             recorded = machine_record.published.get(name)
-        entries.append(CapacityEntry(name, current, allocatable, annotated, recorded))
+        entries.append(
+            CapacityEntry(name, current=current, allocatable=allocatable, annotated=annotated, recorded=recorded)
+        )
     return entries
 
 
@@ -60,7 +66,8 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     published = annotated_quantities(node_state.annotation)
     if machine_record is None:
         return published
-    for name in machine_record.published.keys() | (machine_record.intended.keys() & published.keys()):
+    intended = machine_record.intended.keys() & published.keys()
+    for name in machine_record.published.keys() | intended:
         current = node_state.number(name)
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
@@ -77,7 +84,8 @@ def _may_be_claimed(name: str, node_state: NodeState) -> bool:
     """
     if is_annotation_lost(node_state.annotation) or name in annotation_content(node_state.annotation):
         return False
-    return node_state.stored(name) is not None and (is_label(name) or node_state.number(name) != 0)
+    may_be_zeroed = not is_label(name) and node_state.number(name) == 0
+    return node_state.stored(name) is not None and not may_be_zeroed
 
 
 def decide(entry: CapacityEntry, facts: Facts) -> Step:
@@ -87,9 +95,10 @@ def decide(entry: CapacityEntry, facts: Facts) -> Step:
 
 
 def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
-    reading = facts.readings.get(entry.name)
-    if refusal := refuse_device_plugin(entry, facts) or _refuse_possible_device_plugin(entry, facts):
+    refusal = refuse_device_plugin(entry, facts) or _refuse_possible_device_plugin(entry, facts)
+    if refusal is not None:
         return refusal
+    reading = facts.readings.get(entry.name)
     if isinstance(reading, Quantity):
         return _publish(entry, reading.value, facts)
     if isinstance(reading, Unknown):
@@ -131,9 +140,10 @@ def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step |
 
 
 def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
+    if entry.current is None and entry.is_ours:
+        return _set(entry, desired, f"missing from the Node, although {entry.annotated} was published")
     if entry.current is None:
-        lost = f"missing from the Node, although {entry.annotated} was published"
-        return _set(entry, desired, lost if entry.is_ours else "found")
+        return _set(entry, desired, "found")
     if entry.annotated is None or not entry.is_ours:
         return _take_over(entry, desired, facts)
     if entry.equals(desired):
@@ -153,13 +163,17 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     if facts.device_plugins is None and not entry.is_label:
         reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
         return _refuse(entry, reason)
-    return _keep_as(entry, desired, "adopted") if entry.equals(desired) else _set(entry, desired, "adopted")
+    if entry.equals(desired):
+        return _keep_as(entry, desired, "adopted")
+    return _set(entry, desired, "adopted")
 
 
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Step:
+    """Keeps a key with an unknown reading, or restores it if it is lost or zeroed."""
     if entry.annotated is None:
         return _keep(entry, f"unknown: {reading.reason}")
-    if entry.confirmed and (entry.current is None or (entry.is_zeroed and entry.annotated != 0)):
+    is_lost = entry.current is None or (entry.is_zeroed and entry.annotated != 0)
+    if is_lost and entry.confirmed:
         return _set(entry, entry.annotated, f"restored as last published; unknown: {reading.reason}")
     return _keep(entry, f"stays as it is; unknown: {reading.reason}")
 
@@ -169,27 +183,29 @@ def _restore_allocatable(step: Step, facts: Facts) -> Step:
 
     While device plugins are unknown, allocatable stays: a plugin may have reported unhealthy devices.
     """
-    entry, quantity = step.entry, step.annotated
+    entry = step.entry
+    quantity = step.annotated
     if step.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
         return step
-    ours = entry.confirmed or step.desired is not None
-    if not ours or not entry.equals(quantity) or plain(entry.allocatable) == str(quantity):
+    is_ours = entry.confirmed or step.desired is not None  # desired: the key is published, or adopted now
+    allocatable = plain(entry.allocatable)
+    if not is_ours or not entry.equals(quantity) or allocatable == str(quantity):
         return step
-    reason = f"allocatable restored to {quantity}: another writer set it to {plain(entry.allocatable)}"
-    return _set(entry, quantity, reason)
+    return _set(entry, quantity, f"allocatable restored to {quantity}: another writer set it to {allocatable}")
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Step:
-    """Decides about a name that must go, for this reason."""
-    if entry.current is None and entry.confirmed and plain(entry.allocatable) in ("0", str(entry.annotated)):
+    """Decides about a name that must go, for this reason. A step without annotated takes it out of the annotation."""
+    is_only_allocatable = entry.current is None and plain(entry.allocatable) in ("0", str(entry.annotated))
+    if is_only_allocatable and entry.confirmed:
         return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")
     if entry.current is None or entry.annotated is None:
         return Step(entry, Action.KEEP, reason)
     if not entry.confirmed:
         return _refuse(entry, f"{reason}, but this machine has no record of publishing it, so the key stays")
     if not entry.equals(entry.annotated) and not entry.is_zeroed:
-        changed = f"another writer changed the published {entry.annotated}, so the key stays"
-        return Step(entry, Action.REFUSE, f"{reason}, but {changed}")
+        why = f"{reason}, but another writer changed the published {entry.annotated}, so the key stays"
+        return Step(entry, Action.REFUSE, why)
     return Step(entry, Action.REMOVE, reason)
 
 

@@ -22,14 +22,16 @@ class CapacityEntry:
     allocatable: str | None
     """The quantity in the Node's allocatable, or again the label's value; None if the key is absent."""
     annotated: int | None
-    """The quantity in the annotation. It is the machine record's if the Node has that quantity, or if no other writer
-    claims the key. None if neither lists the key."""
+    """The published quantity, from published_quantities() in rules.py: the annotation's; the machine record's if the
+    Node has that quantity, or if the annotation does not list the key and no other writer claims it. None: neither
+    lists the key."""
     recorded: int | None
-    """The quantity in the machine record; equal to annotated if both agree. None unless both list the key."""
+    """The quantity in the machine record; equal to annotated if both agree. None: capacityd does not own the key.
+    Without a machine record: as annotated, for configured names."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether capacityd owns the key: both records list it."""
+        """Whether capacityd owns the key: both the annotation and the machine record list it (see recorded)."""
         return self.recorded is not None
 
     @property
@@ -70,6 +72,7 @@ class Step:
     annotated: int | None = None
     """The quantity in the annotation after the write; None: the annotation does not list the name."""
     reading: Reading | None = None
+    """None: the name is not configured."""
     wait: Wait | None = None
     """The limit that holds the change back; None: no limit does."""
     lowers: bool = False
@@ -91,9 +94,12 @@ class Step:
 
     @property
     def recorded(self) -> int | None:
-        """The quantity in the machine record after the write. Another writer's number never enters the record."""
+        """The quantity in the machine record after the write; None: the record does not list the name. Another
+        writer's number never enters the record."""
+        if self.annotated is None:  # capacityd gives the key up
+            return None
         publishes = self.action is Action.SET or (self.action is Action.KEEP and self.desired is not None)
-        return self.annotated if publishes or self.annotated is None else self.entry.recorded
+        return self.annotated if publishes else self.entry.recorded
 
     @property
     def reduces(self) -> bool:
@@ -106,8 +112,9 @@ class Step:
             return not entry.equals(0)
         if entry.current is None:
             return False
-        below_current = entry.number is None or self.desired < entry.number
-        return below_current and (entry.annotated is None or self.desired < entry.annotated)
+        is_below_current = entry.number is None or self.desired < entry.number
+        is_below_annotated = entry.annotated is None or self.desired < entry.annotated
+        return is_below_current and is_below_annotated
 
     @property
     def allocatable_was_less(self) -> bool:
@@ -118,14 +125,15 @@ class Step:
         annotated = self.entry.annotated
         if self.entry.is_label or annotated is None or not self.entry.is_ours or self.action is Action.REFUSE:
             return False
-        left = self.action is Action.KEEP and not self.entry.equals(annotated)
-        return not left and is_less(self.entry.allocatable, annotated)
+        keeps_other_capacity = self.action is Action.KEEP and not self.entry.equals(annotated)
+        return not keeps_other_capacity and is_less(self.entry.allocatable, annotated)
 
     @property
     def unverified(self) -> bool:
-        """Whether the key stays because only the annotation, and not the machine record, lists it."""
-        annotated = self.action is Action.REFUSE and self.annotated is not None
-        return annotated and not isinstance(self.reading, Quantity) and not self.entry.confirmed
+        """Whether a key that must go stays, because only the annotation, and not the machine record, lists it."""
+        stays_annotated = self.action is Action.REFUSE and self.annotated is not None
+        must_go = not isinstance(self.reading, Quantity)
+        return stays_annotated and must_go and not self.entry.confirmed
 
 
 def is_less(current: str | None, quantity: int) -> bool:

@@ -22,7 +22,7 @@ BURST = 6
 writes in a row: a user plugs in a device, pulls another, and plugs it in again. After them, there is one write a
 minute, even if another writer keeps changing the value."""
 
-_OVER = 1.0
+_EXPIRY_MARGIN = 1.0
 """Seconds after which a source that was valid for a time is certainly older."""
 
 REPAIR_LASTS = 30.0
@@ -54,16 +54,19 @@ class WriteTimes:
 
     def recent(self, uptime: float) -> WriteTimes:
         """The times without outdated ones."""
-        resources = {n: recent for n, times in self.resources.items() if (recent := _recent(times, uptime))}
-        return WriteTimes(resources, _recent(self.metadata, uptime))
+        resources = {name: _recent(times, uptime) for name, times in self.resources.items()}
+        return WriteTimes({name: times for name, times in resources.items() if times}, _recent(self.metadata, uptime))
 
     def wait_for(self, name: str) -> Wait:
-        """The time until which this name is rate limited; it may be over. "": the condition and the annotations."""
+        """The time until which this name is rate limited; it may be over. name: "" for the condition and the
+        annotations."""
         times = self.resources.get(name, ()) if name else self.metadata
-        return Wait(times[-1] + MIN_INTERVAL if len(times) == BURST else 0.0, WaitReason.RATE_LIMIT, name)
+        is_limited = len(times) == BURST
+        return Wait(times[-1] + MIN_INTERVAL if is_limited else 0.0, WaitReason.RATE_LIMIT, name)
 
     def wait_for_other_agent(self, name: str) -> Wait:
-        """The time until which this name is not written while another capacityd writes the Node: once a minute."""
+        """The time until which this name is not written while another capacityd writes the Node: once a minute,
+        whatever was written last."""
         times = [at for written in (self.metadata, *self.resources.values()) for at in written]
         return Wait(max(times) + WRITE_INTERVAL if times else 0.0, WaitReason.OTHER_AGENT, name)
 
@@ -87,12 +90,14 @@ class Denial:
 
 def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
     """When to read an unknown resource again, because there may be no event when it becomes readable."""
-    return Wait(uptime + pause(RetryCause.UNKNOWN, uptime - unknown_since), WaitReason.UNKNOWN, name)
+    seconds = pause(RetryCause.UNKNOWN, uptime - unknown_since)
+    return Wait(uptime + seconds, WaitReason.UNKNOWN, name)
 
 
 def wait_for_condition(not_stored_since: float, uptime: float) -> Wait:
     """When to write a condition again that the API server did not store: nothing says when it would."""
-    return Wait(uptime + pause(RetryCause.REJECTED, uptime - not_stored_since), WaitReason.NOT_STORED)
+    seconds = pause(RetryCause.REJECTED, uptime - not_stored_since)
+    return Wait(uptime + seconds, WaitReason.NOT_STORED)
 
 
 def waits_for_readings(
@@ -103,13 +108,14 @@ def waits_for_readings(
         if name in unknown_since:
             yield wait_for_unknown(name, unknown_since[name], uptime)
         elif isinstance(reading, Quantity) and reading.valid_for is not None:
-            yield Wait(uptime + reading.valid_for + _OVER, WaitReason.EXPIRY, name)
+            yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.EXPIRY, name)
 
 
 def denial(last: Denial | None, desired: int | None, reason: str, uptime: float) -> Denial:
-    """What to remember of a change that was just denied. last: the name's previous denial."""
+    """What to remember of a change that was just denied. last: the name's previous denial. desired: as in Denial."""
     since = last.since if last and last.desired == desired else uptime
-    return Denial(reason, desired, since, uptime + pause(RetryCause.REJECTED, uptime - since))
+    seconds = pause(RetryCause.REJECTED, uptime - since)
+    return Denial(reason, desired, since=since, retry_at=uptime + seconds)
 
 
 def _recent(times: tuple[float, ...], uptime: float) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ FEW = 8
 """isolate() tries a denied part with at most this many names name by name."""
 
 _ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
-_UNCHANGED = "the API server reports a conflict, but the Node has not changed: {}"
+_CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has not changed: {}"
 
 Denied: TypeAlias = Mapping[str, str]
 """Name -> why the API server denies its change."""
@@ -51,7 +51,7 @@ class Attempt:
     """The names whose changes have been written so far."""
 
     def confirmed(self, recorded: MachineRecord) -> dict[str, int]:
-        """The quantities that have been written so far. recorded: with the attempt's intention."""
+        """Name -> quantity, of what has been written so far. recorded: the record with the attempt's intention."""
         return {name: quantity for name, quantity in recorded.intended.items() if name in self.written}
 
     def write(self) -> Outcome:
@@ -61,8 +61,9 @@ class Attempt:
             node_state = self._write_plan(self.plan)
         except NodeRejected as error:
             return self.write_in_parts(error)
-        if denied := self._altered_quantities(self.plan, node_state):
-            return self._write_condition_of_denials(node_state, _writing(self.plan), denied)
+        altered = self._altered_quantities(self.plan, node_state)
+        if altered:
+            return self._write_condition_of_denials(node_state, written=_writing(self.plan), denied=altered)
         return report(self.node, Outcome(self.plan, node_state, applied=True))
 
     def write_in_parts(self, error: NodeRejected) -> Outcome:
@@ -74,13 +75,15 @@ class Attempt:
         names = tuple(sorted(self.plan.changed_names, key=resources_first))
         if not names:
             raise self._reported(self.plan, self.node_state, error)
-        denied, altered = dict.fromkeys(names, error.reason), dict[str, str]()
-        node_state, written = self.node_state, tuple[Change, ...]()
+        node_state = self.node_state
+        written: tuple[Change, ...] = ()
+        denied = dict.fromkeys(names, error.reason)  # at first, everything that is not yet written
+        altered: dict[str, str] = {}  # written, but the API server stored another quantity
 
         def accepts(tried: tuple[str, ...]) -> bool:
             nonlocal node_state, denied, written
-            others = {name: why for name, why in denied.items() if name not in tried} | altered
-            plan = self._plan_after(node_state, others)
+            not_tried = {name: why for name, why in denied.items() if name not in tried}
+            plan = self._plan_after(node_state, not_tried | altered)
             try:
                 node_state = self._write_plan(plan)
             except NodeRejected as e:
@@ -90,14 +93,15 @@ class Attempt:
                 denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
                 return False
             written += _writing(plan)
-            denied = {name: why for name, why in denied.items() if name not in tried}
+            denied = not_tried
             altered.update(self._altered_quantities(plan, node_state))
             return True
 
         isolate(names, accepts)
-        return self._write_condition_of_denials(node_state, written, denied | altered, error)
+        return self._write_condition_of_denials(node_state, written=written, denied=denied | altered, error=error)
 
     def _write_plan(self, plan: Plan) -> NodeState:
+        """Writes the plan, and notes its names as written. Returns the Node after the write."""
         node_state = self._write(plan.write.patch)
         self.written.update(plan.changed_names)
         return node_state
@@ -120,12 +124,13 @@ class Attempt:
     def _write_condition_of_denials(
         self,
         node_state: NodeState,
+        *,
         written: tuple[Change, ...],
         denied: Denied,
         error: NodeRejected | None = None,
     ) -> Outcome:
-        """Reports denied changes in the condition, unless it already does. error: raised if this write is denied as
-        well."""
+        """Reports denied changes in the condition, unless it already does. written: the changes of the earlier patches.
+        error: raised if this write is denied as well; None: the write's own error is raised."""
         plan = self._plan_after(node_state, denied)
         if plan.write.patch:
             try:
@@ -134,15 +139,16 @@ class Attempt:
                 raise self._reported(plan, node_state, error or e) from None
         stored = [change for change in written if change.name not in denied]
         applied = bool(written or plan.write.patch)
-        return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied, denied=denied))
+        return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied=applied, denied=denied))
 
     def _reported(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NodeRejected:
         """Writes a rejection into the condition. Returns the error, which also says if the condition can't be
         written."""
-        if not (unwritten := self.write_rejection(plan, node_state, error)):
+        why_unwritten = self.write_rejection(plan, node_state, error)
+        if not why_unwritten:
             return error
-        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {unwritten}"
-        return NodeRejected(message, error.reason)
+        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {why_unwritten}"
+        return NodeRejected(message, reason=error.reason)
 
     def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
         """Writes only the condition. This may succeed where the rest is rejected, for example if annotations are too
@@ -150,15 +156,17 @@ class Attempt:
 
         Returns why the condition can't be written; "" if it is as desired. Raises nothing.
         """
-        reason = ConditionReason.REJECTED
-        condition = changed_condition(node_state, reason, str(error), time.time()) if plan.has_condition else None
-        if patch := condition_patch(node_state, condition):
-            try:
+        if not plan.has_condition:
+            return ""
+        condition = changed_condition(node_state, ConditionReason.REJECTED, str(error), now=time.time())
+        patch = condition_patch(node_state, condition)
+        try:
+            if patch:
                 self._write(patch)
-            except NodeRejected as e:
-                return e.reason
-            except NodeError as e:
-                return str(e)
+        except NodeRejected as e:
+            return e.reason
+        except NodeError as e:
+            return str(e)
         return ""
 
     def _altered_quantities(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
@@ -172,10 +180,12 @@ class Attempt:
             raise self._reported(plan, node_state, error)
         altered = {}
         for change in _writing(plan):
-            name, desired = change.name, None if change.new is None else int(change.new)
+            name = change.name
+            stored = node_state.stored(name)
             allocatable = (node_state.allocatable or {}).get(name)
-            if node_state.number(name) != desired or (desired is None and node_state.stored(name) is not None):
-                altered[name] = _ALTERED.format(plain(change.new), plain(node_state.stored(name)))
+            is_as_desired = stored is None if change.new is None else node_state.number(name) == int(change.new)
+            if not is_as_desired:
+                altered[name] = _ALTERED.format(plain(change.new), plain(stored))
             elif not is_label(name) and plain(allocatable) != plain(change.new):
                 altered[name] = _ALTERED.format(plain(change.new), f"{plain(allocatable)} as allocatable")
         return altered
@@ -191,22 +201,26 @@ class Attempt:
 def isolate(names: tuple[str, ...], accepts: Callable[[tuple[str, ...]], bool]) -> None:
     """Isolates the denied changes, after the API server has denied a patch with all of these names.
 
-    accepts: tries to write the changes of some names, and returns whether the API server has accepted them. Halving
-    takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by one: this takes fewer
-    patches if several are denied.
+    accepts: tries to write the changes of some names, returns whether the API server has accepted them, and remembers
+    which it has denied. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one
+    by one: this takes fewer patches if several are denied.
     """
+    # The names always contain a denied change. So a single name needs no attempt.
     while len(names) > 1:
-        count = 1 if len(names) <= FEW else (len(names) + 1) // 2
+        are_few = len(names) <= FEW
+        count = 1 if are_few else (len(names) + 1) // 2
         tried, rest = names[:count], names[count:]
-        if not accepts(tried):
-            if len(names) <= FEW:
-                for name in rest:
-                    accepts((name,))
-                return
-            isolate(tried, accepts)
-            if accepts(rest):
-                return
-        names = rest  # it contains a denied change
+        if accepts(tried):  # then the rest contains a denied change
+            names = rest
+            continue
+        if are_few:
+            for name in rest:
+                accepts((name,))
+            return
+        isolate(tried, accepts)
+        if accepts(rest):
+            return
+        names = rest
 
 
 def _writing(plan: Plan) -> tuple[Change, ...]:
@@ -233,4 +247,4 @@ def is_same_version(node_state: NodeState, other: NodeState) -> bool:
 
 def unexplained(conflict: NodeConflict) -> NodeRejected:
     """The error for a conflict that no other writer explains."""
-    return NodeRejected(_UNCHANGED.format(conflict.reason))
+    return NodeRejected(_CONFLICT_WITHOUT_CHANGE.format(conflict.reason))

@@ -1,0 +1,92 @@
+"""What is wrong with the Node after the steps of a plan: the condition reports it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Action, Health
+from capacityd.model.quantity import plain, whole_quantity
+from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.reconcile.facts import Facts
+from capacityd.reconcile.other_agent import other_agent
+from capacityd.reconcile.step import Step, is_less
+
+
+def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> Health:
+    """What will be wrong with the Node after these steps."""
+    refused = {step.name: step.reason for step in steps if step.action is Action.REFUSE and _refusal_counts(step)}
+    unknown = {name: reading.reason for name, reading in facts.readings.items() if isinstance(reading, Unknown)}
+    below_expected = {step.name: _below_expected(step, facts) for step in steps}
+    not_allocatable = {step.name: _not_allocatable(step, facts) for step in steps}
+    return Health(
+        configuration_errors=facts.configuration_errors,
+        unwritable=facts.unrecordable,
+        other_agent=other_agent(node_state, facts),
+        unknown=dict(sorted(unknown.items())),
+        refused=refused,
+        unverified=tuple(step.name for step in steps if step.unverified),
+        denied={step.name: step.reason for step in steps if step.action is Action.DENY},
+        not_configured=tuple(step.name for step in steps if _is_not_configured(step, facts)),
+        below_expected={name: shortage for name, shortage in below_expected.items() if shortage is not None},
+        not_allocatable={name: less for name, less in not_allocatable.items() if less is not None},
+    )
+
+
+def _refusal_counts(step: Step) -> bool:
+    """Whether a refused key is a problem: if it should have a quantity, or is still in the annotation.
+
+    A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key. A key
+    that stays only because the machine record does not list it counts as unverified instead.
+    """
+    if isinstance(step.reading, Quantity):
+        return True
+    return step.annotated is not None and not step.unverified
+
+
+def _is_not_configured(step: Step, facts: Facts) -> bool:
+    """Whether a published key stays on the Node although nothing configures it.
+
+    A configuration that could not be read may configure it. The condition reports that with another reason.
+    """
+    stays_published = step.action in (Action.KEEP, Action.SET) and step.annotated is not None
+    is_on_node = step.entry.current is not None
+    is_configured = step.reading is not None
+    return stays_published and is_on_node and not is_configured and facts.config.complete
+
+
+def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
+    """(quantity, expected quantity) if the Node has less than expected. An unknown resource does not count as less."""
+    expected = facts.config.expectations().get(step.name)
+    if expected is None or not isinstance(step.reading, Quantity | Absent):
+        return None
+    if isinstance(step.reading, Absent) and not step.reading.applies:
+        return None
+    if step.action in (Action.REFUSE, Action.DENY):
+        return None  # the condition reports this with another reason
+    if step.action is Action.HOLD:
+        quantity = whole_quantity(step.entry.current or "") or 0
+    else:
+        quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
+    return (quantity, expected) if quantity < expected else None
+
+
+def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
+    """(published quantity, allocatable) if allocatable is less after this plan, or if a recent repair did not last.
+
+    So the condition is never set to True while less is allocatable than what is published.
+    """
+    published, allocatable = step.annotated, step.entry.allocatable
+    if published is None or step.entry.is_label or step.action in (Action.REFUSE, Action.DENY):
+        return None  # the condition reports this with another reason
+    last = facts.memory.less_allocatable.get(step.name)
+    recent = last if last and facts.uptime < last.over_at else None  # None: no repair may still be undone
+    if step.action is Action.SET:
+        is_reduced = recent is not None and recent.was_repaired and step.allocatable_was_less
+    else:
+        is_reduced = is_less(allocatable, published)
+    if is_reduced:
+        return str(published), plain(allocatable)
+    if recent and recent.repeated:
+        return str(published), recent.quantity
+    return None

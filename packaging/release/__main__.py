@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import archive
+import package_sbom
 import python_packages
 from checkout import ReleaseError, clone, output, release_notes
 
@@ -32,6 +33,7 @@ def main(version: str, folder: Path, keys: list[str]) -> None:
         archive.build_packages(checkout, made / "debian")
         python_packages.build(checkout, made / "python")
         python_packages.write_sbom(checkout, made / "python", made / f"capacityd-{version}.cdx.json")
+        package_sbom.write_package_sbom(made / "debian", made / f"capacityd-{version}.deb.cdx.json")
         output(checkout.folder, "sh", "packaging/site/build", Path(sys.executable).parent, made / "site")
         archive.make_repository(made / "debian", made / "apt", keys)
         archive.sign_checksums(made, keys)

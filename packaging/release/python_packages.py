@@ -1,4 +1,7 @@
-"""The wheel and the source distribution of a release, and a CycloneDX SBOM with their dependencies."""
+"""The wheel and the source distribution of a release, and a CycloneDX SBOM with their dependencies.
+
+package_sbom.py writes that of the .deb, which uses the distribution's packages instead.
+"""
 
 from __future__ import annotations
 

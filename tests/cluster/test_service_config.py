@@ -80,7 +80,9 @@ def test_a_file_that_has_lost_its_content(s: Service) -> None:
     assert "! no resource is configured, but the Node keeps" in s.cli("status").stdout
     assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
     s.stop()
+    assert "! the Node keeps its capacity, but nothing updates it" in s.cli("status").stdout
     assert s.cli("withdraw").returncode == 0
+    assert s.cli("status").stdout == "capacityd is not running; the Node keeps nothing that it has published\n"
     s.start()
     assert (s.last_applied(), s.condition()) == ({}, {})
     assert s.cli("config", "check").stderr == ""

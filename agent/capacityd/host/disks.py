@@ -90,7 +90,7 @@ def whole_disks(host: Host) -> list[Disk]:
     disks: list[_Paths] = []
     by_id: dict[str, list[_Paths]] = {}
     unknown_ids = ""  # why the ids of a disk so far are unknown
-    facts = cache(partial(_facts, host))
+    facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
     for name in host.listdir(BLOCK):
         if _is_excluded(name):
             continue

@@ -51,9 +51,9 @@ RESUME = "/sys/power/resume"
 
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
-    if any(is_inside(point, tree) for tree in NODE_TREES):
+    if any(is_inside(point, folder) for folder in NODE_TREES):
         return not is_of_pods(point)
-    return point in OS_FOLDERS or any(is_inside(point, tree) for tree in OS_TREES)
+    return point in OS_FOLDERS or any(is_inside(point, folder) for folder in OS_TREES)
 
 
 def system_disks(host: Host) -> SystemDevices:

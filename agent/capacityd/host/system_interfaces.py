@@ -32,12 +32,12 @@ def system_interfaces(host: Host) -> SystemDevices:
     """The interfaces that carry a default route, and those below."""
     names: set[str] = set()
     try:
-        routes = host.default_interfaces()
+        route_interfaces = host.default_interfaces()
     except HostError as e:
         return SystemDevices(frozenset(), f"cannot determine the system's interfaces: {e}")
     # At boot, the route may appear later. Until then, "not an interface of the system" would be a guess.
-    reason = "" if routes else "cannot determine the system's interface: no default route"
-    for route_interface in routes:
+    reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
+    for route_interface in route_interfaces:
         failed = f"cannot determine the system's interface: default route through {printable(route_interface)}"
         try:
             below = set()

@@ -101,18 +101,15 @@ class Recorder:
 
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out."""
-        return [
-            name for name in self._left_out[folder] if f"{folder}/{name.removesuffix('/')}" not in self._read_folders
-        ]
+        names = self._left_out[folder]  # of folders with a "/" at the end
+        return [name for name in names if f"{folder}/{name.removesuffix('/')}" not in self._read_folders]
 
     def _possible_devices(self) -> Iterator[str]:
-        """Yields the recorded folders that udev may know as devices: those with a subsystem, or listed by one.
-
-        If the subsystem of a folder can't be read, it may be a device as well.
-        """
+        """Yields the recorded folders that udev may know as devices, sorted."""
         for path in sorted(self._read_folders):
+            has_subsystem = f"{path}/subsystem" in self._links
             is_unreadable = f"{path}/subsystem" in self._errors or f"{path}/uevent" in self._errors
-            if f"{path}/subsystem" in self._links or path in self._listed_devices or is_unreadable:
+            if has_subsystem or path in self._listed_devices or is_unreadable:
                 yield path
 
     def _record_devices(self, folder: str) -> None:
@@ -121,7 +118,8 @@ class Recorder:
             path = f"{folder}/{name}"
             if kind == "folder":
                 self._record_folder(path)
-            device = os.path.normpath(os.path.join(folder, self._links.get(path, "")))
+            link_target = self._links.get(path, "")  # of the device in /sys/devices; "" for other entries of the folder
+            device = os.path.normpath(os.path.join(folder, link_target))
             if device.startswith(f"{_DEVICES}/"):
                 self._listed_devices.add(device)
             above = device
@@ -137,8 +135,8 @@ class Recorder:
             entries = self._ask(folder, lambda: self._source.scandir(folder))
         except HostError as e:
             self._record_failure(folder, e)
-            if folder in self._errors:
-                self._existing_only.add(folder)  # the folder exists, regardless of its contents
+            if folder in self._errors:  # _record_failure() leaves out a folder that does not exist
+                self._existing_only.add(folder)
             return ()
         self._read_folders.add(folder)
         left_out = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 
 import words
 from json_fields import FIELDS
@@ -112,10 +113,17 @@ def manual_of_files() -> str:
         "## VALUES",
         *values(),
         "## EXAMPLES",
-        *(code("toml", example) for example in examples),
+        *(code("toml", _narrow(example)) for example in examples),
         "## SEE ALSO",
         "capacityd(8)",
     )
+
+
+def _narrow(example: str) -> str:
+    """Returns an example with comments that fit into 80 columns below man's indentation."""
+    lines = example.split("\n")
+    wrapped = (wrap(line, 64, subsequent_indent="# ") if line.startswith("# ") else [line] for line in lines)
+    return "\n".join(line for part in wrapped for line in part)
 
 
 def _commands() -> Iterator[str]:

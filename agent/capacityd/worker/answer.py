@@ -1,28 +1,67 @@
-"""Builds a pass's answer to the resident process: its failure, and a line for `systemctl status`. Pure."""
+"""Builds the answer of a pass to the resident process: the failure, and a line for `systemctl status`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from capacityd.model.messages import Failure
+from capacityd.model.messages import Failure, PassResult
 from capacityd.model.node import published_resources
-from capacityd.model.plan import UNWRITABLE
-from capacityd.model.reading import Reading, Unknown
+from capacityd.model.plan import UNWRITABLE, Health
+from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
+from capacityd.model.watch import fingerprint
 from capacityd.reconcile.reconcile import ReconcileResult
+
+
+def answer_of(  # noqa: PLR0913  # what the answer says comes from several places
+    result: ReconcileResult,
+    readings: Mapping[str, Reading],
+    failure: Failure | None,
+    *,
+    names: Collection[str],
+    credential_files: tuple[str, ...],
+    last_readings: Mapping[str, Reading],
+) -> PassResult:
+    """The answer to the resident process. failure: as from failure_of(). last_readings: of the pass before.
+
+    names: the names that the watcher compares, besides those in the Node's annotation. credential_files: as in
+    PassResult.
+    """
+    outcome = result.outcome
+    is_node_known = outcome is not None or result.node_missing
+    return PassResult(
+        failure,
+        requeue_after=result.requeue_after,
+        credential_files=credential_files,
+        node=fingerprint(result.memory.node, names) if is_node_known else None,
+        changed=_texts(readings) != _texts(last_readings),
+        written=outcome is not None and outcome.applied,
+        healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
+        status=status_line(readings, result, failure),
+    )
+
+
+def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
+    """Name -> what a reading publishes, as text."""
+    return {name: reading_text(reading) for name, reading in readings.items()}
 
 
 def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
     """The failure of a pass, including errors from saving its state; None if nothing failed."""
     failure = result.failure
-    unsaved = result.unwritable or "".join(save_errors[:1])
-    if not unsaved:
+    if result.unwritable:  # the failure itself is that nothing can be saved
+        return Failure(_unsaved(result.unwritable), RetryCause.STATE)
+    if not save_errors:
         return failure
-    message = f"{unsaved}; until this is fixed, {UNWRITABLE}"
-    if failure is None or result.unwritable:
-        return Failure(message, RetryCause.STATE)
-    return replace(failure, message=f"{message}; {failure.message}")
+    unsaved = _unsaved(save_errors[0])
+    if failure is None:
+        return Failure(unsaved, RetryCause.STATE)
+    return replace(failure, message=f"{unsaved}; {failure.message}")
+
+
+def _unsaved(why: str) -> str:
+    return f"{why}; until this is fixed, {UNWRITABLE}"
 
 
 def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
@@ -30,12 +69,11 @@ def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failur
     if failure:
         no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
         return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
-    node, plan = result.memory.node, result.plan
-    published = len(published_resources(node))
+    published = len(published_resources(result.memory.node))
     numbers = {
-        "unknown": sum(isinstance(r, Unknown) for r in readings.values()),
-        "denied": len(plan.health.denied) if plan else 0,
+        "unknown": sum(isinstance(reading, Unknown) for reading in readings.values()),
+        "denied": len(result.plan.health.denied) if result.plan else 0,
         "held back": len({wait.name for wait in result.waits if wait.holds_change}),
     }
-    parts = [f"{published} of {len(readings)} resources published"]
-    return ", ".join(parts + [f"{number} {what}" for what, number in numbers.items() if number])
+    problems = [f"{number} {what}" for what, number in numbers.items() if number]
+    return ", ".join([f"{published} of {len(readings)} resources published", *problems])

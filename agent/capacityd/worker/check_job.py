@@ -48,12 +48,14 @@ def check(options: WorkerOptions) -> int:
         for problem in loaded.warnings
     ]
     config = loaded.config
-    rejected = bool(loaded.problems) and previous is not None
-    if rejected and previous is not None:
+    previous_active = False
+    if loaded.problems and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, message))
-        saved, config = replace(previous, errors=saved.errors), previous.config
-    result = CheckResult(configuration_errors=saved.errors, previous_active=rejected)
+        previous_active = True
+        config = previous.config
+        saved = replace(previous, errors=saved.errors)
+    result = CheckResult(configuration_errors=saved.errors, previous_active=previous_active)
     try:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
@@ -98,11 +100,12 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
 
 
 def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collection[str]) -> EventFilters:
-    """The filters of a resource, for the sources that its detector uses. subsystems: of udev."""
-    own, events = detector.filters(resource), detector.events
+    """The filters of a resource, for the event sources that its detector uses. subsystems: of udev."""
+    wanted = detector.filters(resource)
+    sources = detector.events
     return EventFilters(
-        own.mounts if KernelEvents.MOUNTS in events else NO_EVENTS.mounts,
-        own.links if KernelEvents.LINKS in events else NO_EVENTS.links,
-        own.addresses if KernelEvents.ADDRESSES in events else NO_EVENTS.addresses,
-        own.software_devices and "net" in subsystems,
+        mounts=wanted.mounts if KernelEvents.MOUNTS in sources else NO_EVENTS.mounts,
+        links=wanted.links if KernelEvents.LINKS in sources else NO_EVENTS.links,
+        addresses=wanted.addresses if KernelEvents.ADDRESSES in sources else NO_EVENTS.addresses,
+        software_devices=wanted.software_devices and "net" in subsystems,
     )

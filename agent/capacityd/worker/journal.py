@@ -18,8 +18,9 @@ from capacityd.model.waits import Wait
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.worker.pass_state import Logged, PassState, PassStatus
 
-_MOST_REASONS, _REASONS_PERIOD = 6, 360.0
-"""At most this many entries about one unknown resource in this many seconds: its reason may change at each pass."""
+_MAX_ENTRIES = 6
+"""At most this many entries about one unknown resource in _ENTRIES_PERIOD: its reason may change at each pass."""
+_ENTRIES_PERIOD = 360.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,20 @@ class Entry:
 def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassStatus | None) -> Iterator[Entry]:
     """The changes that a pass made on the Node, new problems, and each Event that could not be created.
 
-    status: the status of this pass. previous: the status of the last pass. Problems in it are not logged again, even if
-    the Node has no condition.
+    status: the status of this pass. previous: the status of the last pass; None if there was none. Problems that
+    previous already has are not logged again, even if the Node has no condition.
     """
     if result.outcome is None:
         return
-    node, last = result.outcome.node_state.name, previous or PassStatus(0.0)
-    refused = {change.name for change in last.changes if change.action is Action.REFUSE}
+    node = result.outcome.node_state.name
+    last = previous or PassStatus(0.0)  # an empty status
+    logged_as_refused = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in status.changes:
+        no_event_yet = change.name in result.outcome.plan.newly_refused
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
-        elif change.name in result.outcome.plan.newly_refused and change.name not in refused:
+        elif no_event_yet and change.name not in logged_as_refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry(EntryKind.REFUSED, Priority.WARNING, message, _fields(node, change))
         elif change.action is Action.DENY and change.name not in last.health.denied:
@@ -93,11 +96,13 @@ def first_pass_entries(
     previous: the status of the last pass.
     """
     outcome = result.outcome
-    if outcome is None or (previous is not None and previous.read_at is not None):
+    was_read_before = previous is not None and previous.read_at is not None
+    if outcome is None or was_read_before:
         return
     if outcome.applied and outcome.plan.changed_names:
         return
-    node, count = outcome.node_state.name, Counter(change.action for change in outcome.plan.changes)
+    node = outcome.node_state.name
+    count = Counter(change.action for change in outcome.plan.changes)
     parts = {
         "published": len(outcome.plan.write.annotated),
         "absent": sum(isinstance(reading, Absent) for reading in readings.values()),
@@ -107,8 +112,8 @@ def first_pass_entries(
         "held back": count[Action.HOLD],
         "not written (observe = true)": 0 if outcome.applied else count[Action.SET] + count[Action.REMOVE],
     }
-    always = "published", "absent"
-    text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always)
+    always_shown = ("published", "absent")
+    text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always_shown)
     yield Entry(EntryKind.STARTED, Priority.NOTICE, f"Node {node}: {text}", {"NODE": node})
 
 
@@ -118,17 +123,21 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
     At boot, a default route or a driver may only be late, so a resource that is still unknown at the next pass is
     logged again.
     """
-    after_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
+    last_was_at_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
+    not_logged = Logged(reason="", at=())
     logged = {}
     for name, reading in readings.items():
         if not isinstance(reading, Unknown):
             continue
-        last = previous.logged.get(name, Logged("", ()))
+        last = previous.logged.get(name, not_logged)
         if last.at and last.at[-1] > uptime:  # from a restored snapshot of the machine
-            last = Logged("", ())
-        is_logged = bool(last.at) and last.reason == reading.reason and not after_boot
-        flooding = len(last.at) == _MOST_REASONS and uptime - last.at[0] < _REASONS_PERIOD
-        logged[name] = last if is_logged or flooding else Logged(reading.reason, (*last.at, uptime)[-_MOST_REASONS:])
+            last = not_logged
+        is_logged = bool(last.at) and last.reason == reading.reason and not last_was_at_boot
+        are_too_many = len(last.at) == _MAX_ENTRIES and uptime - last.at[0] < _ENTRIES_PERIOD
+        if is_logged or are_too_many:
+            logged[name] = last
+        else:
+            logged[name] = Logged(reading.reason, at=(*last.at, uptime)[-_MAX_ENTRIES:])
     return logged
 
 
@@ -149,21 +158,18 @@ def reading_entries(
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}
     for name, reading in readings.items():
         if isinstance(reading, Unknown):
-            if logged[name] != previous.logged.get(name):
+            is_new = logged[name] != previous.logged.get(name)
+            if is_new:
+                priority = Priority.NOTICE if at_boot else Priority.WARNING
+                message = f"{name}: unknown: {reading.reason}{result.wait_text(name)}"
                 fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}
-                yield Entry(
-                    EntryKind.UNKNOWN,
-                    Priority.NOTICE if at_boot else Priority.WARNING,
-                    f"{name}: unknown: {reading.reason}{result.wait_text(name)}",
-                    fields,
-                )
+                yield Entry(EntryKind.UNKNOWN, priority, message, fields)
         elif isinstance(last.readings.get(name), Unknown):
-            yield Entry(
-                EntryKind.KNOWN, Priority.NOTICE, f"{name}: known again: {reading_text(reading)}", {"RESOURCE": name}
-            )
-    waiting = {wait.name for wait in last.waits if wait.holds_change}
+            message = f"{name}: known again: {reading_text(reading)}"
+            yield Entry(EntryKind.KNOWN, Priority.NOTICE, message, {"RESOURCE": name})
+    held_before = {wait.name for wait in last.waits if wait.holds_change}
     for wait in result.waits:
-        if wait.holds_change and wait.name not in waiting:
+        if wait.holds_change and wait.name not in held_before:
             yield _held_entry(changes[wait.name], wait, result.uptime)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,16 +40,21 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
     """
     if not config.settings.textfile:
         return Counters()
+    has_written = status.written_at == status.at
+    is_as_desired = succeeded and not _withheld(status)
     return Counters(
         reconciles=counters.reconciles + 1 + lost,
-        succeeded=counters.succeeded + succeeded,
-        writes=counters.writes + (status.written_at == status.at),
-        last_success=status.at if succeeded and not _withheld(status) else counters.last_success,
+        succeeded=counters.succeeded + (1 if succeeded else 0),
+        writes=counters.writes + (1 if has_written else 0),
+        last_success=status.at if is_as_desired else counters.last_success,
     )
 
 
 def text(metrics: PassMetrics, duration: float) -> bytes:
-    """The file's content in Prometheus' text format. Raises ImportError if the Prometheus library is missing."""
+    """The file's content in Prometheus' text format. Raises ImportError if the Prometheus library is missing.
+
+    duration: of the pass, in seconds.
+    """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -89,10 +94,11 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
     """Name, help, names of labels, and the value for each combination of the labels' values."""
     yield from _resources(metrics)
     yield from _detectors(metrics)
-    config, status = metrics.config, metrics.status
+    config = metrics.config
+    status = metrics.status
     stored = metrics.node.condition if metrics.node else None
     condition = (stored.reason, stored.status) if stored else None
-    for name, about, value in (
+    for name, about, value in (  # None: no series
         ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
             "last_success_timestamp_seconds",
@@ -110,6 +116,7 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ("configuration_errors", "Errors in the configuration.", metrics.configuration_errors),
     ):
         yield name, about, (), {} if value is None else {(): float(value)}
+    # Series whose labels carry the information; their value is 1.
     infos: tuple[tuple[str, str, Sequence[str], Sequence[str] | None], ...] = (
         ("configuration_info", "The hash of the configuration.", ("hash",), (config.digest,)),
         (
@@ -120,13 +127,17 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ),
         ("build_info", "The version of capacityd.", ("version",), (__version__,)),
     )
-    for name, about, labels, values in infos:
-        yield name, about, labels, {tuple(values): 1.0} if values and all(values) else {}
+    for name, about, labels, label_values in infos:
+        series: dict[tuple[str, ...], float] = {}
+        if label_values and all(label_values):
+            series[tuple(label_values)] = 1.0
+        yield name, about, labels, series
 
 
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
-    readings = metrics.status.readings
-    status, denied = metrics.status, metrics.status.health.denied
+    status = metrics.status
+    readings = status.readings
+    denied = status.health.denied
     published = published_resources(metrics.node)
     held = {wait.name for wait in status.waits if wait.holds_change}
     refused = {change.name for change in status.changes if change.action is Action.REFUSE}
@@ -140,32 +151,41 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
             for outcome in ReadingOutcome
         },
     )
-    quantities = {name: r.value for name, r in readings.items() if isinstance(r, Quantity)}
-    not_applicable = {name for name, r in readings.items() if isinstance(r, Absent) and not r.applies}
-    expected = {n: quantity for n, quantity in metrics.config.expectations().items() if n not in not_applicable}
+    quantities = {name: reading.value for name, reading in readings.items() if isinstance(reading, Quantity)}
+    not_applicable = {name for name, reading in readings.items() if isinstance(reading, Absent) and not reading.applies}
+    expected = {
+        name: quantity for name, quantity in metrics.config.expectations().items() if name not in not_applicable
+    }
     names = {*readings, *published, *denied}
     families: tuple[tuple[str, str, Mapping[str, float]], ...] = (
         ("quantity", "Quantity in the last reading; no series if it is absent or unknown.", quantities),
         ("published", "Quantity published on the Node.", published),
         ("expected", "Expected quantity (`expect`), on machines that the resource applies to.", expected),
-        ("held_back", "1 while a change is held back (lower_after or rate limit).", {n: n in held for n in names}),
-        ("refused", "1 if the key belongs to another writer and is not changed.", {n: n in refused for n in names}),
-        ("denied", "1 if the API server, a policy or a webhook denies the write.", {n: n in denied for n in names}),
+        ("held_back", "1 while a change is held back (lower_after or rate limit).", _flags(names, held)),
+        ("refused", "1 if the key belongs to another writer and is not changed.", _flags(names, refused)),
+        ("denied", "1 if the API server, a policy or a webhook denies the write.", _flags(names, denied)),
     )
-    for name, about, values in families:
-        yield f"resource_{name}", about, ("resource",), {(n,): float(values[n]) for n in sorted(values)}
+    for family, about, values in families:
+        yield f"resource_{family}", about, ("resource",), {(name,): float(values[name]) for name in sorted(values)}
+
+
+def _flags(names: Collection[str], set_for: Collection[str]) -> dict[str, float]:
+    """Name -> 1 for these names, 0 for the others."""
+    return {name: 1.0 if name in set_for else 0.0 for name in names}
 
 
 def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
     """If several resources use the same detector, the slowest one counts: each has the same deadline."""
     seconds: dict[tuple[str, ...], float] = {}
     success: dict[tuple[str, ...], float] = {}
-    for r in sorted(metrics.config.resources, key=lambda r: r.detector):
-        labels = (r.detector,)
-        if r.name in metrics.durations:
-            seconds[labels] = max(metrics.durations[r.name], seconds.get(labels, 0.0))
-        if reading := metrics.status.readings.get(r.name):
-            success[labels] = min(float(not isinstance(reading, Unknown)), success.get(labels, 1.0))
+    for resource in sorted(metrics.config.resources, key=lambda resource: resource.detector):
+        labels = (resource.detector,)
+        if resource.name in metrics.durations:
+            seconds[labels] = max(metrics.durations[resource.name], seconds.get(labels, 0.0))
+        reading = metrics.status.readings.get(resource.name)
+        if reading is not None:
+            is_read = 0.0 if isinstance(reading, Unknown) else 1.0
+            success[labels] = min(is_read, success.get(labels, 1.0))
     about = "Duration of a detector in the last pass, for the slowest of its resources."
     yield "detector_duration_seconds", about, ("detector",), seconds
     about = "1 if all of a detector's resources were read in the last pass, 0 if one is unknown."

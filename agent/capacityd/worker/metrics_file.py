@@ -41,25 +41,30 @@ def replace(directory: str, figures: PassMetrics, duration: float) -> MetricsRes
     directory: the state directory. duration: of the pass, in seconds.
     """
     path = figures.config.settings.textfile
-    problem = _remove_earlier(directory, path)
+    removal_error = _remove_earlier(directory, path)
     written = _write(path, figures, duration) if path else None
-    return written if problem is None or (written and written.error) else problem
+    if written and written.error:  # it matters more than an earlier file
+        return written
+    return removal_error or written
 
 
 def _remove_earlier(directory: str, path: str | None) -> MetricsResult | None:
     """Removes the listed files except the one at this path, and lists this path. Returns what is wrong; None: nothing.
 
-    A list that can't be read stays as it is, so the files are removed once it can be read.
+    path: the configured file; None if no file is configured. A list that can't be read stays as it is, so the files are
+    removed once it can be read.
     """
     try:
         listed = _listed(directory)
     except OSError as e:
-        return MetricsResult(path or "", _not_read(directory, e), "make it readable for root, or delete it")
+        return MetricsResult(path or "", _not_read(directory, e), advice="make it readable for root, or delete it")
     failed = _remove(earlier for earlier in listed if earlier != path)
-    _save_list(directory, listed, [*failed, *([path] if path else [])])
-    for earlier, error in failed.items():
-        return MetricsResult(path or earlier, _not_removed(earlier, error), "delete it")
-    return None
+    configured = [path] if path else []
+    _save_list(directory, before=listed, paths=[*failed, *configured])
+    if not failed:
+        return None
+    earlier, error = next(iter(failed.items()))
+    return MetricsResult(path or earlier, _not_removed(earlier, error), advice="delete it")
 
 
 def remove_all(directory: str) -> list[str]:
@@ -73,7 +78,7 @@ def remove_all(directory: str) -> list[str]:
     except OSError as e:
         return [_not_read(directory, e)]
     failed = _remove(listed)
-    _save_list(directory, listed, [*failed])
+    _save_list(directory, before=listed, paths=[*failed])
     return [f"{_not_removed(path, error)}: delete it" for path, error in failed.items()]
 
 
@@ -83,11 +88,12 @@ def _write(path: str, figures: PassMetrics, duration: float) -> MetricsResult:
         replace_file(path, metrics.text(figures, duration), 0o644)
     except OSError as e:
         error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
-        return MetricsResult(path, error, _HINTS.get(e.errno or 0, ""))
+        return MetricsResult(path, error, advice=_HINTS.get(e.errno or 0, ""))
     except Exception as e:
         if not import_failure(e):
             raise
-        return MetricsResult(path, f"{path} is not written: {e}", "it needs the package python3-prometheus-client")
+        error = f"{path} is not written: {e}"
+        return MetricsResult(path, error, advice="it needs the package python3-prometheus-client")
     return MetricsResult(path)
 
 
@@ -116,7 +122,8 @@ def _remove(paths: Iterable[str]) -> dict[str, OSError]:
 
 
 def _is_of_service(path: str) -> bool:
-    """Whether a file has the service's metrics. A link has not, because the service replaces links. Raises OSError."""
+    """Whether this is a file with the service's metrics. A link is none, because replacing the file also replaces a
+    link. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
@@ -132,8 +139,8 @@ def _listed(directory: str) -> list[str]:
     return [line for line in os.fsdecode(content).split("\n") if line.startswith("/")]
 
 
-def _save_list(directory: str, before: Sequence[str], paths: Sequence[str]) -> None:
-    """Saves the list if it has changed. Without a list, only a later removal of the files is lost."""
+def _save_list(directory: str, *, before: Sequence[str], paths: Sequence[str]) -> None:
+    """Saves the list if it differs from the one before. Without a list, only a later removal of the files is lost."""
     if paths == before:
         return
     try:

@@ -47,7 +47,7 @@ class PassStatus:
     health: Health = field(default_factory=Health)
     """What is wrong with the Node after the last plan."""
     others: Mapping[str, OtherWriter] = field(default_factory=dict)
-    """Name -> writer, for the Node's extended resources that capacityd does not publish."""
+    """As from other_writers()."""
     condition_not_stored: bool = False
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     read_at: float | None = None
@@ -59,12 +59,14 @@ class PassStatus:
 def other_writers(
     node_state: NodeState, published: Collection[str], device_plugins: Collection[str] | None
 ) -> dict[str, OtherWriter]:
-    """Name -> writer, for this Node's extended resources that capacityd does not publish."""
-    return {
-        name: OtherWriter.DEVICE_PLUGIN if name in (device_plugins or ()) else OtherWriter.UNKNOWN
-        for name in sorted(node_state.capacity or {})
-        if name not in published and not name_problem(name)
-    }
+    """Name -> writer, for this Node's extended resources that capacityd does not publish.
+
+    published: the names that capacityd publishes. device_plugins: the names that device plugins have registered; None
+    if they are unknown.
+    """
+    others = [name for name in sorted(node_state.capacity or {}) if name not in published and not name_problem(name)]
+    of_plugins = device_plugins or ()
+    return {name: OtherWriter.DEVICE_PLUGIN if name in of_plugins else OtherWriter.UNKNOWN for name in others}
 
 
 @dataclass(frozen=True, slots=True)

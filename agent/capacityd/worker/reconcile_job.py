@@ -15,13 +15,11 @@ from capacityd.linux.clock import uptime
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
-from capacityd.model.messages import Failure, PassResult, Probed
+from capacityd.model.messages import PassResult, Probed
 from capacityd.model.options import WorkerOptions
-from capacityd.model.plan import Health
-from capacityd.model.reading import Reading, reading_text, without_details
+from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.model.watch import fingerprint
 from capacityd.node import ReviewCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions
@@ -30,7 +28,7 @@ from capacityd.reconcile.known_node import watched_names
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
-from capacityd.worker.answer import failure_of, status_line
+from capacityd.worker.answer import answer_of, failure_of
 from capacityd.worker.pass_state import PassState, PassStatus, other_writers
 from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
 
@@ -79,28 +77,42 @@ def reconcile_once(options: WorkerOptions) -> int:
     readings = discovery.readings
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
-    result, save_errors = reconciled.result, reconciled.save_errors
+    result = reconciled.result
+    save_errors = reconciled.save_errors
     status = _status(inputs, readings, result)
     logged = journal.logged_after(readings, last, uptime())
-    succeeded = failure_of(result, save_errors) is None
+    succeeded = failure_of(result, save_errors) is None  # as far as known before the state is saved with it
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
-    memory = _public(result.memory, reconciled.names, status)
-    state = PassState(memory, status, reconciled.cache.review, logged, counters)
-    save_errors += _try(partial(runtime_files.write_state, options.folder, state))[1]
-    journal.send(journal.outcome_entries(result, status, last.status))
-    journal.send(journal.first_pass_entries(readings, result, last.status))
+    state = PassState(
+        memory=_public(result.memory, reconciled.names, status),
+        status=status,
+        review=reconciled.cache.review,
+        logged=logged,
+        counters=counters,
+    )
+    _, write_errors = _try(partial(runtime_files.write_state, options.folder, state))
+    save_errors += write_errors
+    journal.send(journal.outcome_entries(result, status, previous=last.status))
+    journal.send(journal.first_pass_entries(readings, result, previous=last.status))
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
         at_boot = PassReason.BOOT in options.reasons
-        journal.send(journal.reading_entries(readings, result, last, logged, at_boot=at_boot))
-    changed = _texts(readings) != _texts(last.status.readings if last.status else {})
-    send_message(replace(_answer(reconciled, readings, failure_of(result, save_errors)), changed=changed))
+        journal.send(journal.reading_entries(readings, result, previous=last, logged=logged, at_boot=at_boot))
+    answer = answer_of(
+        result,
+        readings,
+        failure_of(result, save_errors),
+        names=reconciled.names,
+        credential_files=reconciled.cache.files,
+        last_readings=last.status.readings if last.status else {},
+    )
+    send_message(answer)
     figures = metrics.PassMetrics(
         config,
-        status,
-        result.memory.node,
-        counters,
-        discovery.durations,
-        len(inputs.configuration_errors),
+        status=status,
+        node=result.memory.node,
+        counters=counters,
+        durations=discovery.durations,
+        configuration_errors=len(inputs.configuration_errors),
     )
     # The last step of a pass: if the file can't be written, nothing else is lost.
     if written := metrics_file.replace(machine_record.state_directory(), figures, time.monotonic() - began):
@@ -110,28 +122,10 @@ def reconcile_once(options: WorkerOptions) -> int:
 
 def _public(memory: Memory, names: Collection[str], status: PassStatus) -> Memory:
     """The memory without labels that capacityd does not use: everybody on the machine may read its file."""
+    if memory.node is None:
+        return memory
     used = {*names, *(change.name for change in status.changes)}
-    return replace(memory, node=memory.node and memory.node.with_labels_of(used))
-
-
-def _answer(reconciled: _Reconciled, readings: Mapping[str, Reading], failure: Failure | None) -> PassResult:
-    """The answer to the resident process."""
-    result, outcome = reconciled.result, reconciled.result.outcome
-    known = outcome is not None or result.node_missing
-    return PassResult(
-        failure,
-        requeue_after=result.requeue_after,
-        credential_files=reconciled.cache.files,
-        node=fingerprint(result.memory.node, reconciled.names) if known else None,
-        written=outcome is not None and outcome.applied,
-        healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
-        status=status_line(readings, result, failure),
-    )
-
-
-def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
-    """What is published of each reading."""
-    return {name: reading_text(reading) for name, reading in readings.items()}
+    return replace(memory, node=memory.node.with_labels_of(used))
 
 
 def _prepare(options: WorkerOptions) -> _Inputs:
@@ -139,12 +133,18 @@ def _prepare(options: WorkerOptions) -> _Inputs:
     config, configuration_errors = active_config(options)
     state, read_errors = _try(partial(runtime_files.read_state, options.folder))
     _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
-    errors = read_errors + write_errors
-    return _Inputs(options, config, configuration_errors, host_of(options.selection), state or PassState(), errors)
+    return _Inputs(
+        options,
+        config,
+        configuration_errors=configuration_errors,
+        host=host_of(options.selection),
+        state=state or PassState(),
+        save_errors=read_errors + write_errors,
+    )
 
 
 def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
-    """The result of an action on a file, and its error, if any. The pass continues without the file."""
+    """The result of an action on a file, and its error: a tuple of at most one. The pass continues without the file."""
     try:
         return action(), ()
     except CapacitydError as e:
@@ -168,16 +168,20 @@ def _start_later(inputs: _Inputs) -> None:
 def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     """Reconciles the Node if necessary.
 
-    If nothing can be saved (a full /run or /var), quantities are still raised, but nothing is lowered or removed: the
-    state could not record that a device has returned in the meantime.
+    If nothing can be saved (a full /run or /var), quantities are still raised, but nothing is lowered or removed.
+    Lowering waits for lower_after, and the saved state says since when. Without a saved state, a device that has
+    returned in the meantime would still count as gone.
     """
     options, config, host = inputs.options, inputs.config, inputs.host
-    cache, save_errors = ReviewCache(inputs.state.review), inputs.save_errors
+    cache = ReviewCache(inputs.state.review)
+    save_errors = inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         watched = runtime_files.read_watched_node(options.folder)
         record, record_errors = _try(partial(machine_record.read, directory))
-        unwritable = [*save_errors, "" if record_errors else machine_record.not_writable(directory)]
+        unwritable = list(save_errors)
+        if not record_errors:  # machine_record_error says it otherwise
+            unwritable.append(machine_record.not_writable(directory))
         facts = Facts(
             readings,
             config,
@@ -188,18 +192,22 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             machine_record=record,
             machine_record_error="".join(record_errors),
             configuration_errors=inputs.configuration_errors,
-            unwritable="; ".join(filter(None, unwritable)),
+            unwritable="; ".join(why for why in unwritable if why),
             memory=inputs.state.memory,
         )
         access = Access(
-            partial(node_of, options.selection, config, host, cache),
-            partial(device_plugin_names, host),
-            Intentions(partial(machine_record.intend, directory), partial(machine_record.forget, directory)),
+            open_node=partial(node_of, options.selection, config, host, cache),
+            device_plugins=partial(device_plugin_names, host),
+            intentions=Intentions(
+                save=partial(machine_record.intend, directory),
+                forget=partial(machine_record.forget, directory),
+            ),
         )
         result = reconcile(facts, access)
         if result.outcome is not None and not config.settings.observe:
-            save_errors += _try(partial(machine_record.confirm, directory, result.outcome.plan))[1]
-    if result.answered:  # in the meantime
+            _, confirm_errors = _try(partial(machine_record.confirm, directory, result.outcome.plan))
+            save_errors += confirm_errors
+    if result.answered:  # the answer is newer than the facts
         result = replace(result, memory=replace(result.memory, node_at=uptime()))
     names = watched.names if watched else watched_names(config, record)
     return _Reconciled(result, cache, names, save_errors)
@@ -207,7 +215,9 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
     """The pass's status for `status`. Facts about the Node come from the last pass that knew it."""
-    now, last, plan, outcome = time.time(), inputs.state.status or PassStatus(0.0), result.plan, result.outcome
+    now = time.time()
+    last = inputs.state.status or PassStatus(0.0)  # an empty status
+    plan, outcome = result.plan, result.outcome
     status = PassStatus(
         at=now,
         reasons=tuple(sorted(inputs.options.reasons)),

@@ -29,9 +29,10 @@ from capacityd.worker.pass_state import PassState
 
 _T = TypeVar("_T")
 
-_POLL = 0.05
-_CONFIG, _STATE = "config.json", "state.json"
-_MORE = 4096
+_LOCK_POLL = 0.05  # seconds between two attempts to take a lock
+_CONFIG = "config.json"
+_STATE = "state.json"
+_STATE_GROWTH = 4096
 """Bytes by which a pass may increase its state."""
 
 
@@ -101,7 +102,7 @@ def reserve_state(folder: str) -> None:
     path = os.path.join(folder, _STATE)
     try:
         size = os.stat(path).st_size if os.path.isfile(path) else 0
-        reserve_room(path, size + _MORE)
+        reserve_room(path, size + _STATE_GROWTH)
     except OSError as e:
         raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
@@ -117,7 +118,7 @@ def read_service(folder: str) -> ServiceStatus | None:
 
 
 def unwritable(folder: str) -> str:
-    """Why the folder can't be written, as far as this shows without a write; "" if nothing prevents it."""
+    """Why the folder looks unwritable, checked without writing; "" if it looks writable."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
 
@@ -144,7 +145,7 @@ def locked(folder: str, retry_timeout: float) -> Iterator[None]:
                     raise CapacitydError(
                         f"another capacityd process has been writing for {retry_timeout:g} s; is it stuck?"
                     ) from None
-                time.sleep(_POLL)
+                time.sleep(_LOCK_POLL)
         yield
     finally:
         os.close(fd)
@@ -161,13 +162,14 @@ def running(folder: str) -> RunningService | None:
             locks = f.read()
     except OSError:
         return None
-    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "
+    lock = f" {os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino} "  # as in proc_locks(5)
     return RunningService(read_service(folder)) if lock in locks else None
 
 
-def _read_or_none(folder: str, name: str, kind: type[_T]) -> _T | None:
+def _read_or_none(folder: str, name: str, content_type: type[_T]) -> _T | None:
+    path = os.path.join(folder, name)
     try:
-        return from_file(kind, read_regular_file(os.path.join(folder, name)), __version__)
+        return from_file(content_type, read_regular_file(path), __version__)
     except (OSError, Malformed):
         return None
 

@@ -30,7 +30,8 @@ def node_of(selection: Selection, config: Config, host: Host, cache: ReviewCache
     """The Node, in a file or on the API server. cache: an earlier Node's review. Raises NodeError."""
     if selection.node_file is not None:
         return open_node_file(selection.node_file)
-    own_id = None if selection.machine is not None else machine_id(host)
+    is_recording = selection.machine is not None
+    own_id = None if is_recording else machine_id(host)  # None accepts any Node
     return open_node(
         kubeconfig=selection.kubeconfig or config.settings.kubeconfig,
         node_name=selection.node_name or config.settings.node_name,

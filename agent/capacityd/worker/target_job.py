@@ -24,7 +24,7 @@ def determine_target(options: WorkerOptions) -> int:
         send_message(_target(options))
     except NodeError as e:
         retry_after = e.retry_after if isinstance(e, NodeUnreachable) else None
-        send_message(TargetError(str(e), e.cause, retry_after))
+        send_message(TargetError(str(e), e.cause, retry_after=retry_after))
     return 0
 
 

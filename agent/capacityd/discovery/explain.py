@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from capacityd.discovery.child import MAX_MEMORY
 from capacityd.discovery.matcher import MatchResult, describe_value
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
@@ -203,7 +204,8 @@ def _advice(resource: Resource, unreadable_key: str, error: HostError) -> str:
     if resource.detector == "file":
         return f"check the program that writes the file; {_RETRIES} when the file changes"
     if resource.detector == "exec":
-        return f"run the program by hand and read its output; {_RETRIES}"
+        most = f"here it may use {MAX_MEMORY >> 20} MiB of memory"
+        return f"run the program by hand and read its output; {most}; {_RETRIES}"
     if not unreadable_key:
         return f"check what the message names; {_RETRIES}"
     return f'add a key that excludes the device, or match by another key than "{unreadable_key}"; {_RETRIES}'

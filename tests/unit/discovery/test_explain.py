@@ -114,7 +114,7 @@ def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str) -
         ('nic = {}\nmeasure = "speed"\nunit = "Mbit/s"', "set fallback"),
         ("nic = { system = false }", 'by another key than "system"'),
         ('file = { path = "/run/seats" }', "the program that writes the file"),
-        ('exec = { command = ["/bin/count"] }', "run the program by hand"),
+        ('exec = { command = ["/bin/count"] }', "here it may use 512 MiB of memory"),
         ('when = { dmi = { product_name = "x" } }\nusb = {}', 'another key in "when"'),
     ],
 )

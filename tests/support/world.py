@@ -219,6 +219,7 @@ class Loop:
         if reasons:
             self.unheard.clear()
         self._schedule.notify(reasons, self._monotonic())
+        self.promises.add_event()
 
     def misses(self, name: str, *, compared: bool = False) -> None:
         """A reading has changed without an event. compared: whether the comparison once a minute notices it."""
@@ -339,6 +340,7 @@ class Loop:
                 self._hear(reasons)
         if self.comparison.starts_pass(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
+            self.promises.add_event()
 
     def _monotonic(self) -> float:
         return self.world.uptime - self._suspended

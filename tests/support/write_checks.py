@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WRITES, PER_WRITE = 6, 60.0
 """A value that keeps changing is written WRITES times, then every PER_WRITE seconds. So is the condition."""
+PER_REJECTION = 40.0
+"""Seconds between two attempts while the API server rejects the writes, at least."""
 BOOTING = 180.0
 """Seconds of uptime during which a lower quantity must last longer before it is published."""
 ROUNDING = 0.01  # seconds
@@ -75,10 +77,11 @@ class WriteChecks:
         if uid := self._server.document and self._server.document["metadata"]["uid"]:
             self._written = self._written if uid == self._node_uid else {}
             self._node_uid = uid
+        rejected = result.failure is not None and result.failure.cause is RetryCause.REJECTED
         for name in self._names - {""} or self._names:  # the condition is limited only while no number changes
             times = self._written[name] = [*self._written.get(name, ())[-20:], uptime]
             for number, at in enumerate(times):
-                most = WRITES + (uptime - at) / PER_WRITE
+                most = WRITES + (uptime - at) / (PER_REJECTION if rejected else PER_WRITE)
                 assert len(times) - number <= most, f"{name or 'the condition'} was written too often: {times}"
 
     def _note_lower(self) -> None:

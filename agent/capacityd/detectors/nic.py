@@ -105,6 +105,7 @@ def _modalias(host: Host, device: Device) -> str | None:
         return None
     vendor = vendor.upper()
     product = product.upper()
+    # The letters and the number of digits are those of the kernel's scripts/mod/file2alias.c.
     if bus == "pci":
         return f"pci:v{vendor.zfill(8)}d{product.zfill(8)}"
     return f"usb:v{vendor.zfill(4)}p{product.zfill(4)}"

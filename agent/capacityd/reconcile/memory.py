@@ -199,7 +199,8 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
         for name, denial in last.denied.items()
         if name in outcome.plan.health.denied or uptime < denial.retry_at
     }
-    # A denied name may have no change: a removed key that a webhook puts back is another writer's key.
+    # outcome.denied may list a name without a change: after a webhook has put a removed key back, the plan takes the
+    # key for another writer's, and has nothing to try again.
     for change in outcome.plan.changes:
         reason = outcome.denied.get(change.name)
         if reason:

@@ -110,6 +110,7 @@ def _quantities(
 
 
 def _as_stored(text: str | None) -> str | None:
+    """For labels, where plain() stands for quantities."""
     return text
 
 

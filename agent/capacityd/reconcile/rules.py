@@ -40,12 +40,10 @@ def capacity_entries(
         current = node_state.stored(name)
         allocatable = current if is_label(name) else (node_state.allocatable or {}).get(name)
         annotated = published.get(name)
-        recorded: int | None = None
-        if annotated is None:
-            pass  # capacityd does not own the key
-        elif machine_record is None:
-            if name in configured:  # the annotation alone decides
-                recorded = annotated
+        if annotated is None:  # capacityd does not own the key
+            recorded = None
+        elif machine_record is None:  # the annotation alone decides, but only about configured names
+            recorded = annotated if name in configured else None
         elif machine_record.confirms(name, annotated):
             recorded = annotated
         else:

@@ -52,7 +52,7 @@ class Problem:
     """Whether the file is valid."""
 
     def __str__(self) -> str:
-        """The public text without the line, so that an edit elsewhere does not change a reading's reason."""
+        """The public text without the line number: an edit of other lines must not change a reading's reason."""
         return self._public(self.file)
 
     def public(self) -> str:

@@ -166,9 +166,10 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_Paths]], facts: Callable[[str, str], _Facts]
 ) -> tuple[_Paths | None, str]:
-    """The disk with one of these ids that this path leads to; None if there is none.
+    """Finds the disk, among those found earlier, to which this path leads as well. Returns None if there is none.
 
-    Also returns why there may be one, if that is unknown; otherwise "". facts: _facts() for a name and an id.
+    Also returns the reason why the answer is unknown; "" if it is known. name, ids: of the path. by_id: id -> the disks
+    found earlier. facts: _facts() for a name and an id.
     """
     may_be_duplicate = ""
     for id_ in ids:

@@ -187,8 +187,8 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the Node's name is that
-    in the credentials, which are those of a kubelet. detail: as in NodeError.
+    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the Node's
+    name comes from the credentials of a kubelet. detail: as in NodeError.
     """
 
     def __init__(self, server: str, node: str, detail: str = "", *, of_credentials: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a pass knows of its Node before it sends a request, and what of the Node concerns it. Pure."""
+"""What a pass knows of its Node before it sends a request, and which parts of the Node concern capacityd. Pure."""
 
 from __future__ import annotations
 

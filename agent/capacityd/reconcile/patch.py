@@ -115,8 +115,10 @@ def _as_stored(text: str | None) -> str | None:
 
 
 def _published_guards(node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]) -> _Operations:
-    """Tests that published quantities that are not written are still on the Node: only then may the condition be
-    True."""
+    """The tests for the published quantities that this patch does not write: each must still be on the Node.
+
+    Without them, the condition could be True although another writer has removed a quantity.
+    """
     written = {change.name for change in changes if change.action.writes}
     names = [name for name in annotated if name not in written]
     resources = [name for name in names if not is_label(name)]

@@ -53,7 +53,7 @@ class WriteTimes:
         return replace(recent, resources={**recent.resources, **written})
 
     def recent(self, uptime: float) -> WriteTimes:
-        """The times without outdated ones."""
+        """Returns the times that still count at this uptime, in seconds."""
         resources = {name: _recent(times, uptime) for name, times in self.resources.items()}
         return WriteTimes({name: times for name, times in resources.items() if times}, _recent(self.metadata, uptime))
 

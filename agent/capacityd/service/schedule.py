@@ -2,8 +2,8 @@
 seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. Events
-whose source only starts passes that change nothing wait longer (event_rate.py). A failed pass is retried after the
-pause that model/pace.py defines, with jitter
+wait longer if their source has only started passes that changed nothing (event_rate.py). A failed pass is retried after
+the pause that model/pace.py defines, with jitter
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 """
 

@@ -115,7 +115,7 @@ def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[M
 
 
 def _possible_kinds(mount: Mount) -> Sequence[str]:
-    """The kinds that the file system may have: any of them may be behind an automount."""
+    """The kinds that the file system may have. The file system behind an automount may have any kind."""
     if backing(mount.type) is Backing.TRIGGER:
         return KINDS
     return [kind_of(mount.type, on_device=has_device(mount.number))]

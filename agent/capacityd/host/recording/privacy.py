@@ -64,7 +64,10 @@ class Privacy:
         self._hidden_hostname = f"host-{self._hashes.digits(hostname)[:10]}"
 
     def learn(self, identifier: str) -> None:
-        """Remembers an identifier, to replace it where it is a word, unless an unrelated word is likely to equal it."""
+        """Remembers an identifier. applied() replaces it wherever it is a word.
+
+        Does nothing if an unrelated word is likely to equal the identifier.
+        """
         word = plain(PREFIX.sub("", identifier.strip(), count=1))
         if not _WORD.fullmatch(word) or word in self._kernel_words:
             return
@@ -184,7 +187,7 @@ class Privacy:
         return value if has_no_serial_number else self._hashes.identifier(value)
 
     def _mount(self, line: str) -> str:
-        """A line of the mount table without identifiers. The source of a file system of a server is one."""
+        """A line of the mount table without identifiers. The source of a network file system is an identifier."""
         before_hyphen, hyphen, after_hyphen = line.partition(" - ")
         type_, source, options = [*after_hyphen.split(" "), "", "", ""][:3]  # "" for each field that is missing
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")

@@ -126,7 +126,7 @@ def api_time(value: object) -> float | None:
 
 
 def _shown(value: object) -> str:
-    """The value for a message."""
+    """How a message shows the value."""
     if isinstance(value, str):
         return printable(f'"{value}"')
     return "missing" if value is None else "not text"

@@ -27,8 +27,8 @@ ENVIRONMENT = (
     ("STATE_DIRECTORY", "used instead of /var/lib/capacityd; systemd sets it"),
     (
         "KUBECONFIG",
-        "read by `fleet` only, which uses ~/.kube/config without it. Other commands take `--kubeconfig`, or "
-        "`kubeconfig` in the configuration",
+        "read by `fleet` and `template --nodes` only, which use ~/.kube/config without it. Other commands take "
+        "`--kubeconfig`, or `kubeconfig` in the configuration",
     ),
 )
 

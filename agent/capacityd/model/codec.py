@@ -1,5 +1,4 @@
-"""The one codec for values that cross a process boundary or are stored in a file: frozen dataclasses, NamedTuples and
-enums as JSON.
+"""The one codec to JSON for values that cross a process boundary or are stored: dataclasses, NamedTuples and enums.
 
 Decoding is strict: a value of another type, an unknown key, or a missing key without a default is Malformed. So a
 reader gets exactly the types that it declares, or an error.
@@ -22,8 +21,7 @@ from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
 
-# Keys of a file, beside the value's fields.
-_CHECKSUM = "checksum"
+_CHECKSUM = "checksum"  # keys of a file, beside the value's fields
 _VERSION = "version"
 
 
@@ -61,8 +59,7 @@ def encode_variant(value: object, *, private: bool = False) -> Any:
 
 
 def decode_variant(union: Any, data: object) -> Any:
-    """Restores the value that was given to encode_variant(). union: its class or a union of classes. Raises
-    Malformed."""
+    """Restores the value given to encode_variant(). union: its class or a union of classes. Raises Malformed."""
     return _decode_variant(get_args(union) or (union,), data, ignore_unknown=False)
 
 
@@ -90,8 +87,7 @@ def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
     if not isinstance(data, dict):
         raise Malformed("not an object")
     checksum = data.pop(_CHECKSUM, None)
-    must_match = bool(version) or checksum is not None
-    if must_match and checksum != _checksum(data):
+    if (version or checksum is not None) and checksum != _checksum(data):
         raise Malformed("the checksum differs")
     if version and data.pop(_VERSION, None) != version:
         raise Malformed("written by another version")
@@ -119,37 +115,30 @@ def _encode(kind: Any, value: object, *, private: bool) -> Any:
         content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own_class).items()}
         is_tagged = len(members) > 1
         return [own_class.__name__, content] if is_tagged else content
-    item_kinds = _item_kinds(members[0])
     if isinstance(value, Mapping):
-        values = map(encode_as, item_kinds, value.values())
-        return dict(zip(value.keys(), values, strict=True))
+        return dict(zip(value, map(encode_as, _item_kinds(members[0]), value.values()), strict=True))
     if isinstance(value, Set):
-        return sorted(map(encode_as, item_kinds, value))
+        return sorted(map(encode_as, _item_kinds(members[0]), value))
     if isinstance(value, list | tuple):
-        return list(map(encode_as, item_kinds, value))
+        return list(map(encode_as, _item_kinds(members[0]), value))
     return value
 
 
 def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
     if kind is Any:
         return data
+    decode_as = partial(_decode, ignore_unknown=ignore_unknown)
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         return _decode_union(get_args(kind), data, ignore_unknown=ignore_unknown)
     if origin is tuple:
         return _decode_tuple(get_args(kind), data, ignore_unknown=ignore_unknown)
     if origin is frozenset:
-        return frozenset(
-            _decode(get_args(kind)[0], item, ignore_unknown=ignore_unknown) for item in _require_type(list, data)
-        )
+        (item_kind,) = get_args(kind)
+        return frozenset(decode_as(item_kind, item) for item in _require_type(list, data))
     if origin is not None and issubclass(origin, Mapping):
-        _, value_kind = get_args(kind)
-        return {
-            key: _decode(value_kind, item, ignore_unknown=ignore_unknown)
-            for key, item in _require_type(dict, data).items()
-        }
-    if kind is NoneType:
-        return _require_type(NoneType, data)
+        _key_kind, value_kind = get_args(kind)
+        return {key: decode_as(value_kind, item) for key, item in _require_type(dict, data).items()}
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if _has_fields(kind):
@@ -162,9 +151,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) ->
     are_tagged = len(classes) > 1
     if are_tagged and isinstance(data, list):
         return _decode_variant(classes, data, ignore_unknown=ignore_unknown)
-    for kind in kinds:
-        if are_tagged and kind in classes:
-            continue
+    for kind in kinds if not are_tagged else [kind for kind in kinds if kind not in classes]:
         try:
             return _decode(kind, data, ignore_unknown=ignore_unknown)
         except Malformed:
@@ -175,9 +162,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) ->
 def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
     """Restores a value that was encoded together with the name of its class."""
     class_by_name = {kind.__name__: kind for kind in classes}
-    if not isinstance(data, list) or len(data) != 2:
-        raise Malformed("not a variant")
-    name, content = data
+    name, content = data if isinstance(data, list) and len(data) == 2 else (None, None)
     if not isinstance(name, str) or name not in class_by_name:
         raise Malformed("not a variant")
     return _decode(class_by_name[name], content, ignore_unknown=ignore_unknown)
@@ -198,11 +183,8 @@ def _decode_fields(kind: Any, data: Mapping[str, Any], *, ignore_unknown: bool) 
         raise Malformed(f"unknown: {', '.join(sorted(unknown))}")
     if missing := [name for name, field in declared.items() if field.required and name not in data]:
         raise Malformed(f"missing: {', '.join(missing)}")
-    values = {
-        name: _decode(field.kind, data[name], ignore_unknown=ignore_unknown)
-        for name, field in declared.items()
-        if name in data
-    }
+    decode_as = partial(_decode, ignore_unknown=ignore_unknown)
+    values = {name: decode_as(field.kind, data[name]) for name, field in declared.items() if name in data}
     return _construct(kind, **values)
 
 
@@ -241,20 +223,14 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
-    """The declared types of a container's items, in order, without an end; Any if the container declares none.
-
-    Those of a mapping are the types of its values. Only those of a tuple of a fixed length end.
-    """
+    """The declared types of a container's items, or of a mapping's values, in order; Any if it declares none."""
     declared = get_args(kind)
     origin = get_origin(kind)
     if not declared:
         return repeat(Any)
     if origin is tuple and Ellipsis not in declared:
         return iter(declared)
-    if issubclass(origin, Mapping):
-        _key_kind, value_kind = declared
-        return repeat(value_kind)
-    return repeat(declared[0])
+    return repeat(declared[1] if issubclass(origin, Mapping) else declared[0])
 
 
 def _has_fields(thing: object) -> bool:
@@ -267,10 +243,8 @@ def _fields(kind: Any) -> dict[str, _Field]:
     """Name -> field of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
     if not is_dataclass(kind):
-        with_default = kind._field_defaults
-        return {name: _Field(hints[name], required=name not in with_default) for name in kind._fields}
-    declared = {}
-    for field in fields(kind):
-        required = field.default is MISSING and field.default_factory is MISSING
-        declared[field.name] = _Field(hints[field.name], required=required)
-    return declared
+        return {name: _Field(hints[name], required=name not in kind._field_defaults) for name in kind._fields}
+    return {
+        field.name: _Field(hints[field.name], required=field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+    }

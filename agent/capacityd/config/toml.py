@@ -17,7 +17,8 @@ else:
 MAX_DEPTH = 20
 """Maximum depth of nested tables, because later code is recursive."""
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def _check(value: object, depth: int = 1) -> None:
 
 def toml_key(name: str) -> str:
     """A key, in quotes if necessary."""
-    return name if _BARE.fullmatch(name) else toml_value(name)
+    return name if _BARE_KEY.fullmatch(name) else toml_value(name)
 
 
 def toml_value(value: object) -> str:

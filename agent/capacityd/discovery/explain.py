@@ -29,6 +29,7 @@ from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Kind
 
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
+"""The unit at the end of an amount."""
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
 _RETRIES = "the service retries by itself"
 

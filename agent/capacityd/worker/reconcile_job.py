@@ -160,7 +160,8 @@ def _start_later(inputs: _Inputs) -> None:
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
     status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
-    _try(partial(runtime_files.write_state, inputs.options.folder, replace(inputs.state, status=status)))
+    state = replace(inputs.state, status=status)
+    _try(partial(runtime_files.write_state, inputs.options.folder, state))  # the next pass reports the error
     send_message(Probed())
     send_message(PassResult(start_in=start_in, status=wait.text(now)))
 

@@ -85,7 +85,10 @@ class LiveHost:
         return self._ask_udev(device, first_property)
 
     def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
-        """What ask returns for udev's properties of a device. Raises HostError, also for pyudev's exceptions in ask."""
+        """Calls ask with the properties that udev has for a device, and returns the answer.
+
+        Raises HostError, also for an exception of pyudev that ask raises.
+        """
         try:
             self.text(f"{device}/uevent")  # raises HostError; libudev treats an unreadable file as an empty one
             # As bytes: pyudev can't encode a path that is not UTF-8, and an interface's name may not be UTF-8.

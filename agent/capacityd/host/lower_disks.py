@@ -170,7 +170,7 @@ class LowerDisks:
             yield from self.of_mount(lower, above=(*above, mount.id))
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
-        """The disks below a file that another process named."""
+        """The disks below a file, a folder or a device node, whose path another process named."""
         real = self._existing(path)
         if real.startswith("/dev/"):
             yield from self.of_node(real, above)

@@ -122,7 +122,7 @@ class MountTree:
         return any(self._up(root, mount.point) is mount for root in self._roots if is_inside(mount.point, root.point))
 
     def _up(self, mount: Mount, path: str) -> Mount:
-        """The mount that the path leads to. mount: one that the path enters before."""
+        """The mount that contains the path. mount: any mount below it that the path goes through."""
         for folder in _folders(path):
             while upper := self._upper.get((id(mount), folder)):
                 mount = upper

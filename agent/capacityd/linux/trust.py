@@ -66,7 +66,8 @@ class Trust:
     def with_user_of(self, path: str) -> Trust:
         """Returns a trust that includes the owner of a file.
 
-        In a user namespace, as of PrivateUsers= (systemd.exec(5)), all users but root may have one uid: not trusted.
+        Does not trust the uid that stands for all other users in a user namespace, such as that of PrivateUsers=
+        (systemd.exec(5)).
         """
         try:
             owner = os.stat(path).st_uid

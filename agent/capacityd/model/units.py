@@ -64,9 +64,10 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 
 
 def expected_unit(unit: str, units: Iterable[str]) -> str:
-    """The end of a message about an unknown unit, or about a missing one (""): which unit may be meant.
+    """How a message about an unknown unit ends: with the unit that is probably meant, or with all valid ones.
 
-    The unit that is meant may differ in case, or have another end.
+    unit: as written; "" if it is missing. units: the valid ones. A unit is probably meant if it differs only in case,
+    or has a suffix that the written one lacks.
     """
     word = unit.lower().replace("bps", "bit/s")
     spellings = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()

@@ -143,8 +143,10 @@ class Pass:
         return with_plan.finish(Outcome(plan, known, applied=False))
 
     def with_last_node(self) -> Pass:
-        """This pass, which must read the Node. If that fails, the last known Node decides since when a reduction has
-        been due: a quantity that is not lower than there is no longer due to be lowered."""
+        """This pass, if it must read the Node. It compares the readings with the last known Node.
+
+        If the read fails, a reduction that this comparison no longer shows is no longer due.
+        """
         last = self.facts.memory.node
         if last is None:
             return self.with_lower_since({})

@@ -189,7 +189,7 @@ def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
 
 
 def _document_of_machine(options: Options, quantities: Mapping[str, int]) -> str:
-    """The YAML for Nodes like this machine, which the options select by their instance types."""
+    """The YAML for Nodes like this machine. For Karpenter, the option --instance-type selects these Nodes."""
     return _document_of_group(options, quantities, overlay=options.name, label_value=None)
 
 

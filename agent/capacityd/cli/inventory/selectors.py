@@ -178,8 +178,10 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
 
 
 def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
-    """The values that a table must name because the detector's defaults would exclude the device, and "". If no table
-    is certain to match the device, no values, and the reason."""
+    """The values that a table must name because the detector's defaults would exclude the device.
+
+    Also returns why it is uncertain that any table matches the device; then there are no values. Otherwise "".
+    """
     if device.uncertain_because:
         return {}, device.uncertain_because
     values: dict[str, Value] = {}

@@ -61,7 +61,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
     "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
     "slots": Setting(Integer(1, 10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
     "measure": DetectorDependentKey(
-        'the value to add up: "count", or one of the detector\'s measures',
+        'the value to add up: "count", a measure of the detector, or an attribute or property: "attributes.NAME"',
         default="count",
     ),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),

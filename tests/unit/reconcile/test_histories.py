@@ -443,9 +443,8 @@ class LongHistory:
             self._notify(PassReason.CONFIG)
         uid = server.document["metadata"]["uid"] if server.document else ""
         confirms = own.confirms if own and own.node_uid == uid else lambda *_: False
-        kept = {n: q for n, q in sorted(server.record().items()) if confirms(n, q)}
-        # As capacityd writes it: otherwise the change itself would be a reason for a pass.
-        server.annotate(json.dumps(kept, separators=(",", ":")) if kept else None)
+        kept = {n: q for n, q in server.record().items() if confirms(n, q)}
+        server.annotate(json.dumps(kept))  # with other spaces than capacityd's, so the Node changes
         for name in {*NAMES, *LABELS} - kept.keys():
             server.write(name, None)
             server.write_allocatable(name, None)

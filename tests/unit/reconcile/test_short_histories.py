@@ -49,11 +49,6 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
         (("inotify_is_used_up", False), 70.0),
         (("a_watched_file_is_replaced", A, Quantity(1)), 200.0),
     ],
-    "a webhook removes the condition for a time": [
-        (has(A, 2), 15.0),
-        (("a_webhook_alters", (Alters("condition", None),), A, Quantity(3)), 400.0),
-        END,
-    ],
     "a device plugin comes while the device plugins are unknown": [
         (has(A, 2), 15.0),
         (("the_checkpoint_changes", False), 15.0),
@@ -121,6 +116,16 @@ def test_the_condition_is_true_only_while_the_node_is_right(
     history: LongHistory, acts: Sequence[tuple[Act, float]]
 ) -> None:
     take(history, *acts)
+    history.end()
+
+
+def test_a_condition_that_a_webhook_removes_for_a_time_comes_back(history: LongHistory) -> None:
+    """Nothing reports that the webhook has gone."""
+    webhook = ("a_webhook_alters", (Alters("condition", None),), A, Quantity(3))
+    take(history, (has(A, 2), 15.0), (webhook, 400.0))
+    history.server.alters = ()
+    take(history, (("loop.run", 65.0), 0.0))
+    assert history.server.condition["status"] == "True"
     history.end()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.pace import SHORTEST_PAUSE
-from capacityd.model.plan import UNWRITABLE
+from capacityd.model.plan import UNSAVED
 from capacityd.model.reasons import RetryCause
 from tests.cluster.controlplane import Cluster
 from tests.cluster.service import PROMPT, Service, service
@@ -58,7 +58,7 @@ def test_full_while_it_runs(cluster: Cluster, s: Service, name: str) -> None:
     assert requested.count("patch nodes/status") == 1
     assert requested.count("get nodes") == len(requested) - 1 <= s.passes() - passes
     assert s.condition()["reason"] == "StateNotWritable"
-    assert s.condition()["message"].startswith(f"{UNWRITABLE}: ")
+    assert s.condition()["message"].startswith(f"{UNSAVED}: ")
     assert FULL in s.condition()["message"]
 
     cluster.set_capacity(s.node, {A: "0"})

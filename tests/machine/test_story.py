@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.codec import from_file
+from capacityd.model.file_codec import from_file
 from capacityd.model.node import annotated_quantities
 from capacityd.model.reading import Quantity, outcome_of
 from capacityd.worker.pass_state import PassState, PassStatus

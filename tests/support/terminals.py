@@ -16,8 +16,8 @@ from unittest import mock
 from capacityd import __version__
 from capacityd.cli import run
 from capacityd.linux.unit import UnitState
-from capacityd.model.codec import to_file
 from capacityd.model.errors import Cause
+from capacityd.model.file_codec import to_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Action, Change, Health, MachineRecord

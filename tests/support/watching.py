@@ -15,7 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from capacityd import __version__
-from capacityd.model.codec import decode_variant, encode_variant, from_file, parse
+from capacityd.model.codec import decode_variant, encode_variant, parse
+from capacityd.model.file_codec import from_file
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.model.watch import WatchedNode
 from capacityd.node.watch import Limits

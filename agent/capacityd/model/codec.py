@@ -7,7 +7,6 @@ reader gets exactly the types that it declares, or an error.
 from __future__ import annotations
 
 import json
-from binascii import crc32
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
@@ -20,9 +19,6 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
-
-_CHECKSUM = "checksum"  # keys of a file, beside the value's fields
-_VERSION = "version"
 
 
 class Malformed(ValueError):
@@ -69,33 +65,6 @@ def parse(content: bytes | bytearray) -> Any:
         return json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
         raise Malformed("not JSON") from e
-
-
-def to_file(value: object, version: str = "") -> bytes:
-    """A file with the value's fields, a checksum and, if given, the version of capacityd that writes it."""
-    content = encode(value) | ({_VERSION: version} if version else {})
-    return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
-
-
-def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
-    """Restores the value that was given to to_file(). Raises Malformed.
-
-    If a version is given, the file must be from that version. Otherwise, the file may be from any version: an earlier
-    one that wrote no checksum, or a later one that added keys.
-    """
-    data = parse(content)
-    if not isinstance(data, dict):
-        raise Malformed("not an object")
-    checksum = data.pop(_CHECKSUM, None)
-    if (version or checksum is not None) and checksum != _checksum(data):
-        raise Malformed("the checksum differs")
-    if version and data.pop(_VERSION, None) != version:
-        raise Malformed("written by another version")
-    return decode(kind, data, ignore_unknown=not version)
-
-
-def _checksum(content: object) -> str:
-    return f"{crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def _refuse(constant: str) -> float:

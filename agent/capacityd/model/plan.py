@@ -56,7 +56,7 @@ class Change:
         return f"{self.name}: {old} → {new} ({self.reason})"
 
 
-UNWRITABLE = "nothing is lowered or removed, and new resources may be held back"
+UNSAVED = "nothing is lowered or removed, and new resources may be held back"
 """What a pass leaves undone while this machine can't save its state, for messages."""
 
 
@@ -65,8 +65,8 @@ class Health:
     """The problems that keep the Node condition from being True. If all fields are empty, it is True."""
 
     configuration_errors: tuple[str, ...] = ()
-    unwritable: str = ""
-    """Why this machine can't save its state."""
+    unsaved: str = ""
+    """Why this machine can't read or save its state."""
     other_agent: OtherAgent | None = None
     """Another capacityd that has recently written this Node."""
     unknown: Mapping[str, str] = field(default_factory=dict)

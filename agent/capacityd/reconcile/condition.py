@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from capacityd.model.node import CONDITION, ConditionReason, NodeState
-from capacityd.model.plan import UNWRITABLE, Health
+from capacityd.model.plan import UNSAVED, Health
 
 _MAX_CONDITION = 32_768
 """Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
@@ -91,7 +91,7 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     not_allocatable = [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()]
     messages = {  # "": the reason does not apply
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
-        ConditionReason.STATE_NOT_WRITABLE: f"{UNWRITABLE}: {health.unwritable}" if health.unwritable else "",
+        ConditionReason.STATE_NOT_WRITABLE: f"{UNSAVED}: {health.unsaved}" if health.unsaved else "",
         ConditionReason.OTHER_AGENT: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(text for text in (refused, unverified) if text),

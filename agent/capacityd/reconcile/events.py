@@ -56,7 +56,7 @@ def _hash(errors: Sequence[str]) -> str:
 def long_unknown(facts: Facts) -> frozenset[str]:
     """The names that have been unknown long enough for an Event."""
     # If this pass can't record the Event, the Event would be repeated.
-    recordable = facts.keeps_record and not facts.unwritable
+    recordable = facts.keeps_record and not facts.save_error
     unknown_since = facts.memory.unknown_since if recordable else {}
     return frozenset(name for name, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
 

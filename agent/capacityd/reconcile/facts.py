@@ -41,7 +41,7 @@ class Facts:
     configuration_errors: tuple[str, ...] = ()
     """The errors of the last check of the configuration, each with its file and line. The effective configuration may
     be an older one without these errors."""
-    unwritable: str = ""
+    save_error: str = ""
     """Why this machine can't save the state of a pass or the machine record; empty if it can."""
     memory: Memory = field(default_factory=Memory)
     """The previous pass's memory, updated with the readings of this pass."""
@@ -64,10 +64,10 @@ class Facts:
         return replace(self, machine_record=record, memory=self.memory.of_node(node_state))
 
     @property
-    def unrecordable(self) -> str:
+    def unsaved(self) -> str:
         """Why this pass can't record what it publishes (it can't read the machine record, or can't save it); empty if
         it can."""
-        return "; ".join(why for why in (self.machine_record_error, self.unwritable) if why)
+        return "; ".join(why for why in (self.machine_record_error, self.save_error) if why)
 
     @property
     def other_agent(self) -> OtherAgent | None:

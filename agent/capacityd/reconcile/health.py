@@ -21,7 +21,7 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
     not_allocatable = {step.name: _not_allocatable(step, facts) for step in steps}
     return Health(
         configuration_errors=facts.configuration_errors,
-        unwritable=facts.unrecordable,
+        unsaved=facts.unsaved,
         other_agent=other_agent(node_state, facts),
         unknown=dict(sorted(unknown.items())),
         refused=refused,

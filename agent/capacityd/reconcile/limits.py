@@ -51,7 +51,7 @@ def _needs_record(step: Step, facts: Facts) -> bool:
 
     Without a record, capacityd would not know since when a reduction has been due. It would not own a new key later.
     """
-    if not facts.unrecordable:
+    if not facts.unsaved:
         return False
     if facts.machine_record_error:
         is_new = step.entry.annotated is None

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from capacityd.linux.atomic_file import read_regular_file, replace_file, write_error
-from capacityd.model.codec import Malformed, from_file, to_file
+from capacityd.model.codec import Malformed
 from capacityd.model.errors import StateError
+from capacityd.model.file_codec import from_file, to_file
 from capacityd.model.plan import MachineRecord, Plan, Reported
 
 _FILE = "published.json"
@@ -64,7 +65,7 @@ def write(directory: str, machine_record: MachineRecord) -> None:
         raise StateError(f"{file} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
-def not_writable(directory: str) -> str:
+def why_unwritable(directory: str) -> str:
     """Why the directory looks as if no record could be saved in it, checked without writing; "" if it looks writable.
 
     A missing directory does: write() creates it.

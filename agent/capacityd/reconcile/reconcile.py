@@ -77,14 +77,14 @@ class ReconcileResult:
         return cls(memory, uptime, (wait,))
 
     @property
-    def unwritable(self) -> str:
+    def unsaved(self) -> str:
         """Why this machine could not save its state; empty if it could."""
         return self.failure.message if self.failure and self.failure.cause is RetryCause.STATE else ""
 
     @property
     def node_error(self) -> str:
         """Why the pass could not reconcile the Node; empty if it could."""
-        return self.failure.message if self.failure and not self.unwritable else ""
+        return self.failure.message if self.failure and not self.unsaved else ""
 
     @property
     def requeue_after(self) -> float | None:
@@ -173,8 +173,8 @@ class Pass:
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
         """The result of a pass that has carried out its plan."""
-        unwritable = outcome.plan.health.unwritable
-        failure = Failure(unwritable, RetryCause.STATE) if unwritable else None
+        unsaved = outcome.plan.health.unsaved
+        failure = Failure(unsaved, RetryCause.STATE) if unsaved else None
         memory = self.facts.memory.after_outcome(outcome, self.facts.uptime)
         return replace(self.result(memory, outcome.plan, failure), outcome=outcome)
 
@@ -188,7 +188,7 @@ class Pass:
 
         If the machine record can't be saved, writes only the changes that need none: limits.py holds back the others.
         """
-        intentions = NO_INTENTIONS if self.facts.unrecordable else self.access.intentions
+        intentions = NO_INTENTIONS if self.facts.unsaved else self.access.intentions
         retries = Retries(
             # While conflicts continue, a single plan in each pass: reconcile_node() limits the rate of the passes.
             conflicts=1 if self.facts.memory.conflict else TRIES,
@@ -198,8 +198,8 @@ class Pass:
         try:
             return apply(node, self.make_plan, start, intentions, retries)
         except StateError as error:
-            unrecordable = replace(self.facts, unwritable=str(error))
-            return replace(self, facts=unrecordable).write(node, known)
+            unsaved = replace(self.facts, save_error=str(error))
+            return replace(self, facts=unsaved).write(node, known)
 
     def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
         """The plan for this Node. denied: names whose changes the API server has denied in this pass."""

@@ -11,7 +11,7 @@ from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
-from capacityd.model.codec import to_file
+from capacityd.model.file_codec import to_file
 from capacityd.model.messages import SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.watcher_process import WatcherProcess

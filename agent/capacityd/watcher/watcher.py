@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from capacityd import __version__
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
-from capacityd.model.codec import to_file
 from capacityd.model.errors import CapacitydError, NodeUnauthorized, NodeUnreachable, StateError, WatchHeldBack
+from capacityd.model.file_codec import to_file
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode, fingerprint

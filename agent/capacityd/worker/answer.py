@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from capacityd.model.messages import Failure, PassResult
 from capacityd.model.node import published_resources
-from capacityd.model.plan import UNWRITABLE, Health
+from capacityd.model.plan import UNSAVED, Health
 from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch import fingerprint
@@ -50,8 +50,8 @@ def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
 def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
     """The failure of a pass, including errors from saving its state; None if nothing failed."""
     failure = result.failure
-    if result.unwritable:  # the failure itself is that nothing can be saved
-        return Failure(_unsaved(result.unwritable), RetryCause.STATE)
+    if result.unsaved:  # the failure itself is that nothing can be saved
+        return Failure(_unsaved(result.unsaved), RetryCause.STATE)
     if not save_errors:
         return failure
     unsaved = _unsaved(save_errors[0])
@@ -61,7 +61,7 @@ def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure |
 
 
 def _unsaved(why: str) -> str:
-    return f"{why}; until this is fixed, {UNWRITABLE}"
+    return f"{why}; until this is fixed, {UNSAVED}"
 
 
 def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:

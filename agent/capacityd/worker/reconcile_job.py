@@ -180,9 +180,9 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         watched = runtime_files.read_watched_node(options.folder)
         record, record_errors = _try(partial(machine_record.read, directory))
-        unwritable = list(save_errors)
+        unsaved = list(save_errors)
         if not record_errors:  # machine_record_error says it otherwise
-            unwritable.append(machine_record.not_writable(directory))
+            unsaved.append(machine_record.why_unwritable(directory))
         facts = Facts(
             readings,
             config,
@@ -193,7 +193,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             machine_record=record,
             machine_record_error="".join(record_errors),
             configuration_errors=inputs.configuration_errors,
-            unwritable="; ".join(why for why in unwritable if why),
+            save_error="; ".join(why for why in unsaved if why),
             memory=inputs.state.memory,
         )
         access = Access(

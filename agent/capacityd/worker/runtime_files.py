@@ -20,9 +20,10 @@ from typing import TypeVar
 
 from capacityd import __version__
 from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve_room, write_error
-from capacityd.model.codec import Malformed, from_file, to_file
+from capacityd.model.codec import Malformed
 from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
+from capacityd.model.file_codec import from_file, to_file
 from capacityd.model.messages import SERVICE_STATUS, WATCHED_NODE, ServiceStatus
 from capacityd.model.watch import WatchedNode
 from capacityd.worker.pass_state import PassState
@@ -117,7 +118,7 @@ def read_service(folder: str) -> ServiceStatus | None:
     return _read_or_none(folder, SERVICE_STATUS, ServiceStatus)
 
 
-def unwritable(folder: str) -> str:
+def why_unwritable(folder: str) -> str:
     """Why the folder looks unwritable, checked without writing; "" if it looks writable."""
     code = write_error(folder)
     return os.strerror(code) if code else ""

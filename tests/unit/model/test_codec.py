@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.codec import Malformed, decode, decode_variant, encode, encode_variant, from_file, parse, to_file
+from capacityd.model.codec import Malformed, decode, decode_variant, encode, encode_variant, parse
+from capacityd.model.file_codec import from_file, to_file
 
 
 class Colour(Enum):

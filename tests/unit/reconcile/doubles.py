@@ -117,7 +117,7 @@ class Service:
         self.complete = True
         self.plugins: Collection[str] | None = ()
         self.record: MachineRecord | None = None
-        self.unwritable = self.full = ""
+        self.save_error = self.full = ""
         self.configuration_errors: tuple[str, ...] = ()
         self.expect: dict[str, int] = {}
         self.digest = "first"
@@ -138,7 +138,7 @@ class Service:
             watched=self._watched_node(at),
             machine_record=self.record,
             configuration_errors=self.configuration_errors,
-            unwritable=self.unwritable,
+            save_error=self.save_error,
             memory=self.memory,
         )
         access = Access(self._open, self._plugins, Intentions(self._intend, self._forget))

@@ -9,7 +9,7 @@ import pytest
 from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.other_agent import OtherAgent
-from capacityd.model.plan import UNWRITABLE, Health
+from capacityd.model.plan import UNSAVED, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.condition import changed_condition, desired_condition
@@ -167,8 +167,8 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
         "the configuration has errors: a.toml:3: x (capacityd config check)",
     ),
     ConditionReason.STATE_NOT_WRITABLE: (
-        Health(unwritable="/run: full"),
-        f"{UNWRITABLE}: /run: full",
+        Health(unsaved="/run: full"),
+        f"{UNSAVED}: /run: full",
     ),
     ConditionReason.OTHER_AGENT: (
         Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
@@ -275,7 +275,7 @@ def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_r
 
 
 def test_while_no_record_can_be_kept_an_unknown_resource_is_not_reported_again_and_again(service: Service) -> None:
-    service.unwritable = "No space left on device"
+    service.save_error = "No space left on device"
     for at in range(1100, 1500, 50):
         service.reconcile(float(at), {"hardware"}, a=UNKNOWN)
     assert [event for event in service.node.events if "busy" in event] == []

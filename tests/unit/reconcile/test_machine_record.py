@@ -71,7 +71,7 @@ def test_the_directory_is_the_first_that_systemd_names(monkeypatch: pytest.Monke
 
 def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: Path) -> None:
     directory = str(tmp_path / "made")
-    assert machine_record.not_writable(directory) == "", "a missing one holds nothing back"
+    assert machine_record.why_unwritable(directory) == "", "a missing one holds nothing back"
     between = machine_record.intend(directory, None, plan({A: 5, B: 1}, {A: 4}))
     assert between == machine_record.read(directory) == MachineRecord({A: 4}, {A: 5, B: 1})
     assert between.confirms(A, 4)

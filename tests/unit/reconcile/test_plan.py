@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.node import ANNOTATION, CONDITION, annotated_quantities
-from capacityd.model.plan import UNWRITABLE, Action, Change, MachineRecord, Plan, Reported
+from capacityd.model.plan import UNSAVED, Action, Change, MachineRecord, Plan, Reported
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
@@ -131,7 +131,7 @@ CASES = [
     ),
     # If the machine record can't be written, nothing is lowered or removed.
     *under(
-        {"unwritable": FULL},
+        {"save_error": FULL},
         (FOUR, "5", 5, "hold", 5),
         (ABSENT, "4", 4, "hold", 4),
         (None, "4", 4, "hold", 4),
@@ -142,9 +142,9 @@ CASES = [
         (FOUR, None, None, "hold", None),  # without a record, the key would not be recognized as capacityd's later
     ),
     *under(
-        {"unwritable": FULL, "machine_record": recorded({NAME: 4}, node_uid="another")}, (FOUR, None, None, "set", 4)
+        {"save_error": FULL, "machine_record": recorded({NAME: 4}, node_uid="another")}, (FOUR, None, None, "set", 4)
     ),  # the Node was registered anew
-    *under({"unwritable": FULL, "machine_record": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
+    *under({"save_error": FULL, "machine_record": None}, (FOUR, None, None, "set", 4), (FOUR, "5", 5, "hold", 5)),
     *under({"complete": False}, (None, "4", 4, "keep", 4)),
 ]
 
@@ -217,9 +217,9 @@ def test_every_case(
     condition = our_condition(written)
     lasts = action == "refuse" and (isinstance(reading, Quantity) or after is not None)
     assert (f"refused: {NAME}" in condition["message"]) is lasts
-    if inputs.unwritable:
+    if inputs.save_error:
         assert (condition["status"], condition["reason"]) == ("False", "StateNotWritable")
-        assert condition["message"].startswith(f"{UNWRITABLE}: {FULL}")
+        assert condition["message"].startswith(f"{UNSAVED}: {FULL}")
 
 
 @pytest.mark.parametrize(("current", "annotated", "adopt"), [("8", 4, ()), ("0", 4, ()), ("4", None, {NAME})])
@@ -545,7 +545,7 @@ inputs = st.builds(
     st.builds(config_with, st.frozensets(good_names), condition=st.booleans(), complete=st.booleans()),
     now=st.integers(0, 100).map(float),
     machine_record=st.none() | machine_records,
-    unwritable=st.sampled_from(["", "", "/var is full"]),
+    save_error=st.sampled_from(["", "", "/var is full"]),
     device_plugins=st.none() | st.frozensets(names),
 )
 

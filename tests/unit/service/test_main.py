@@ -21,7 +21,7 @@ import pytest
 
 import capacityd
 from capacityd import __version__
-from capacityd.model.codec import from_file
+from capacityd.model.file_codec import from_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.reasons import Activity
 from capacityd.service.loop import CHECK_PERIOD

@@ -11,8 +11,8 @@ import pytest
 from capacityd import __version__
 from capacityd.cli import run
 from capacityd.discovery.runner import Discovery
-from capacityd.model.codec import to_file
 from capacityd.model.config import Config, Resource, Settings
+from capacityd.model.file_codec import to_file
 from capacityd.model.messages import WATCHED_NODE, Message, PassResult, ServiceStatus
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading

@@ -16,9 +16,9 @@ import pytest
 
 from capacityd import __version__
 from capacityd.config import load
-from capacityd.model.codec import _checksum, to_file
 from capacityd.model.config import Config, Resource, Table
 from capacityd.model.errors import CapacitydError, Cause
+from capacityd.model.file_codec import _checksum, to_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.node import Condition, NodeState
 from capacityd.model.other_agent import OtherAgent

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd import __version__
-from capacityd.model.codec import to_file
 from capacityd.model.errors import NodeMissing
+from capacityd.model.file_codec import to_file
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown

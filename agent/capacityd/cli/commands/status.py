@@ -157,7 +157,7 @@ def _waits(last_pass: PassStatus, now: float) -> tuple[WaitReport, ...]:
 
 def _stale_reason(directory: str, service: ServiceStatus) -> str:
     """Why the files may be older than the service's state; "" if they are up to date."""
-    if error := runtime_files.unwritable(directory):
+    if error := runtime_files.why_unwritable(directory):
         return f"{directory} is not writable: {error}; the information below is stale"
     if service is not _NO_SERVICE and uptime() > service.overdue_at_uptime:
         return "the next reconcile pass is overdue; the service may be stuck"

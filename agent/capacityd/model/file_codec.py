@@ -1,0 +1,43 @@
+"""The form of a value in a file: the codec's, with a checksum and, for some files, the version of capacityd."""
+
+from __future__ import annotations
+
+import json
+from binascii import crc32
+from typing import TypeVar
+
+from capacityd.model.codec import Malformed, decode, encode, parse
+
+_T = TypeVar("_T")
+
+# Keys of a file, beside the value's fields.
+_CHECKSUM = "checksum"
+_VERSION = "version"
+
+
+def to_file(value: object, version: str = "") -> bytes:
+    """A file with the value's fields, a checksum and, if given, the version of capacityd that writes it."""
+    content = encode(value) | ({_VERSION: version} if version else {})
+    return json.dumps(content | {_CHECKSUM: _checksum(content)}).encode()
+
+
+def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
+    """Restores the value that was given to to_file(). Raises Malformed.
+
+    If a version is given, the file must be from that version. Otherwise, the file may be from any version: an earlier
+    one that wrote no checksum, or a later one that added keys.
+    """
+    data = parse(content)
+    if not isinstance(data, dict):
+        raise Malformed("not an object")
+    checksum = data.pop(_CHECKSUM, None)
+    must_match = bool(version) or checksum is not None
+    if must_match and checksum != _checksum(data):
+        raise Malformed("the checksum differs")
+    if version and data.pop(_VERSION, None) != version:
+        raise Malformed("written by another version")
+    return decode(kind, data, ignore_unknown=not version)
+
+
+def _checksum(content: object) -> str:
+    return f"{crc32(json.dumps(content, sort_keys=True).encode()):08x}"

@@ -1,7 +1,7 @@
 """The whole disks in /sys. Each is listed once, even if several paths lead to it.
 
-Two paths lead to one disk if multipathd says so, or if they have the same world-wide id and the same serial number, and
-neither their sizes nor their models differ.
+Two paths lead to one disk if multipathd says so, or if world-wide id and serial number agree, and neither size nor model
+differs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from capacityd.model.host import Host, read_int, read_optional_attr, resolve_lin
 BLOCK = "/sys/block"
 
 _MAY_BE_DUPLICATE = "it is unknown whether it is another path to a disk"
-
 _VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
 """Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
 (scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""

@@ -89,10 +89,8 @@ class ReconcileResult:
     @property
     def requeue_after(self) -> float | None:
         """Seconds until the next pass; None if none is due. The retry after a failure is scheduled in addition."""
-        if not self.waits:
-            return None
-        first = min(wait.until for wait in self.waits)
-        return max(_MIN_REQUEUE, first - self.uptime)
+        first = min((wait.until for wait in self.waits), default=None)
+        return None if first is None else max(_MIN_REQUEUE, first - self.uptime)
 
     def wait_text(self, name: str) -> str:
         """Why and for how long this resource waits, after a semicolon; "" if it does not wait."""

@@ -1,7 +1,7 @@
 """The whole disks in /sys. Each is listed once, even if several paths lead to it.
 
-Two paths lead to one disk if multipathd says so, or if world-wide id and serial number agree, and neither size nor model
-differs.
+Two paths lead to one disk if multipathd says so, or if world-wide id and serial number agree, and neither size nor
+model differs.
 """
 
 from __future__ import annotations

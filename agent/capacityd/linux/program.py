@@ -6,9 +6,11 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 
 _CHUNK_BYTES = 65536
 
@@ -39,27 +41,57 @@ def run_program(  # noqa: PLR0913  # what a program needs
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
     the program can't be started; also ProgramTimeoutError and OutputTooLargeError.
     """
-    process = subprocess.Popen(
-        command,
-        stdin=None if on_terminal else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=None if on_terminal else subprocess.PIPE,
-        env=environment,
-        cwd=directory,
-        start_new_session=True,
-    )
-    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
+    process: subprocess.Popen[bytes] | None = None
     with ExitStack() as stack:
         try:
+            with _signals_held_back():
+                process = subprocess.Popen(
+                    command,
+                    stdin=None if on_terminal else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=None if on_terminal else subprocess.PIPE,
+                    env=environment,
+                    cwd=directory,
+                    start_new_session=True,
+                )
+            pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
             files = [stack.enter_context(pipe).fileno() for pipe in pipes]
             deadline = time.monotonic() + timeout
             outputs = _collect(process.pid, files, deadline=deadline, max_output=max_output)
         finally:
-            # The process has not been reaped yet, so its process group cannot belong to another process.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process is not None:
+                # The process has not been reaped yet, so its process group cannot belong to another process.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     error_output = b"" if on_terminal else outputs[1]
     return process.returncode, outputs[0], error_output
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Handles SIGTERM and SIGINT only at the end of the block, if Python handles them.
+
+    A handler that raises an exception while Popen() runs would leave a process that nobody knows of.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
+        yield
+        return
+    received: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        received.append(number)
+
+    current = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: handler for number, handler in current.items() if callable(handler)}
+    for number in handlers:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for received_number in received:
+            signal.raise_signal(received_number)
 
 
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:

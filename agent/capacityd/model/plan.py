@@ -147,7 +147,7 @@ class Write:
     annotated: Mapping[str, int]
     """The quantities in the annotation after the write."""
     condition: tuple[str, str] | None = None
-    """Reason and status of the Node condition that the patch sets; None if the patch sets no condition."""
+    """Reason and status of the Node condition after the write; None if no condition is kept."""
     recorded: Mapping[str, int] | None = None
     """The quantities in the machine record after the write. None: the record is not changed."""
     reported: Reported = Reported()

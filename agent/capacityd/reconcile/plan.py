@@ -112,11 +112,20 @@ def _write(
     return Write(
         patch=patch,
         annotated=annotated,
-        condition=(condition.reason.value, condition.status) if condition and keeps_condition else None,
+        condition=_condition_after(node_state, condition) if keeps_condition else None,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
         recovered=tuple(sorted(recovered & facts.config.expectations().keys())),
     )
+
+
+def _condition_after(node_state: NodeState, condition: DesiredCondition | None) -> tuple[str, str] | None:
+    """Reason and status of the Node's condition after a write. condition: what the write sets; None: nothing."""
+    if condition is not None:
+        return condition.reason.value, condition.status
+    if node_state.condition is not None:
+        return node_state.condition.reason, node_state.condition.status
+    return None
 
 
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:

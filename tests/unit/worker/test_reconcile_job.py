@@ -68,6 +68,16 @@ def test_a_condition_that_a_policy_changes(worker: Worker, made: Mapping[str, An
     assert worker.status.condition_not_stored is altered
 
 
+def test_a_condition_that_a_policy_changes_in_a_write_of_numbers(worker: Worker) -> None:
+    worker.make_pass(1000.0, "boot", a=FOUR)
+    document = worker.node.document
+    worker.node = Altering({"status": "Unknown"})
+    worker.node.document = document
+    worker.make_pass(1100.0, "devices", a=Quantity(5))
+    assert worker.node.document["status"]["capacity"] == {A: "5"}
+    assert worker.status.condition_not_stored
+
+
 def test_the_condition_is_not_stored_either_while_the_next_attempt_is_held_back(worker: Worker) -> None:
     worker.node = Altering({"type": "Another"})
     for second in range(8):

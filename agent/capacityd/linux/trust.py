@@ -124,8 +124,13 @@ def open_trusted(path: str, trust: Trust) -> int:
     Raises OSError, even if it is also not trusted, if it is missing or can't be read, and ValueError if it is not a
     path. Does not wait for the writer of a pipe.
     """
-    os.stat(path)  # raises OSError if the file is missing
-    if not os.access(path, os.R_OK):
+    # O_PATH, because opening a device has effects. By the descriptor, because the path may lead nowhere by now.
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        is_readable = os.access(f"/proc/self/fd/{found}", os.R_OK)
+    finally:
+        os.close(found)
+    if not is_readable:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     if flaw := flaw_of(path, trust):
         raise NotTrusted(flaw)

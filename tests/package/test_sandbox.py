@@ -411,9 +411,12 @@ def test_a_watchdog_and_a_crash(served: Machine) -> None:
     served.run("systemctl", "stop", UNIT)
     assert not served.exists("/run/capacityd")
 
-    # As after a suspend that systemd counts, systemd believes that the service hangs.
-    drop_in(served, "zz-watchdog", "[Service]\nWatchdogSec=2\nRestartSec=1\n")
+    # The service keeps to a short watchdog. If it is stopped, systemd restarts it.
+    drop_in(served, "zz-watchdog", "[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\nRestartSec=1\n")
     served.run("systemctl", "start", UNIT)
+    wait_until(lambda: published(served, "example.com/static") == "3", PATIENCE, "it has published")
+    assert "Watchdog timeout" not in served.journal()
+    served.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", UNIT)
     wait_until(lambda: "Watchdog timeout" in served.journal(), PATIENCE, "the watchdog has ended it")
     drop_in(served, "zz-watchdog", "")
     wait_until(lambda: served.main_pid != "0" and served.active == "active", PATIENCE, "it is started again")

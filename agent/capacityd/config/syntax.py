@@ -26,10 +26,12 @@ _MISTAKES = (
     (r",\s*", r"\s*\}", "remove the comma before }}"),
     (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
     (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
+    (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
+    ("", r";\s*(?:\n|$)", "remove the semicolon"),
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
-_BEFORE_VALUE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)$""")
+_BEFORE_VALUE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
 """A key with the beginning of its value, or the beginning of a value in a list."""
 _VALUE = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
 _WORDS = {

@@ -5,6 +5,8 @@ Nothing here blocks: output is dropped if the terminal is stopped, nobody reads 
 
 from __future__ import annotations
 
+import math
+import os
 import select
 import socket
 from collections.abc import Mapping
@@ -54,6 +56,20 @@ def sd_notify(message: str) -> None:
     """Sends a message to systemd (sd_notify(3)), if systemd has started this service."""
     with suppress(OSError):  # the socket is gone
         daemon.notify(_encodable(message.replace("\0", " ")))  # a NUL would end the message
+
+
+def watchdog_timeout() -> float:
+    """Returns the seconds within which systemd expects WATCHDOG=1 again (sd_watchdog_enabled(3)); infinity if never.
+
+    An administrator may have shortened WatchdogSec= of the unit.
+    """
+    if os.environ.get("WATCHDOG_PID", "") not in ("", str(os.getpid())):  # another process's
+        return math.inf
+    try:
+        microseconds = int(os.environ["WATCHDOG_USEC"])
+    except (KeyError, ValueError):
+        return math.inf
+    return microseconds / 1e6 if microseconds > 0 else math.inf
 
 
 def log(priority: Priority, message: str, kind: EntryKind) -> None:

@@ -13,7 +13,7 @@ import signal
 import time
 
 from capacityd.linux.clock import BOOTING, uptime
-from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
+from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
 from capacityd.model.messages import CheckResult, MetricsResult, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import EventSources, Signals, Suspends
@@ -24,7 +24,7 @@ from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
-CHECK_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there; also for the watchdog
+CHECK_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 _ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses the old credentials, or may be dead
@@ -50,6 +50,7 @@ class Service:
         self._worker: WorkerProcess | None = None
         self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
+        self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
         self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
         self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
@@ -112,7 +113,7 @@ class Service:
             poll.register(fd, select.POLLIN)
         until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
         until = min(until, self._check_sources_at)
-        seconds = max(0.0, until - time.monotonic())
+        seconds = min(max(0.0, until - time.monotonic()), self._longest_wait)
         ready = {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
         sd_notify("WATCHDOG=1")
         signals = self._signals.drain()

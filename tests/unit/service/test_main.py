@@ -443,6 +443,15 @@ def test_the_watchdog_is_notified_while_nothing_happens(running: Running) -> Non
         time.sleep(0.01)
 
 
+def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    running.publishes()
+    seen, deadline = len(running.times("WATCHDOG=1")), time.monotonic() + DEADLINE
+    while len(running.times("WATCHDOG=1")) < seen + 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
     unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)

@@ -136,7 +136,7 @@ def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster
 def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> None:
     mine = cluster.create_node()
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
-    asked.identity = node_user(mine)
+    asked.user = node_user(mine)
     denied = f'the identity "system:node:{mine}" may not '
     if fits(kubernetes, "since", OWN_NODE_ONLY):
         with pytest.raises(

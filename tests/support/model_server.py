@@ -285,7 +285,7 @@ class ModelClient:
 
     def __init__(self, server: ModelServer) -> None:
         self.access = ACCESS
-        self.identity = ""
+        self.user = ""
         self._server = server
 
     def review_self(self) -> tuple[str, str]:
@@ -307,7 +307,7 @@ class ModelClient:
         try:
             answer = action()
         except HttpError as e:
-            raise from_http_status(e, Call(ACCESS, verb, resource, "n1", self.identity)) from e
+            raise from_http_status(e, Call(ACCESS, verb, resource, "n1", self.user)) from e
         self._server.point(f"after {verb} {resource}")
         return answer
 

@@ -171,7 +171,7 @@ class ApiNode:
             review, cached = self._call(self._review)
             self._identity = identify(review, configured=self._configured_name, hostname=self._hostname, cached=cached)
             if self._client is not None:
-                self._client.identity = self._identity.user  # for messages
+                self._client.user = self._identity.user  # for messages
         return self._identity
 
     def _review(self, client: Client) -> tuple[Review, bool]:
@@ -220,7 +220,7 @@ class ApiNode:
             self._cache.files = access.files
             if self._client is None or self._client.access != access:
                 self._client = Client(access)
-                self._client.identity = self._identity.user if self._identity else ""
+                self._client.user = self._identity.user if self._identity else ""
             return action(self._client)
         except NodeUnauthorized as e:
             e.files = access.files

@@ -19,11 +19,11 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.encoding import encode
-from capacityd.node.documents.fields import InvalidDocument, JsonObject
+from capacityd.node.documents.fields import JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.documents.overlays import NodeOverlay, node_overlays
-from capacityd.node.errors import from_http_status, no_library_error, unexpected_response
+from capacityd.node.errors import from_http_status, from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
 from capacityd.node.transport_errors import from_transport_error
@@ -52,7 +52,7 @@ class Client:
         """timeout: seconds for each request; None for REQUEST_TIMEOUT."""
         self.access = access
         self._timeout = REQUEST_TIMEOUT if timeout is None else timeout
-        self.identity = ""
+        self.user = ""
         """Our user name according to the API server; "" until it is known."""
         with no_library_error(lambda e: from_transport_error(e, access)):
             from kubernetes import client
@@ -126,7 +126,7 @@ class Client:
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
         """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
-        return Call(self.access, verb=verb, resource=resource, node=node, identity=self.identity)
+        return Call(self.access, verb=verb, resource=resource, node=node, user=self.user)
 
     def _send(
         self,
@@ -147,11 +147,6 @@ class Client:
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
             return from_transport_error(e, self.access)
 
-        def explain_content(e: Exception) -> NodeError:
-            if isinstance(e, InvalidDocument):
-                return unexpected_response(call, self.access.quote(str(e)), detail=self.access.quote(e.detail))
-            return unexpected_response(call, "it is not JSON, or is incomplete")
-
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
         timeout = _PATCH_TIMEOUT if call.verb == "patch" else _IDLE_TIMEOUT
         request = partial(send, _preload_content=False, _request_timeout=timeout)
@@ -162,7 +157,7 @@ class Client:
                 if e.status not in none_on:
                     raise
                 body = b"null"  # JSON for None
-        with no_library_error(explain_content):
+        with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(body))
 
 

@@ -59,6 +59,6 @@ class ClusterAccess:
         """Returns the credentials, which must not appear in messages."""
         return secrets_of(self.token, pem=(self.certificate, self.key), proxy=self.proxy)
 
-    def quote(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Makes foreign text safe for a message: without these credentials, printable, and of limited length."""
-        return self.secrets().quote(text)
+        return self.secrets().redact(text)

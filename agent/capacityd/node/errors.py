@@ -20,7 +20,9 @@ from capacityd.model.errors import (
 )
 from capacityd.model.modules import import_failure
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.status import status_details
+from capacityd.node.identity import KUBELET_PREFIX
 from capacityd.node.kubelet_kubeconfig import credentials_advice
 from capacityd.node.redaction import NO_SECRETS, Secrets
 from capacityd.node.refusal import Call, HttpError, Refusal
@@ -49,8 +51,8 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
 def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
     """Returns a library's exception message on one line, or the exception's type if the message is empty."""
     if isinstance(error, OSError) and error.errno and error.strerror:
-        return secrets.quote(str(error.strerror))
-    return secrets.quote(" ".join(str(error).split())) or type(error).__name__
+        return secrets.redact(str(error.strerror))
+    return secrets.redact(" ".join(str(error).split())) or type(error).__name__
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
@@ -60,13 +62,14 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     HTTP status         if                                               error
     ==================  ===============================================  =========================================
     any                 an admission policy or webhook denied the write  NodeRejected
-    409, 422            a guard of a write failed                        NodeConflict
+    409; 422            of a write; a test in the patch failed           NodeConflict
     410                 the request was a list                           ListExpired
     403                 the API server is starting                       NodeUnreachable
-    410, 429, 5xx                                                        NodeUnreachable; a write: NodeWriteFailed
+    410, 429, 5xx                                                        NodeUnreachable; 5xx of a write:
+                                                                         NodeWriteFailed
     401                                                                  NodeUnauthorized
     403                 the request counted as anonymous                 NodeUnauthorized
-    403                 the authorizer denied the request                NodeForbidden
+    403                 denied whatever its content                      NodeForbidden
     404                 the Node does not exist                          NodeMissing
     < 400, or no Status object                                           NodeUnreachable: it is no API server
     any other           the content was denied                           NodeRejected
@@ -74,9 +77,9 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     """
     refusal = Refusal(call, error, status_details(error.body, call.access.secrets()))
     status, details = refusal.status, refusal.details
-    if details.denied:
-        return _rejected(refusal, details.message)
-    if refusal.is_of_write and (refusal.is_failed_guard or status == 409):
+    if details.denied_by_admission:
+        return _rejected(refusal, why=details.message)
+    if call.is_write and (status == 409 or refusal.is_failed_test):
         return _conflict(refusal)
     if status == 410 and call.verb == "list":
         return _list_expired(call)
@@ -86,31 +89,37 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
         return _wrong_credentials(call)
     if status == 403 and refusal.user == _ANONYMOUS:
         return _not_recognised(call.access)
-    if status == 403 and not refusal.is_from_intermediary and (refusal.is_of_authorizer or not refusal.is_of_write):
+    if refusal.denies_any_content:
         return _forbidden(refusal)
     if status == 404 and details.resource == "nodes":
-        of_credentials = call.identity == f"system:node:{call.node}"
-        return NodeMissing(
-            server=call.access.api_server, node=call.node, detail=call.access.address, of_credentials=of_credentials
-        )
+        return _missing(call)
     if status < 400 or not details.is_status:
         return _no_api_server(refusal)
-    return _rejected(refusal, refusal.reason)
+    return _rejected(refusal, why=refusal.reason)
+
+
+def from_invalid_content(error: Exception, call: Call, subject: str) -> NodeUnreachable:
+    """Explains a 2xx response that cannot be parsed. subject: the part that was parsed, for the message."""
+    if isinstance(error, InvalidDocument):
+        redact = call.access.redact
+        return unexpected_response(call, redact(str(error)), detail=redact(error.detail))
+    return unexpected_response(call, f"{subject} is not JSON, or is incomplete")
 
 
 def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreachable:
     """The error for a 2xx response that cannot be used. detail: text from the response."""
+    address = call.access.address
     return NodeUnreachable(
         f"{call.access.api_server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}",
-        detail="; ".join(filter(None, (call.access.address, detail))),
+        detail=f"{address}; {detail}" if detail else address,
     )
 
 
-def _rejected(refusal: Refusal, text: str) -> NodeRejected:
-    """The error for a content that was denied. text: why; "" if unknown."""
+def _rejected(refusal: Refusal, why: str) -> NodeRejected:
+    """The error for a content that was denied. why: "" if unknown."""
     call = refusal.call
     message = f"{call.access.api_server} refused to {call.verb} {call.resource} (HTTP {refusal.status})"
-    return NodeRejected(f"{message}{_after_colon(text)}", reason=text)
+    return NodeRejected(f"{message}{_after_colon(why)}", reason=why)
 
 
 def _conflict(refusal: Refusal) -> NodeConflict:
@@ -127,14 +136,14 @@ def _list_expired(call: Call) -> ListExpired:
 
 def _unavailable(refusal: Refusal) -> NodeUnreachable:
     call, error = refusal.call, refusal.error
-    # Not refusal.reason, which lists causes: those of a server error are nothing that the user can correct.
-    text = refusal.details.message
-    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(text)}"
-    if error.status == HTTPStatus.GATEWAY_TIMEOUT and refusal.is_of_write:
-        message += ". Does an admission webhook not answer?"
-    if error.status >= 500 and refusal.is_of_write:
+    # Not refusal.reason, which lists causes: the user cannot correct those of a server error.
+    why = refusal.details.message
+    message = f"{call.access.api_server} is unavailable (HTTP {error.status}){_after_colon(why)}"
+    if error.status >= 500 and call.is_write:
+        if error.status == HTTPStatus.GATEWAY_TIMEOUT:
+            message += ". Does an admission webhook not answer?"
         message += ". Until a write succeeds, the Node's condition may be out of date"
-        return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, text))
+        return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, why=why))
     return NodeUnreachable(message, retry_after=error.retry_after, detail=call.access.address)
 
 
@@ -157,30 +166,50 @@ def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
     )
 
 
+def _missing(call: Call) -> NodeMissing:
+    access = call.access
+    is_own_node = call.user == f"{KUBELET_PREFIX}{call.node}"
+    return NodeMissing(access.api_server, node=call.node, detail=access.address, of_credentials=is_own_node)
+
+
 def _forbidden(refusal: Refusal) -> NodeForbidden:
     call, user = refusal.call, refusal.user
-    who = f'the identity "{call.access.quote(user)}"' if user else f"the identity in {call.access.kubeconfig}"
-    node = f'Node "{call.node}"' if call.node else "nodes"
-    target = {"nodes": node, "nodes/status": f"nodes/status of {node}"}.get(call.resource, call.resource)
-    if refusal.is_of_impersonation:
-        advice = f'the kubeconfig lets it act as "{call.access.impersonated}" (as). '
-        if call.access.impersonated.startswith("system:node:"):
-            advice += (
-                "For a Node, this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml, and a token "
-                'that is bound to this Node. With an older Kubernetes, use identity.yaml, and remove "as".'
-            )
-        else:
-            advice += "This needs the right to impersonate that user."
-    elif refusal.is_of_other_node:
-        advice = "a kubelet's identity has access to its own Node only."
-    elif user.startswith("system:node:"):
-        advice = "is the Node authorizer enabled (--authorization-mode=Node)?"
-    else:
-        namespace = ' in the namespace "default"' if call.resource == "events" else ""
-        advice = f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
+    who = f'the identity "{call.access.redact(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     return NodeForbidden(
-        f"{who} may not {call.verb} {target} (HTTP 403): {advice} The API server's message: {refusal.details.message}"
+        f"{who} may not {call.verb} {_target(call)} (HTTP 403): {_rights_advice(refusal)} The API server's message: "
+        f"{refusal.details.message}"
     )
+
+
+def _target(call: Call) -> str:
+    """What the request reads or writes, for a message."""
+    node = f'Node "{call.node}"' if call.node else "nodes"
+    match call.resource:
+        case "nodes":
+            return node
+        case "nodes/status":
+            return f"nodes/status of {node}"
+    return call.resource
+
+
+def _rights_advice(refusal: Refusal) -> str:
+    """How to get the right to send the request, or why that is impossible; whole sentences."""
+    call = refusal.call
+    if refusal.denies_impersonation:
+        impersonated = call.access.impersonated
+        acts_as = f'the kubeconfig lets it act as "{impersonated}" (as).'
+        if not impersonated.startswith(KUBELET_PREFIX):
+            return f"{acts_as} This needs the right to impersonate that user."
+        return (
+            f"{acts_as} For a Node, this needs Kubernetes 1.36 or later, the roles in identity-own-node.yaml, and a "
+            'token that is bound to this Node. With an older Kubernetes, use identity.yaml, and remove "as".'
+        )
+    if refusal.is_to_other_kubelet:
+        return "a kubelet's identity has access to its own Node only."
+    if refusal.user.startswith(KUBELET_PREFIX):
+        return "is the Node authorizer enabled (--authorization-mode=Node)?"
+    namespace = ' in the namespace "default"' if call.resource == "events" else ""
+    return f'it needs a role with the verb "{call.verb}" on "{call.resource}"{namespace}.'
 
 
 def _no_api_server(refusal: Refusal) -> NodeUnreachable:

@@ -80,7 +80,7 @@ class ExecPlugin:
         environment = {**self._variables(), "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
         program = self._program
         if program is None:
-            hint = f"; {NO_SECRETS.quote(self.install_hint)}" if self.install_hint else ""
+            hint = f"; {NO_SECRETS.redact(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
             advice = sandbox_advice([self.command])
             raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)

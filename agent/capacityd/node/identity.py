@@ -16,7 +16,8 @@ from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.system_uuid import is_of_another_machine
 
-_NODE_USER = "system:node:"
+KUBELET_PREFIX = "system:node:"
+"""A kubelet's user name is this prefix and the name of its Node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
     configured: node_name in the configuration, if it is set. hostname: this machine's. cached: whether the review comes
     from an earlier request. Raises NodeUnauthorized if the configuration names another Node.
     """
-    is_kubelet = review.user.startswith(_NODE_USER)
-    reported = review.user.removeprefix(_NODE_USER) if is_kubelet else review.node  # "" if there is no Node
+    is_kubelet = review.user.startswith(KUBELET_PREFIX)
+    reported = review.user.removeprefix(KUBELET_PREFIX) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
         raise NodeUnauthorized(
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import StatusDetails
-from capacityd.node.redaction import NO_SECRETS
+from capacityd.node.identity import KUBELET_PREFIX
+from capacityd.node.redaction import truncated
 
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
+"""The message of the admission plugin NodeRestriction to the kubelet of another Node.
+
+Source: admitNode in k8s.io/kubernetes, plugin/pkg/admission/noderestriction/admission.go."""
 _NOT_READY = "is forbidden: not yet ready to handle request"
 """The end of an admission plugin's message while the API server starts. The HTTP status is 403, as for a denial.
 
 Source: Dispatch in k8s.io/apiserver, pkg/admission/plugin/policy/generic/plugin.go."""
 _FORBIDDEN_USER = re.compile(r'User "([^"]+)" cannot ')
-"""The user's name in an authorizer's message."""
+"""The user's name in an authorizer's message.
+
+Source: forbiddenMessage in k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go."""
 _MAX_RETRY_AFTER = 3600.0
 """Seconds; if a server asks for a longer wait, we retry after this time."""
 
@@ -33,9 +39,10 @@ class HttpError(Exception):
     @property
     def retry_after(self) -> float | None:
         """The server's Retry-After in seconds. The server never sends a date."""
-        text = next((value for name, value in self.headers.items() if name.lower() == "retry-after"), "")
-        is_number = re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII) is not None
-        return min(float(text), _MAX_RETRY_AFTER) if is_number else None
+        for name, value in self.headers.items():
+            if name.lower() == "retry-after" and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
+                return min(float(value), _MAX_RETRY_AFTER)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +50,19 @@ class Call:
     """A request to the API server, with the details that error messages use."""
 
     access: ClusterAccess
-    verb: str = ""
+    verb: str
     """The verb as in a role, e.g. "patch"."""
-    resource: str = ""
+    resource: str
     """The resource as in a role, e.g. "nodes/status"."""
     node: str = ""
-    identity: str = ""
+    """The name of the Node; "" if the request is not about a single one."""
+    user: str = ""
     """Our user name according to the API server; "" if unknown."""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request writes the Node."""
+        return self.resource == "nodes/status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +81,10 @@ class Refusal:
     @property
     def reason(self) -> str:
         """The causes of a validation error or, if there are none, the API server's message."""
-        return NO_SECRETS.quote("; ".join(self.details.causes) or self.details.message)
+        return truncated("; ".join(self.details.causes) or self.details.message)
 
     @property
-    def is_of_write(self) -> bool:
-        """Whether the request was a write of the Node."""
-        return self.call.resource == "nodes/status"
-
-    @property
-    def is_failed_guard(self) -> bool:
+    def is_failed_test(self) -> bool:
         """Whether a test in the patch failed. An invalid value has the same status, but also causes."""
         return self.status == 422 and self.details.is_status and not self.details.causes
 
@@ -93,40 +101,40 @@ class Refusal:
     @property
     def user(self) -> str:
         """The user name of the request; "" if it is unknown."""
-        return self.call.identity or _user_in(self.details.message)
+        if self.call.user:
+            return self.call.user
+        match = _FORBIDDEN_USER.search(self.details.message)
+        return match[1] if match else ""
 
     @property
-    def is_of_impersonation(self) -> bool:
+    def denies_impersonation(self) -> bool:
         """Whether the credentials may not act as the user that the kubeconfig names."""
         return bool(self.call.access.impersonated) and "impersonate" in self.details.message
 
     @property
-    def is_of_other_node(self) -> bool:
+    def is_to_other_kubelet(self) -> bool:
         """Whether the credentials belong to another Node's kubelet, judged by the user or by the API server's message.
 
-        The user has changed if the token was replaced with another Node's. Before Kubernetes 1.32, such a token can
-        read our Node, so only NodeRestriction refuses it. Source: admitNode in k8s.io/kubernetes,
-        plugin/pkg/admission/noderestriction/admission.go.
+        The token may have been replaced with another Node's since we asked for the user. Before Kubernetes 1.32, such a
+        token can read our Node, so only NodeRestriction denies the write.
         """
-        is_other_kubelet = self.user.startswith("system:node:") and self.user != f"system:node:{self.call.node}"
-        return is_other_kubelet or _OTHER_NODE.search(self.details.message) is not None
+        own_user = f"{KUBELET_PREFIX}{self.call.node}"
+        if self.user.startswith(KUBELET_PREFIX) and self.user != own_user:
+            return True
+        return _OTHER_NODE.search(self.details.message) is not None
 
     @property
-    def is_of_authorizer(self) -> bool:
-        """Whether HTTP 403 denies the request regardless of its content, as the authorizer does. Admission plugins
-        deny a content.
+    def denies_any_content(self) -> bool:
+        """Whether the API server denied the request whatever its content, as the authorizer does.
 
-        The authorizer's messages have a fixed start. The admission plugin NodeRestriction also denies the request
-        itself if the Node is not the kubelet's own. Source: forbiddenMessage in k8s.io/apiserver,
-        pkg/endpoints/handlers/responsewriters/errors.go.
+        An admission plugin denies the content of a write, except NodeRestriction: it denies every write of a Node that
+        is not the kubelet's own.
         """
+        if self.status != 403 or self.is_from_intermediary:
+            return False
+        if not self.call.is_write:
+            return True
         if not self.details.is_status:  # there is no message to judge by
             return True
-        names_user = _FORBIDDEN_USER.search(self.details.message) is not None
-        return names_user or self.is_of_other_node or self.is_of_impersonation
-
-
-def _user_in(message: str) -> str:
-    """The user that an authorizer's message names; "" if it is another message."""
-    match = _FORBIDDEN_USER.search(message)
-    return match[1] if match else ""
+        is_by_authorizer = _FORBIDDEN_USER.search(self.details.message) is not None
+        return is_by_authorizer or self.is_to_other_kubelet or self.denies_impersonation

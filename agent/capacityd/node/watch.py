@@ -19,7 +19,7 @@ from capacityd.model.node import NodeState
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state
-from capacityd.node.errors import from_http_status, no_library_error, unexpected_response
+from capacityd.node.errors import from_http_status, from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.line_stream import MAX_LINE_BYTES, LineStream, LineTooLong, Silence
 from capacityd.node.node_requests import NodeRequests
 from capacityd.node.refusal import Call, HttpError
@@ -149,10 +149,7 @@ class NodeWatch:
         return state
 
     def _explain_content(self, e: Exception) -> NodeError:
-        quote = self._target.access.quote
-        if isinstance(e, InvalidDocument):
-            return unexpected_response(self._watch_call, quote(str(e)), detail=quote(e.detail))
-        return unexpected_response(self._watch_call, "an event is not JSON, or is incomplete")
+        return from_invalid_content(e, self._watch_call, subject="an event")
 
     def _exists(self) -> bool:
         """Whether the Node exists, by a GET. Raises NodeError."""
@@ -179,7 +176,7 @@ class NodeWatch:
 
     def _call(self, verb: str) -> Call:
         target = self._target
-        return Call(target.access, verb=verb, resource="nodes", node=target.node, identity=target.user)
+        return Call(target.access, verb=verb, resource="nodes", node=target.node, user=target.user)
 
     def _explain(self, call: Call) -> Callable[[Exception], NodeError]:
         def explain(e: Exception) -> NodeError:

@@ -109,17 +109,17 @@ def test_null_is_the_same_as_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "advice"),
+    ("user", "advice"),
     [
         ("system:node:n1", "its kubeconfig is still that of the old name: let it join the cluster again"),
         ("bob", "set --node-name, or node_name in the configuration"),
         ("", "set --node-name, or node_name in the configuration"),
     ],
 )
-def test_a_node_that_was_renamed(identity: str, advice: str) -> None:
+def test_a_node_that_was_renamed(user: str, advice: str) -> None:
     """With the kubelet's own credentials, a node_name could only name the same Node."""
     body = json.dumps({"kind": "Status", "details": {"kind": "nodes"}}).encode()
-    call = Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1", identity)
+    call = Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1", user)
     error = from_http_status(HttpError(404, {}, body), call)
     assert isinstance(error, NodeMissing)
     assert str(error).endswith(advice)

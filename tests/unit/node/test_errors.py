@@ -39,15 +39,15 @@ def status(message: str = "", details: Any = None) -> bytes:
     return json.dumps({"kind": "Status", "message": message, "details": details}).encode()
 
 
-def call(resource: str = "nodes/status", identity: str = "system:node:n2", verb: str = "patch") -> Call:
-    return Call(ACCESS, verb, resource, "n2", identity)
+def call(resource: str = "nodes/status", user: str = "system:node:n2", verb: str = "patch") -> Call:
+    return Call(ACCESS, verb, resource, "n2", user)
 
 
 def refusal(code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, of: Call = CALL) -> NodeError:
     return from_http_status(HttpError(code, headers or {}, body), of)
 
 
-EVENTS, NOBODY, BOB = call("events", verb="create"), call(identity=""), call(identity="bob")
+EVENTS, NOBODY, BOB = call("events", verb="create"), call(user=""), call(user="bob")
 OWN = 'User "system:node:n2" cannot patch'
 AUTHORIZER = f"is the Node authorizer enabled (--authorization-mode=Node)? The API server's message: {OWN}"
 NODES_ROLE = 'it needs a role with the verb "get" on "nodes". The API'
@@ -106,7 +106,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
             NodeUnauthorized,
             "no token and no client certificate",
         ),
-        (403, status("only own"), call(identity="system:node:n1"), NodeForbidden, OWN_ONLY),
+        (403, status("only own"), call(user="system:node:n1"), NodeForbidden, OWN_ONLY),
         (403, status('node "n1" is not allowed to modify node "n2"'), CALL, NodeForbidden, OWN_ONLY),
         (403, status(OWN), CALL, NodeForbidden, AUTHORIZER),
         (403, status('User "bob" cannot patch'), BOB, NodeForbidden, 'a role with the verb "patch" on "nodes/status"'),
@@ -120,7 +120,7 @@ def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], expe
     assert type(error) is kind
     assert expected in str(error)
     assert ACCESS.server not in str(error)
-    places = (ACCESS.kubeconfig, f'Node "{of.node}"', f'the identity "{of.identity}"')
+    places = (ACCESS.kubeconfig, f'Node "{of.node}"', f'the identity "{of.user}"')
     assert any(place in str(error) for place in places)
 
 
@@ -138,7 +138,7 @@ def test_a_policy_denies_with_a_cause(name: str) -> None:
     message = f"nodes \"n2\" is forbidden: ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: no"
     error = refusal(422, status(message, {"causes": [{"message": message}]}))
     assert isinstance(error, NodeRejected)
-    assert error.reason == NO_SECRETS.quote(message)
+    assert error.reason == NO_SECRETS.redact(message)
 
 
 def test_a_cause_that_is_repeated_is_quoted_once() -> None:

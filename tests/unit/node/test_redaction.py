@@ -146,18 +146,18 @@ def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], 
     for secret in kinds[kind].secrets:
         half = len(secret) // 2
         for text in (secret, secret[:half], secret[half:], f"x{secret}x", f'"{secret[2:half]}..."'):
-            assert not leaked(kinds[kind].secrets, access.quote(text)), text
+            assert not leaked(kinds[kind].secrets, access.redact(text)), text
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("secret", [TOKEN, TOKEN[:9], "a secret of words"])
 def test_an_encoded_secret(secret: str, form: str) -> None:
     text = f"it sent {FORMS[form](secret)}, which is invalid"
-    assert secrets_of(secret, (), None).quote(text) == f"it sent {REDACTED}, which is invalid"
+    assert secrets_of(secret, (), None).redact(text) == f"it sent {REDACTED}, which is invalid"
 
 
 def test_words_near_an_encoded_secret_stay() -> None:
-    quoted = secrets_of(TOKEN, (), None).quote(f"the webhook at 10.0.0.1 got {' '.join(TOKEN)} and does not like it")
+    quoted = secrets_of(TOKEN, (), None).redact(f"the webhook at 10.0.0.1 got {' '.join(TOKEN)} and does not like it")
     assert quoted == f"the webhook at 10.0.0.1 got {REDACTED} and does not like it"
 
 
@@ -208,7 +208,7 @@ def test_a_plugin_with_secret_arguments(tmp_path: Path) -> None:
     ],
 )
 def test_what_looks_like_a_secret(text: str, expected: str) -> None:
-    assert Secrets().quote(text) == expected
+    assert Secrets().redact(text) == expected
 
 
 def test_short_secrets_and_none() -> None:
@@ -231,12 +231,12 @@ def test_the_user_of_a_proxy(user: str, sent: bytes) -> None:
     """The header is what kubectl sends, and hidden wherever a text quotes it."""
     url, credentials = f"http://{user}proxy:3128", base64.b64encode(sent).decode()
     assert proxy_headers(url) == {"proxy-authorization": f"Basic {credentials}"}
-    assert secrets_of(None, (), url).quote(f"407: {credentials}") == f"407: {REDACTED}"
+    assert secrets_of(None, (), url).redact(f"407: {credentials}") == f"407: {REDACTED}"
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=LEAK), st.text(max_size=400), st.text(max_size=20))
 def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> None:
-    quoted = secrets_of(secret.strip(), (), None).quote(before + secret.strip() + after)
+    quoted = secrets_of(secret.strip(), (), None).redact(before + secret.strip() + after)
     assert len(quoted) <= 301
     assert quoted.isprintable()
     assert len(secret.strip()) < LEAK or secret.strip() not in quoted
@@ -245,6 +245,6 @@ def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> No
 def test_a_long_text_costs_little() -> None:
     """The text is cut before it is searched. A token that the cut splits is found as well."""
     secrets = secrets_of(TOKEN, (), None)
-    assert len(secrets.quote("x" * (4 << 20))) == 301
+    assert len(secrets.redact("x" * (4 << 20))) == 301
     for length in range(4096 - len(TOKEN), 4096):
-        assert not leaked((TOKEN,), secrets.quote(f"{json.dumps('y z ') * length}"[:length] + TOKEN))
+        assert not leaked((TOKEN,), secrets.redact(f"{json.dumps('y z ') * length}"[:length] + TOKEN))

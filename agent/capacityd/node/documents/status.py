@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from capacityd.node.redaction import Secrets
 
-_DENIED = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
-"""Matches the message of a denial, whatever its HTTP status: webhooks use any from 400 on, policies one of three.
+_DENIED_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
+"""The message of an admission webhook or policy. The HTTP status does not tell: webhooks use any from 400 on, policies
+one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
@@ -25,12 +26,12 @@ class StatusDetails:
     resource: str = ""
     """The plural name of the requested resource, e.g. "nodes"."""
     is_status: bool = False
-    denied: bool = False
+    denied_by_admission: bool = False
     """Whether an admission webhook or policy has denied the request."""
 
 
 def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
-    """Parses the body of a response. Removes these secrets.
+    """Parses the body of a response, and redacts these secrets.
 
     The library's ApiException keeps the body as text, without parsing it.
     """
@@ -46,14 +47,14 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     causes = details.get("causes")
     if not isinstance(causes, list):
         causes = []
-    texts = [secrets.quote(_cause(cause)) for cause in causes if isinstance(cause, dict)]
+    texts = [secrets.redact(_cause(cause)) for cause in causes if isinstance(cause, dict)]
     message = str(document.get("message") or "")
     return StatusDetails(
-        message=secrets.quote(message),
+        message=secrets.redact(message),
         causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
         resource=str(details.get("kind") or ""),  # despite its name, the plural name of the resource
         is_status=True,
-        denied=_DENIED.search(message) is not None,
+        denied_by_admission=_DENIED_BY_ADMISSION.search(message) is not None,
     )
 
 

@@ -6,13 +6,19 @@ import ssl
 from collections.abc import Iterator
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h.
-_NO_AUTHORITY = {2, 18, 19, 20, 21}
+_NO_AUTHORITY = {
+    2,  # UNABLE_TO_GET_ISSUER_CERT
+    18,  # DEPTH_ZERO_SELF_SIGNED_CERT
+    19,  # SELF_SIGNED_CERT_IN_CHAIN
+    20,  # UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    21,  # UNABLE_TO_VERIFY_LEAF_SIGNATURE
+}
 """No authority has the name of the issuer."""
-_SIGNATURE = 7
+_SIGNATURE = 7  # CERT_SIGNATURE_FAILURE
 """An authority has the name of the issuer, but another key."""
-_VALIDITY = {9, 10}
-_PURPOSE = 26
-_NAME = {62, 64}
+_VALIDITY = {9, 10}  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_PURPOSE = 26  # INVALID_PURPOSE
+_NAME = {62, 64}  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
 def verification_error(error: BaseException) -> ssl.SSLCertVerificationError | None:
@@ -34,16 +40,17 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         waiting += [cause for cause in possible if isinstance(cause, BaseException)]
 
 
-def another_authority_may_fit(error: BaseException) -> bool:
-    """Whether the verification failed although an authority has the name of the issuer: another may have it, too."""
-    failure = verification_error(error)
-    return failure is not None and failure.verify_code not in _NO_AUTHORITY | _NAME
+def another_authority_may_fit(error: ssl.SSLCertVerificationError) -> bool:
+    """Whether another authority with the name of the issuer may verify the server, after one did not.
+
+    None does if no authority has this name, or if the certificate is for other servers.
+    """
+    return error.verify_code not in _NO_AUTHORITY and not is_about_the_name(error)
 
 
-def says_more(error: BaseException) -> bool:
-    """Whether a failed verification says more than that no authority signed the certificate."""
-    failure = verification_error(error)
-    return failure is not None and failure.verify_code not in _NO_AUTHORITY | {_SIGNATURE}
+def is_about_the_authority(error: ssl.SSLCertVerificationError) -> bool:
+    """Whether no authority has signed the certificate."""
+    return error.verify_code in _NO_AUTHORITY or error.verify_code == _SIGNATURE
 
 
 def is_about_validity(error: ssl.SSLCertVerificationError) -> bool:

@@ -1,4 +1,4 @@
-"""What every connection to an API server has in common: how it verifies the server, and headers."""
+"""What all connections to an API server have in common: how the server is verified, and the User-Agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VerifiedPool:
     """
 
     def __init__(self, pool: Any, access: ClusterAccess) -> None:
-        # Only with TLS, because ServerTrust may load the system's authorities, which takes 42 ms.
+        # None without TLS, because ServerTrust may load the system's authorities, which takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         self._trust = ServerTrust(access) if "https" in schemes else None
         pool.connection_pool_kw["ca_certs"] = None  # otherwise, urllib3 also trusts certifi's authorities
@@ -40,8 +40,8 @@ class VerifiedPool:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
             if self._trust is None:
-                return send(None)  # without TLS
-            return self._trust.connect(send)  # calls send() with one TLS context after the other
+                return send(None)
+            return self._trust.try_contexts(send)
 
     def _send(self, method: str, url: str, options: Mapping[str, Any], context: ssl.SSLContext | None) -> Any:
         """Sends one request. context: None without TLS."""

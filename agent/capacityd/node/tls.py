@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node.certificate_errors import another_authority_may_fit, says_more, verification_error
+from capacityd.node.certificate_errors import another_authority_may_fit, is_about_the_authority, verification_error
 from capacityd.node.cluster_access import ClusterAccess
 
 T = TypeVar("T")
@@ -26,29 +26,29 @@ _PEM_CERTIFICATE = re.compile(
     r"^-----BEGIN CERTIFICATE-----[ \t\r]*\n([\w+/=\s]*?)\n-----END CERTIFICATE-----[ \t\r]*$", re.ASCII | re.MULTILINE
 )
 
-_PEM_KEY = re.compile(r"(-----(?:BEGIN|END) )(?:\w+ )*(?=PRIVATE KEY-----)", re.ASCII)
-# Go (crypto/tls.X509KeyPair) tries each kind of key, whatever the name of the block says. OpenSSL believes the name.
-_KEY_TYPES = ("", "RSA ", "EC ")
+_KEY_TYPE = re.compile(r"(-----(?:BEGIN|END) )(?:\w+ )*(?=PRIVATE KEY-----)", re.ASCII)
+"""What stands before the type of a key, and the type, in the first and the last line of its PEM block."""
+_KEY_TYPES = ("", "RSA ", "EC ")  # "": PKCS #8
 
 
 class ServerTrust:
-    """Which certificates a connection trusts and presents.
+    """Verifies a server with the authorities of a kubeconfig, and presents the client certificate.
 
     Of several authorities with the same name, as in the bundle of a rotation, OpenSSL may try only one. Go tries all.
+    So a context that trusts all authorities is tried first, and then one for each authority alone.
     """
 
     def __init__(self, access: ClusterAccess) -> None:
         """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
-        self._authorities = None if access.authority is None else _certificates(access.authority)
+        self._authorities = None if access.authority is None else _certificates(access.authority)  # None: the system's
         if self._authorities == []:
             raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
-        self._context_of_all = _context(access, self._authorities)
-        self._last_context = self._context_of_all  # the one that last verified the server
+        self._trusting_all = _context(access, self._authorities)
+        self._last_verified = self._trusting_all  # the context that last verified the server
 
-    def connect(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
-        """Makes the attempt with a context that trusts all authorities, then with each authority alone, until a context
-        verifies the server. The next call begins with this context.
+    def try_contexts(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
+        """Makes the attempt with one context after the other, until one verifies the server. Returns its result.
 
         attempt: opens a connection, or uses one that it has opened with this context. It sends no credentials before
         the handshake. The exception that it raises may have ssl's exception as a cause or an argument.
@@ -58,25 +58,34 @@ class ServerTrust:
             try:
                 result = attempt(context)
             except Exception as e:
-                if verification_error(e) is None:
+                failure = verification_error(e)
+                if failure is None:
                     raise
                 errors.append(e)
-                if context is self._context_of_all and not another_authority_may_fit(e):
+                if context is self._trusting_all and not another_authority_may_fit(failure):
                     break
             else:
-                self._last_context = context
+                self._last_verified = context
                 return result
-        # The first error that says more than that the authority is another one.
-        raise next((e for e in errors if says_more(e)), errors[0])
+        raise _most_specific(errors)
 
     def _contexts(self) -> Iterator[ssl.SSLContext]:
-        """Yields the contexts in the order in which to try them."""
-        if self._last_context is not self._context_of_all:
-            yield self._last_context
-        yield self._context_of_all
+        """Yields the contexts in the order in which to try them: first the one that verified the server last time."""
+        if self._last_verified is not self._trusting_all:
+            yield self._last_verified
+        yield self._trusting_all
         if self._authorities and len(self._authorities) > 1:
             for authority in self._authorities:
                 yield _context(self._access, [authority])
+
+
+def _most_specific(errors: Sequence[Exception]) -> Exception:
+    """Returns the first error that says more than that no authority signed the certificate; else the first one."""
+    for e in errors:
+        failure = verification_error(e)
+        if failure and not is_about_the_authority(failure):
+            return e
+    return errors[0]
 
 
 class _Context(ssl.SSLContext):
@@ -114,20 +123,24 @@ def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.
     else:
         context.load_verify_locations(cadata=b"".join(authorities))
     if access.certificate and access.key:
-        _load_certificate(context, certificate=access.certificate, key=access.key, access=access)
+        _load_client_certificate(context, access, certificate=access.certificate, key=access.key)
     return context
 
 
 def _host(access: ClusterAccess) -> str:
-    """Returns the host of the server, or of the proxy if only the proxy uses TLS. VerifiedPool checks that one does."""
+    """Returns the host of the server, or of the proxy if only the proxy uses TLS. One of them does: see VerifiedPool.
+
+    If both use TLS, urllib3 verifies the proxy with a context of its own.
+    """
     urls = [urlsplit(url) for url in (access.server, access.proxy) if url]
-    return next(url.hostname or "" for url in urls if url.scheme == "https").rstrip(".")
+    host = next(url.hostname or "" for url in urls if url.scheme == "https")
+    return host.rstrip(".")
 
 
 def _certificates(pem: str) -> list[bytes]:
     """Returns the certificates in a PEM text (DER). Ignores text between them, and damaged certificates."""
-    blocks = map(_base64, _PEM_CERTIFICATE.findall(pem))
-    return [block for block in blocks if _is_certificate(block)]
+    blocks = map(_decoded, _PEM_CERTIFICATE.findall(pem))
+    return [der for der in blocks if _is_certificate(der)]
 
 
 def _is_certificate(der: bytes) -> bool:
@@ -138,7 +151,7 @@ def _is_certificate(der: bytes) -> bool:
     return True
 
 
-def _base64(text: str) -> bytes:
+def _decoded(text: str) -> bytes:
     """Decodes base64; returns b"", which is no certificate, if the text is damaged."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -146,12 +159,13 @@ def _base64(text: str) -> bytes:
         return b""
 
 
-def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, access: ClusterAccess) -> None:
-    for form in (key, *(_PEM_KEY.sub(rf"\1{kind}", key) for kind in _KEY_TYPES)):
+def _load_client_certificate(context: ssl.SSLContext, access: ClusterAccess, certificate: str, key: str) -> None:
+    """Makes the context present a client certificate. Raises NodeUnauthorized if it and its key cannot be used."""
+    for possible_key in _with_each_type(key):
         with suppress(ssl.SSLError, ValueError):
-            _load_pair(context, certificate, form)
+            _load_pair(context, certificate=certificate, key=possible_key)
             return
-    if "ENCRYPTED" in key:
+    if "ENCRYPTED" in key:  # in the first line of PKCS #8, in the header Proc-Type of older formats
         raise NodeUnauthorized(
             f"the client key in {access.kubeconfig} is encrypted with a password: write the key without one, with "
             "`openssl pkey -in KEY -out NEW_KEY`"
@@ -160,6 +174,16 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, acces
         f"the client certificate in {access.kubeconfig} cannot be used: the certificate or its key is damaged, or "
         "they do not belong together"
     )
+
+
+def _with_each_type(key: str) -> Iterator[str]:
+    """Yields a private key as it is, then as a key of each type. The type that its PEM block names may be wrong.
+
+    OpenSSL believes it. Go (crypto/tls.X509KeyPair) tries each type.
+    """
+    yield key
+    for key_type in _KEY_TYPES:
+        yield _KEY_TYPE.sub(rf"\1{key_type}", key)
 
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:

@@ -29,10 +29,11 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
             return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
             return NodeUnreachable(why, detail=_detail(e, access))
-    reason = next((os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno), None)
-    # urllib3 1.26 first calls Python 2's methods, so a TypeError precedes each other exception.
+    # urllib3 1.26 tries a call that only Python 2 supports. Its TypeError is the context of any later exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
-    message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason or type(last).__name__}"
+    reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
+    reason = reasons[0] if reasons else type(last).__name__
+    message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason}"
     return NodeUnreachable(message, detail=_detail(last, access))
 
 
@@ -44,8 +45,8 @@ def _detail(e: BaseException, access: ClusterAccess) -> str:
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
     """Why one side did not trust the other's certificate, as the end of a sentence; "" if it was something else."""
     if isinstance(e, ssl.SSLCertVerificationError):
-        return _not_trusted(e, access)
-    # With TLS 1.3, the server rejects a client certificate only at the first read.
+        return _why_server_not_trusted(e, access)
+    # The server's alert. With TLS 1.3, it arrives only at the first read after the handshake.
     reason = str(e.reason) if isinstance(e, ssl.SSLError) else ""
     if "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
         return f"rejected the client certificate ({_code(e)}): {credentials_advice(access)}"
@@ -58,7 +59,7 @@ def _code(e: BaseException) -> str:
     return reason if re.fullmatch(r"\w+", reason, re.ASCII) else type(e).__name__
 
 
-def _not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
+def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
     if is_about_the_name(e):  # ssl's message quotes the name
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     reason = e.verify_message  # OpenSSL's text for the code

@@ -68,16 +68,16 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
         def connect(context: ssl.SSLContext) -> socket:
             return context.wrap_socket(socket_to(server.url))
 
-        trust.connect(connect).close()
+        trust.try_contexts(connect).close()
         assert server.connections == 3, "both, the old one, the new one"
-        trust.connect(connect).close()
+        trust.try_contexts(connect).close()
         assert server.connections == 4
         pem = (tmp_path / "1.crt", tmp_path / "1.key")
         maker = Maker(tmp_path / "more")
         (tmp_path / "more").mkdir()
         leaf = maker.issue("/CN=x", "subjectAltName = IP:127.0.0.1\n", Issued(*pem))
         server.behave = answers(script, (leaf.certificate, leaf.key))
-        trust.connect(connect).close()
+        trust.try_contexts(connect).close()
 
 
 def socket_to(url: str) -> socket:

@@ -179,6 +179,8 @@ class Plan:
     less_allocatable: Mapping[str, str] = field(default_factory=dict)
     """Name -> its allocatable, if that was less than the published quantity before this plan. Empty in observe mode,
     which can't repair it."""
+    awaits_device_plugins: bool = False
+    """Whether something is wrong because the device plugins are unknown."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""

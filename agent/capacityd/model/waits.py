@@ -17,6 +17,7 @@ class WaitReason(str, Enum):
     UNKNOWN = "unknown"  # the resource could not be read
     NOT_STORED = "not_stored"  # the API server does not store the condition
     ALLOCATABLE = "allocatable"  # another writer may reduce allocatable again
+    DEVICE_PLUGINS = "device_plugins"  # the kubelet's list of device plugins could not be read
     EXPIRY = "expiry"  # the reading is valid until then
     OTHER_AGENT = "other_agent"  # another capacityd writes this Node
     CONFLICT = "conflict"  # another writer changed the Node before each write
@@ -30,6 +31,7 @@ _TEXTS = {
     WaitReason.UNKNOWN: "read again in {} (unknown)",
     WaitReason.NOT_STORED: "the condition is written again in {}, because the API server does not store it",
     WaitReason.ALLOCATABLE: "the condition waits {}, in case another writer reduces allocatable again",
+    WaitReason.DEVICE_PLUGINS: "the kubelet's list of device plugins is read again in {}",
     WaitReason.EXPIRY: "read again in {}, when its reading becomes too old",
     WaitReason.OTHER_AGENT: "waits {} more, because another capacityd writes this Node",
     WaitReason.CONFLICT: "the Node is read again in {}, because another writer came in between",

@@ -62,6 +62,8 @@ class Memory:
     """Name -> since when a reduction of its quantity has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been unknown."""
+    device_plugins_unknown_since: float | None = None
+    """Since when something has been wrong because the device plugins are unknown; None: nothing is."""
     write_times: WriteTimes = field(default_factory=WriteTimes)
     """Recent writes to the Node."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Memory:
             unknown_since=_without_later(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
             denied={**self.denied, **future_denials},
+            device_plugins_unknown_since=_at_latest(uptime, self.device_plugins_unknown_since),
             writes_fail_since=_at_latest(uptime, self.writes_fail_since),
             condition_not_stored_since=_at_latest(uptime, self.condition_not_stored_since),
             conflict=conflict,
@@ -140,21 +143,23 @@ class Memory:
         # Once writes have failed for long, server errors count as denials (Retries.failed_writes). So after denials,
         # writes may still fail in this way, and the next pass must not take the first error for a temporary one.
         may_still_fail = bool(plan.health.denied) and self.rejects_writes(uptime)
-        not_stored_since: float | None = None
-        if outcome.condition_not_stored:
-            not_stored_since = self.condition_not_stored_since or uptime
         return Memory(
             node=outcome.node_state,
             node_at=uptime,
             lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
             unknown_since=self.unknown_since,
+            device_plugins_unknown_since=_since(
+                self.device_plugins_unknown_since, uptime, lasts=plan.awaits_device_plugins
+            ),
             write_times=_write_times(self, outcome, changed, uptime),
             denied=_denied(self, outcome, uptime),
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
             less_allocatable=_less_allocatable(self, outcome, changed, uptime),
             writes_fail_since=self.writes_fail_since if may_still_fail else None,
-            condition_not_stored_since=not_stored_since,
+            condition_not_stored_since=_since(
+                self.condition_not_stored_since, uptime, lasts=outcome.condition_not_stored
+            ),
         )
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:
@@ -181,6 +186,13 @@ def _without_later(times: Mapping[str, float], uptime: float) -> dict[str, float
 def _at_latest(uptime: float, at: float | None) -> float | None:
     """The earlier of both times; None for None."""
     return None if at is None else min(at, uptime)
+
+
+def _since(since: float | None, uptime: float, *, lasts: bool) -> float | None:
+    """Since when something has been so that began earlier, or begins now. None: it is not so. lasts: whether it is."""
+    if not lasts:
+        return None
+    return uptime if since is None else since
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:

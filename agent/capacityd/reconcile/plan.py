@@ -64,6 +64,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
             for step in steps
             if step.allocatable_was_less and not facts.observe
         },
+        awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
         health=health,
         has_condition=facts.config.settings.condition and not facts.observe,
         node_uid=node_state.uid,

@@ -16,13 +16,14 @@ from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.model.waits import Wait, WaitReason
+from capacityd.model.waits import Wait
 from capacityd.reconcile import timing
 from capacityd.reconcile.apply import NO_INTENTIONS, TRIES, Intentions, Retries, Start, apply
 from capacityd.reconcile.events import events
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import known_node
 from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.pass_waits import waits_after
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.writing import Denied
 
@@ -229,22 +230,7 @@ class Pass:
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
         """The result, with all waits. memory: for the next pass. plan: the last plan; None: there was none."""
         uptime = self.facts.uptime
-        waits = list(plan.waits) if plan else []
-        denied_names = plan.health.denied if plan else ()
-        denials = {name: denial for name, denial in memory.denied.items() if name in denied_names}
-        waits += [Wait(denial.retry_at, WaitReason.DENIED, name) for name, denial in denials.items()]
-        waits += timing.waits_for_readings(self.facts.readings, memory.unknown_since, uptime)
-        waits += [
-            Wait(less.over_at, WaitReason.ALLOCATABLE)
-            for less in memory.less_allocatable.values()
-            if less.repeated and less.repaired_at is not None
-        ]
-        if memory.condition_not_stored_since is not None:
-            waits.append(timing.wait_for_condition(memory.condition_not_stored_since, uptime))
-        if memory.other_agent:
-            waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
-        if memory.conflict:
-            waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
+        waits = waits_after(plan, memory, self.facts.readings, uptime)
         # After a failure, the time of a wait may be over. The retry of the failure does what waited.
         waits = [wait for wait in waits if wait.until > uptime]
         return ReconcileResult(memory, uptime, waits=tuple(waits), plan=plan, failure=failure)

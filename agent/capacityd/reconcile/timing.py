@@ -94,6 +94,12 @@ def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
     return Wait(uptime + seconds, WaitReason.UNKNOWN, name)
 
 
+def wait_for_device_plugins(unknown_since: float, uptime: float) -> Wait:
+    """When to read the kubelet's list of device plugins again: there may be no event when it becomes readable."""
+    seconds = pause(RetryCause.UNKNOWN, uptime - unknown_since)
+    return Wait(uptime + seconds, WaitReason.DEVICE_PLUGINS)
+
+
 def wait_for_condition(not_stored_since: float, uptime: float) -> Wait:
     """When to write a condition again that the API server did not store: nothing says when it would."""
     seconds = pause(RetryCause.REJECTED, uptime - not_stored_since)

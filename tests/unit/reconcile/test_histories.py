@@ -196,9 +196,9 @@ class LongHistory:
     def the_watch_lags(self, seconds: float) -> None:
         self.loop.watch.delay = seconds
 
-    def the_checkpoint_changes(self, readable: bool) -> None:
+    def the_checkpoint_changes(self, readable: bool, reported: bool) -> None:
         self.machine.checkpoint_readable = readable
-        self._notify(PassReason.PLUGINS)
+        self._notify(PassReason.PLUGINS if reported else None)
 
     def the_configuration_changes(
         self,
@@ -608,7 +608,7 @@ ACTS: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "hardware_changes": (names, readings, reasons),
     "a_source_becomes_too_old": (ours, st.integers(0, 4), st.sampled_from([20.0, 100.0, 300.0])),
     "hardware_flaps": (names, flips, st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0])),
-    "the_checkpoint_changes": (st.booleans(),),
+    "the_checkpoint_changes": (st.booleans(), st.booleans()),
     "the_configuration_changes": (some_names, some_names, some_names, settings, st.booleans(), some_names),
     "the_clock_jumps": (st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0]),),
     "the_machine_reboots": (st.booleans(), st.sampled_from([0.4, 20.0])),

@@ -51,7 +51,7 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
     ],
     "a device plugin comes while the device plugins are unknown": [
         (has(A, 2), 15.0),
-        (("the_checkpoint_changes", False), 15.0),
+        (("the_checkpoint_changes", False, True), 15.0),
         (("world.plugin_comes", A, 3, True), 200.0),
     ],
     "another writer publishes the same after a write that never arrived": [
@@ -126,6 +126,16 @@ def test_a_condition_that_a_webhook_removes_for_a_time_comes_back(history: LongH
     history.server.alters = ()
     take(history, (("loop.run", 65.0), 0.0))
     assert history.server.condition["status"] == "True"
+    history.end()
+
+
+def test_a_checkpoint_that_becomes_readable_is_read_in_time(history: LongHistory) -> None:
+    """No event reports that it became unreadable, or readable again."""
+    take(history, (has(A, 2), 15.0))
+    take(history, (("the_checkpoint_changes", False, False), 15.0), (("server.write", A, "3"), 700.0))
+    assert history.server.condition["reason"] == "Refused"
+    take(history, (("the_checkpoint_changes", True, False), 75.0))
+    assert (history.server.condition["status"], history.server.capacity[A]) == ("True", "2")
     history.end()
 
 

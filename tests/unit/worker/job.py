@@ -39,6 +39,7 @@ class Worker:
         self.expect: dict[str, int] = {}
         self.uptime = 1000.0
         self.readings: Mapping[str, Reading] = {}
+        self.device_plugins: frozenset[str] | None = frozenset()
         self.result = PassResult()
         """The result that the last pass sent to the service."""
         self.entries: list[Entry] = []
@@ -57,7 +58,7 @@ class Worker:
         patches.setattr(f"{_JOB}host_of", lambda _: None)
         patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
         patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
-        patches.setattr(f"{_JOB}device_plugin_names", lambda _: frozenset())
+        patches.setattr(f"{_JOB}device_plugin_names", lambda _: self.device_plugins)
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
         patches.setattr(f"{_JOB}send_message", self._messages.append)
         patches.setattr(f"{_JOB}journal.send", self.entries.extend)

@@ -59,6 +59,7 @@ MEMORY = Memory(
     less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},
     writes_fail_since=6.0,
     condition_not_stored_since=6.0,
+    device_plugins_unknown_since=6.0,
     node_at=8.0,
 )
 STATE = PassState(

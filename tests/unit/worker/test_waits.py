@@ -73,6 +73,13 @@ def expire(worker: Worker) -> None:
     worker.make_pass(1000.0, "boot", a=Quantity(4, valid_for=30.0))
 
 
+def lose_the_checkpoint(worker: Worker) -> None:
+    worker.make_pass(990.0, "boot", a=FOUR)
+    worker.device_plugins = None
+    worker.node.document = node({A: "5"}, {A: 4})
+    worker.make_pass(1000.0, a=FOUR)
+
+
 def conflict(worker: Worker) -> None:
     worker.node.errors = [None, NodeConflict("a guard")] * 6
     worker.make_pass(1000.0, "boot", a=FOUR)
@@ -91,6 +98,7 @@ CASES: Mapping[WaitReason, tuple[Callable[[Worker], None], str, EntryKind | None
     WaitReason.ALLOCATABLE: (lose_allocatable, "30 s", None),
     WaitReason.NOT_STORED: (lose_the_condition, "60 s", None),
     WaitReason.OTHER_AGENT: (meet_another_agent, "70 s", None),
+    WaitReason.DEVICE_PLUGINS: (lose_the_checkpoint, "60 s", None),
     WaitReason.EXPIRY: (expire, "31 s", None),
     WaitReason.CONFLICT: (conflict, "60 s", None),
     WaitReason.START_JITTER: (start_later, "2 min", None),

@@ -37,7 +37,7 @@ _BOOT = (
 _CONFIG = {
     "subsystems": ["block", "net", "pci", "usb"],
     "kernel": ["addresses", "links", "mounts", "swaps"],
-    "allowed": 100.0,
+    "detectors_timeout": 100.0,
 }
 
 # The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once.

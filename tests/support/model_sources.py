@@ -85,10 +85,10 @@ class ModelSources:
         if used_up:
             self._watch()
 
-    def check(self) -> set[PassReason]:
+    def compare(self) -> set[PassReason]:
         """The reasons for a pass that the comparison finds."""
         with replaced_by(self._doubles()):
-            return self._sources.check()
+            return self._sources.compare()
 
     def _watch(self) -> None:
         with replaced_by(self._doubles()):

@@ -19,7 +19,7 @@ from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
 from capacityd.service.event_rate import BURST, BURST_PERIOD
-from capacityd.service.loop import CHECK_PERIOD
+from capacityd.service.loop import COMPARE_PERIOD
 from capacityd.service.node_comparison import NodeComparison
 from capacityd.service.schedule import Schedule
 from tests.support.model_machine import Machine
@@ -334,11 +334,11 @@ class Loop:
         """As the service does: after each report of the watcher, and once a minute. Then it also compares its event
         sources."""
         if self._compare_at <= self.world.uptime:
-            self._compare_at = self.world.uptime + CHECK_PERIOD
-            self.comparison.remind()
-            if reasons := self.sources.check():
+            self._compare_at = self.world.uptime + COMPARE_PERIOD
+            self.comparison.request()
+            if reasons := self.sources.compare():
                 self._hear(reasons)
-        if self.comparison.starts_pass(failing=self._schedule.failing):
+        if self.comparison.pop_difference(failing=self._schedule.failing):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
             self.promises.add_event()
 

@@ -188,7 +188,7 @@ def _filters(resource: Resource) -> EventFilters:
         for name in table.globs("name")
     )
     links = LinkFilter(software, system=resource.tests("system"))
-    return EventFilters(links=links, software_devices=False)  # rtnetlink reports the links without hardware, too
+    return EventFilters(links=links, udev_software_links=False)  # rtnetlink reports the links without hardware, too
 
 
 DETECTOR = DeviceDetector(

@@ -64,12 +64,12 @@ class EventFilters:
     mounts: MountFilter = MountFilter(counted=(Pattern(),))
     links: LinkFilter = LinkFilter(software=(Pattern(),))
     addresses: tuple[AddressPattern, ...] = (AddressPattern(),)
-    software_devices: bool = True
+    udev_software_links: bool = True
     """Whether events of udev about links without hardware concern the configuration."""
 
 
 ALL_EVENTS = EventFilters()
-NO_EVENTS = EventFilters(mounts=MountFilter(), links=LinkFilter(), addresses=(), software_devices=False)
+NO_EVENTS = EventFilters(mounts=MountFilter(), links=LinkFilter(), addresses=(), udev_software_links=False)
 
 
 def either(a: EventFilters, b: EventFilters) -> EventFilters:
@@ -85,7 +85,7 @@ def either(a: EventFilters, b: EventFilters) -> EventFilters:
         mounts=mounts,
         links=links,
         addresses=_union(a.addresses, b.addresses),
-        software_devices=a.software_devices or b.software_devices,
+        udev_software_links=a.udev_software_links or b.udev_software_links,
     )
 
 

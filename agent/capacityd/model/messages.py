@@ -25,12 +25,12 @@ class ServiceConfig:
     """Which events of udev and of the kernel concern the configuration."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
     """Path -> the reason for a pass when the file changes."""
-    allowed: float = 0.0
+    detectors_timeout: float = 0.0
     """Seconds that the detectors of a pass may take in total."""
     resync: float = 3600.0
     """Seconds between two passes without an event. They refresh the condition's heartbeat."""
-    node: bool = True
-    """Whether the Node is on an API server, so that it can be watched."""
+    on_server: bool = True
+    """Whether the Node is on an API server, so that it can be watched. Otherwise it is in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Failure:
     cause: RetryCause = RetryCause.OTHER
     retry_after: float | None = None
     """The API server's Retry-After in seconds."""
-    files: tuple[str, ...] = ()
-    """Files whose change may end the error."""
+    credential_files: tuple[str, ...] = ()
+    """The files with the credentials if these cause the failure: a change of one of them may end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ConfigFiles:
     path: str | None
     """The file or folder that the command line selects, absolute; None: the usual places."""
     stamps: Mapping[str, str] | None
-    """As returned by config/saved.py."""
+    """Path of each file -> its date and size, as text; None if a folder could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PassResult:
     start_in: float | None = None
     """Seconds by which the first pass that reads the Node is delayed (start_jitter); None: no delay."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials of the Node that the pass has read or written; empty if it sent no request."""
+    """The files with the credentials that the pass has used; empty if it sent no request."""
     node: str | None = None
     """What the pass knows of the Node at its end, as NodeSeen.fingerprint; None: nothing, because it failed."""
     changed: bool = True
@@ -107,6 +107,10 @@ class MetricsResult:
     error: str = ""
     advice: str = ""
     """How to fix the error."""
+
+
+NO_METRICS = MetricsResult("")
+"""No metrics file is configured, and none had to be removed."""
 
 
 Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult

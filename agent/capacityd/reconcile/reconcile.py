@@ -224,7 +224,7 @@ class Pass:
         message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         files = error.files if isinstance(error, NodeUnauthorized) else ()
-        failure = Failure(message, error.cause, retry_after=retry_after, files=files)
+        failure = Failure(message, error.cause, retry_after=retry_after, credential_files=files)
         return replace(self.result(memory, plan, failure), node_missing=isinstance(error, NodeMissing))
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:

@@ -1,7 +1,7 @@
 """How often a source of events may start passes. Pure. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and no filter recognizes all of them. So a source whose last pass
-changed no reading starts the next pass at most once a minute (EventRate). After a pass that changed a reading, its
+changed no reading starts the next pass at most once a minute (UnchangedLimit). After a pass that changed a reading, its
 events are prompt again, up to another limit (BurstLimit).
 """
 
@@ -28,7 +28,7 @@ seconds before those of the devices behind it, and these must not wait."""
 BURST = 6
 BURST_PERIOD = 60.0
 BURST_INTERVAL = 10.0
-"""After BURST passes within BURST_PERIOD seconds that events of one kind have started, the next one starts at least
+"""Once events of one kind have started BURST passes within BURST_PERIOD seconds, they start the next pass at least
 BURST_INTERVAL seconds after the last one. Another writer may change the Node all the time, and a device with a bad
 cable may come and go all the time."""
 
@@ -36,8 +36,8 @@ _LIMITED = frozenset({*UNCHANGED_BURST, PassReason.FILE, PassReason.NODE})
 """Events to which BURST applies. The other ones are rare, or may end an error."""
 
 
-class EventRate:
-    """The passes of each source that changed no reading.
+class UnchangedLimit:
+    """Limits the passes of each source that change no reading.
 
     A token bucket for each source: such a pass takes a token, and a token comes back every UNCHANGED_PERIOD seconds. A
     full bucket has UNCHANGED_BURST tokens.
@@ -68,7 +68,7 @@ class EventRate:
 
 
 class BurstLimit:
-    """The last passes that events of each kind have started, whether these changed a reading or not."""
+    """Limits the passes that events of each kind start, whether the passes change a reading or not."""
 
     def __init__(self) -> None:
         self._began: dict[PassReason, tuple[float, ...]] = {}  # when the last BURST passes began
@@ -80,8 +80,10 @@ class BurstLimit:
             self._began[reason] = times[-BURST:]
 
     def held_until(self, reason: PassReason, at: float) -> float:
-        """When events of this reason may start a pass that would start at this time; minus infinity if no limit
-        applies."""
+        """When events of this reason may start a pass; minus infinity if no limit applies.
+
+        at: when the pass would start without a limit.
+        """
         times = self._began.get(reason, ())
         is_limited = len(times) == BURST and at < times[0] + BURST_PERIOD
         return times[-1] + BURST_INTERVAL if is_limited else -math.inf

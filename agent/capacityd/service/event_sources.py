@@ -35,20 +35,21 @@ _OPENERS: dict[KernelEvents, Callable[[EventFilters], Source]] = {
     KernelEvents.MOUNTS: lambda filters: mount_events(filters.mounts),
     KernelEvents.SWAPS: lambda _: swap_events(),
 }
-_MIN_SUSPEND = 5.0  # seconds; a longer suspend is a reason for a pass
+_MIN_SUSPEND = 5.0  # seconds; only after a longer suspend may connections be dead
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
 class EventSources:
     """The event sources of a configuration. A source that can't be opened, or that fails, is opened again.
 
-    report: takes the error of each source that is not open, whenever the sources are opened.
+    log_unavailable: takes the error of each source that is not open, whenever the sources are opened.
     """
 
-    def __init__(self, report: Callable[[Sequence[str]], None]) -> None:
-        self._report = report
+    def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
+        self._log_unavailable = log_unavailable
+        self._suspends = Suspends()
         self._config = ServiceConfig()
-        self._awaited_files: set[str] = set()  # the files with the credentials, or those whose change may end an error
+        self._credential_files: set[str] = set()  # those that the configuration does not watch
         self._open: dict[int, Source] = {}  # file descriptor -> source
         self._unavailable: list[str] = []  # the error of each source that is not open
         self._awaits_udev = False  # whether the sources must be opened again once udev runs
@@ -59,15 +60,15 @@ class EventSources:
         self._config = config
         self._reopen()
 
-    def await_files(self, files: Collection[str]) -> bool:
-        """Also watches these files: those with the credentials, or those whose change may end an error.
+    def watch_credentials(self, files: Collection[str]) -> bool:
+        """Also watches these files with credentials, which may not exist yet.
 
         Returns whether the sources were opened again: then an event may have been lost.
         """
-        awaited = set(files) - self._config.files.keys()
-        if awaited == self._awaited_files:
+        other_files = set(files) - self._config.files.keys()
+        if other_files == self._credential_files:
             return False
-        self._awaited_files = awaited
+        self._credential_files = other_files
         self._reopen()
         return True
 
@@ -78,10 +79,10 @@ class EventSources:
         self._unavailable = []
         self._awaits_udev = False
         config = self._config
-        files = {**dict.fromkeys(self._awaited_files, PassReason.CREDENTIALS), **config.files}
+        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **config.files}
         openers: list[Callable[[], Source]] = [ClockEvents]
         if config.subsystems:
-            openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.software_devices))
+            openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.udev_software_links))
             if not os.path.exists(UDEV):
                 # libudev decides only when the monitor starts whether udev sends events.
                 self._unavailable.append("udev is not running: there are no device events")
@@ -101,22 +102,27 @@ class EventSources:
                 self._unavailable.append(f"an event source could not be opened: {e}")
             else:
                 self._open[source.fileno()] = source
-        self._report(self._unavailable)
+        self._log_unavailable(self._unavailable)
 
     def filenos(self) -> Collection[int]:
         """The file descriptors to poll."""
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
-        """Reads the events of these file descriptors. Returns reasons for a pass."""
-        return self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
+        """Reads the events of these file descriptors. Returns reasons for a pass, also a suspend."""
+        return (
+            self._suspends.drain()
+            | self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
+            | self._open_udev()
+        )
 
-    def check(self) -> set[PassReason]:
+    def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there. Returns reasons for a pass.
 
         While a source can't be opened, this is a reason: only a pass can notice a change.
         """
-        reasons = self._collect(source.check for source in self._open.values() if isinstance(source, FileEvents))
+        file_events = [source for source in self._open.values() if isinstance(source, FileEvents)]
+        reasons = self._collect(source.compare for source in file_events) | self._open_udev()
         if self._unavailable:
             self._reopen()
             reasons.add(PassReason.POLL)
@@ -133,29 +139,33 @@ class EventSources:
                 log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
                 self._reopen()
                 return reasons | {PassReason.HARDWARE}  # events may have been lost
-        if self._awaits_udev and os.path.exists(UDEV):
-            self._reopen()
-            reasons.add(PassReason.HARDWARE)
         return reasons
+
+    def _open_udev(self) -> set[PassReason]:
+        """Opens the sources again if udev runs now and did not before. Then returns the reason for a pass."""
+        if not self._awaits_udev or not os.path.exists(UDEV):
+            return set()
+        self._reopen()
+        return {PassReason.HARDWARE}
 
 
 class Signals:
     """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a pollable source."""
 
     def __init__(self) -> None:
-        self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)  # the wakeup descriptor is written only if there is a handler
 
     def fileno(self) -> int:
-        return self._read
+        return self._read_fd
 
     def drain(self) -> set[signal.Signals]:
         """The received signals."""
         received: set[signal.Signals] = set()
-        while select.select([self._read], [], [], 0)[0]:
-            numbers = os.read(self._read, 512)  # set_wakeup_fd() writes the number of each signal as a byte
+        while select.select([self._read_fd], [], [], 0)[0]:
+            numbers = os.read(self._read_fd, 512)  # set_wakeup_fd() writes the number of each signal as a byte
             received |= {number for number in _SIGNALS if number in numbers}
         return received
 
@@ -168,7 +178,7 @@ def ignore_signals() -> None:
 
 
 class Suspends:
-    """Suspends of the machine. A suspend wakes no process, so the service calls drain() whenever it is awake."""
+    """Suspends of the machine. A suspend wakes no process, so drain() must be called whenever this process is awake."""
 
     def __init__(self) -> None:
         self._suspended = suspended()  # the seconds of all suspends since the boot

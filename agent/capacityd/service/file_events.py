@@ -127,7 +127,7 @@ class FileEvents:
                     reasons.add(reason)
         return reasons
 
-    def check(self) -> set[PassReason]:
+    def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there; returns the reasons for a pass.
 
         Some changes send no event: a mount over a watched folder, or an event that came while no watch was set.

@@ -7,16 +7,15 @@ watcher, another child, reports each change of the Node.
 
 from __future__ import annotations
 
-import math
 import select
 import signal
 import time
 
 from capacityd.linux.clock import BOOTING, uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
-from capacityd.model.messages import CheckResult, MetricsResult, PassResult, ServiceConfig
+from capacityd.model.messages import CheckResult, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
-from capacityd.service.event_sources import EventSources, Signals, Suspends
+from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
 from capacityd.service.service_lock import ServiceLock
@@ -24,7 +23,7 @@ from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
-CHECK_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
+COMPARE_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
 _ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses the old credentials, or may be dead
@@ -33,22 +32,20 @@ _ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses
 class Service:
     """The main loop.
 
-    command: starts a worker; the service appends the job and its arguments. watcher: starts the watcher. folder: the
-    runtime directory.
+    worker_command: starts a worker; the service appends the job and its arguments. watcher_command: starts the watcher.
+    folder: the runtime directory.
     """
 
-    def __init__(self, command: list[str], watcher: list[str], folder: str, lock: ServiceLock) -> None:
-        self._command = command
+    def __init__(self, worker_command: list[str], watcher_command: list[str], folder: str, lock: ServiceLock) -> None:
+        self._worker_command = worker_command
         self._lock = lock
         self._signals = Signals()
-        self._suspends = Suspends()
-        self._config: ServiceConfig | None = None  # from the last check; None: no check has ended yet
+        self._config: ServiceConfig | None = None  # the active one; None until a check has found one
         self._reports = Reports(folder)
         self._sources = EventSources(self._reports.log_unavailable)
-        self._check_sources_at = time.monotonic() + CHECK_PERIOD
-        self._watcher = WatcherProcess(watcher, folder)
+        self._compare_at = time.monotonic() + COMPARE_PERIOD
+        self._watcher = WatcherProcess(watcher_command, folder)
         self._worker: WorkerProcess | None = None
-        self._job = Job.CHECK  # the worker's job
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
@@ -64,9 +61,18 @@ class Service:
                     message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                     log(Priority.ERROR, message, EntryKind.DEGRADED)
                     return 1
-                self._compare_node(time.monotonic())
                 self._start_worker(time.monotonic())
-            signals, reasons = self._wait()
+            ready = self._wait()
+            sd_notify("WATCHDOG=1")
+            signals = self._signals.drain()
+            reasons = self._sources.drain(ready)
+            self._read_watcher()
+            if self._compare_at <= time.monotonic():  # so that no change depends on an event alone
+                self._compare_at = time.monotonic() + COMPARE_PERIOD
+                reasons |= self._sources.compare()
+                self._watcher.comparison.request()
+            if self._worker is not None:
+                self._attend_worker(self._worker, ready)
             if signals & _STOP:
                 sd_notify("STOPPING=1")
                 self._watcher.stop()
@@ -82,65 +88,52 @@ class Service:
 
     def _start_worker(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
+        if self._watcher.comparison.pop_difference(failing=self._schedule.failing):
+            self._schedule.notify({PassReason.NODE}, now)
         if self._schedule.pop_check(now):
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            self._job = Job.CHECK
             check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT
-            arguments = [check_reason.value]
-        else:
-            reasons = self._schedule.pop_due(now) if self._config else ()
-            if not reasons:
-                return
-            self._watcher.comparison.begin_pass()
-            self._job = Job.RECONCILE
-            arguments = [",".join(sorted(reason.value for reason in reasons))]
-            if self._lost_passes:
-                arguments.append(str(self._lost_passes))
+            self._spawn_worker(Job.CHECK, check_reason.value)
+            return
+        if self._config is None:
+            return
+        reasons = self._schedule.pop_due(now)
+        if not reasons:
+            return
+        self._watcher.comparison.begin_pass()
+        arguments = [",".join(sorted(reason.value for reason in reasons))]
+        if self._lost_passes:
+            arguments.append(str(self._lost_passes))
+        self._spawn_worker(Job.RECONCILE, *arguments)
+
+    def _spawn_worker(self, job: Job, *arguments: str) -> None:
+        command = [*self._worker_command, job.value, *arguments]
         try:
-            self._worker = WorkerProcess([*self._command, self._job.value, *arguments], timeout=self._worker_timeout)
+            self._worker = WorkerProcess(command, job=job, timeout=self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit(None, failure=f"could not be started: {e.strerror}")
+            self._on_worker_exit(job, None, failure=f"could not be started: {e.strerror}")
         else:
             self._write_status_file()
 
-    def _wait(self) -> tuple[set[signal.Signals], set[PassReason]]:
-        """Waits for an event, a message or a deadline. Returns the signals and the new reasons for a pass."""
+    def _wait(self) -> set[int]:
+        """Waits for an event, a message or a deadline. Returns the file descriptors that can be read."""
         poll = select.poll()
-        worker, watcher = self._worker, self._watcher
+        worker = self._worker
         worker_filenos = [worker.fileno()] if worker else []
-        for fd in (self._signals.fileno(), *self._sources.filenos(), *watcher.filenos(), *worker_filenos):
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *self._watcher.filenos(), *worker_filenos):
             poll.register(fd, select.POLLIN)
-        until = min(worker.deadline, worker.slow_at()) if worker else self._next_worker_at()
-        until = min(until, self._check_sources_at)
+        until = worker.wakes_at() if worker else self._next_worker_at()
+        until = min(until, self._compare_at)
         seconds = min(max(0.0, until - time.monotonic()), self._longest_wait)
-        ready = {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
-        sd_notify("WATCHDOG=1")
-        signals = self._signals.drain()
-        reasons = self._suspends.drain() | self._sources.drain(ready)
-        self._read_watcher()
-        if self._check_sources_at <= time.monotonic():  # once a minute, so that no change depends on an event alone
-            self._check_sources_at = time.monotonic() + CHECK_PERIOD
-            reasons |= self._sources.check()
-            watcher.comparison.remind()
-        if worker:
-            if worker.fileno() in ready:
-                self._read_worker(worker)
-            elif worker.deadline <= time.monotonic():
-                worker.kill(spared=watcher.pid)
-                self._on_worker_exit(worker.result, failure=f"exceeded its timeout of {self._worker_timeout:.0f} s")
-            elif worker.slow_at() <= time.monotonic():
-                worker.is_slow = True
-                self._write_status_file()
-        return signals, reasons
+        return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
 
     def _next_worker_at(self) -> float:
         """When the next worker starts, unless an event comes first."""
         check_at = self._schedule.check_at()
-        times = [] if check_at is None else [check_at]
-        if self._config:  # the retry of a check does not delay a pass
-            times.append(self._schedule.wakes_at())
-        return min(times, default=math.inf)
+        if self._config is None:  # no pass starts without a configuration
+            return check_at
+        return min(check_at, self._schedule.wakes_at())
 
     def _read_watcher(self) -> None:
         """Reads the watcher's messages, if there are any."""
@@ -153,13 +146,19 @@ class Service:
 
     def _is_watched(self) -> bool:
         """Whether the Node is watched, or need not be."""
-        need_not_be = self._config is not None and not self._config.node  # it is in a file
+        need_not_be = self._config is not None and not self._config.on_server
         return need_not_be or self._watcher.watched_since is not None
 
-    def _compare_node(self, now: float) -> None:
-        """Compares the Node as it is watched with what the last pass knew of it. A difference is an event."""
-        if self._watcher.comparison.starts_pass(failing=self._schedule.failing):
-            self._schedule.notify({PassReason.NODE}, now)
+    def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
+        """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
+        now = time.monotonic()
+        if worker.fileno() in ready:
+            self._read_worker(worker)
+        elif worker.deadline <= now:
+            worker.kill(spared=self._watcher.pid)
+            self._on_worker_exit(worker.job, worker, failure=f"exceeded its timeout of {self._worker_timeout:.0f} s")
+        elif worker.becomes_slow(now):
+            self._write_status_file()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
@@ -168,23 +167,24 @@ class Service:
             self._is_ready = True
             sd_notify("READY=1")
         if is_fully_read:
-            was_killed_by = worker.kill(spared=self._watcher.pid)  # "": by no signal
-            self._on_worker_exit(worker.result, failure=was_killed_by or "exited without a result")
+            failure = worker.kill(spared=self._watcher.pid)
+            self._on_worker_exit(worker.job, worker, failure=failure)
         elif worker.is_slow and worker.probed != had_probed:  # `status` shows what a slow worker does
             self._write_status_file()
 
-    def _on_worker_exit(self, result: CheckResult | PassResult | None, failure: str) -> None:
-        """Handles the result of a worker that has ended. failure: how the worker ended, if it sent no result."""
-        metrics = self._worker.metrics if self._worker else None
+    def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, failure: str) -> None:
+        """Handles the result of a worker that has ended.
+
+        worker: None if it could not be started. failure: how the worker ended, if it sent no result.
+        """
         self._worker = None
         now = time.monotonic()
-        if self._job is Job.CHECK:
-            if not isinstance(result, CheckResult):
-                result = CheckResult(error=failure)
-            self._on_check_result(result, now)
-        elif isinstance(result, PassResult):
+        result = worker.result if worker else None
+        if job is Job.CHECK:
+            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=failure), now)
+        elif worker and isinstance(result, PassResult):
             self._on_pass_result(result, now)
-            self._reports.log_metrics(metrics or MetricsResult(""))
+            self._reports.log_metrics(worker.metrics)
         else:
             self._lost_passes += 1
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
@@ -194,25 +194,22 @@ class Service:
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._lost_passes = 0
+        failure, requeue_after = result.failure, result.requeue_after
         self._schedule.has_read(changed=result.changed)
-        failure = result.failure
-        self._schedule.set_watched(now, watched=self._is_watched())
+        self._schedule.set_watched(now, watched=self._is_watched())  # the last check may have changed where the Node is
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
-            self._schedule.failed(
-                now, retry_after=failure.retry_after, cause=failure.cause, requeue_after=result.requeue_after
-            )
+            self._schedule.failed(now, failure.retry_after, cause=failure.cause, requeue_after=requeue_after)
         else:
-            self._schedule.succeeded(
-                now, requeue_after=result.requeue_after, written=result.written, healthy=result.healthy
-            )
+            self._schedule.succeeded(now, requeue_after, written=result.written, healthy=result.healthy)
             if result.start_in is not None:
-                self._schedule.start_in(result.start_in, now)
+                self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
-        if result.node is not None and self._config and self._config.node:
+        if result.node is not None and self._config and self._config.on_server:
             self._watcher.start()
-        files = failure.files if failure else result.credential_files
-        if files and self._sources.await_files(files):  # a change may have been missed, so a pass looks for it
+        files = failure.credential_files if failure else result.credential_files
+        if files and self._sources.watch_credentials(files):  # a change may have been missed, so a pass looks for it
+            # A change of the credentials may have ended the failure, so that pass does not wait.
             missed = PassReason.CREDENTIALS if failure else PassReason.HARDWARE
             self._schedule.notify({missed}, now)
 
@@ -230,21 +227,21 @@ class Service:
                 self._schedule.set_resync_period(result.config.resync, now)
             self._config = result.config
             self._sources.watch(result.config)
-        self._worker_timeout = WORKER_TIMEOUT_BASE + (self._config.allowed if self._config else 0.0)
+            self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
         if not error:  # the next pass starts the watch again, with the configuration's names and credentials
             self._watcher.stop()
-        if self._is_ready:
+        if self._is_ready:  # otherwise, the first pass follows in any case
             sd_notify("READY=1")
-            self._schedule.checked(now)
+            self._schedule.notify({PassReason.CONFIG}, now)
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
-        next_pass_in = max(0.0, self._schedule.wakes_at() - time.monotonic())
-        running = self._worker is not None or next_pass_in <= DEBOUNCE
+        until_pass = max(0.0, self._schedule.wakes_at() - time.monotonic())
+        running = self._worker is not None or until_pass <= DEBOUNCE
         self._reports.write_status_file(
-            next_pass_in=0.0 if running else next_pass_in,
+            next_pass_in=0.0 if running else until_pass,
             running=running,
-            overdue_after=self._worker_timeout + CHECK_PERIOD,
-            slow=self._worker.slow(self._job) if self._worker else None,
+            overdue_after=self._worker_timeout + COMPARE_PERIOD,
+            worker=self._worker,
             watcher=self._watcher,
         )

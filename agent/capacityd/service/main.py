@@ -14,14 +14,15 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER starts a worker. WATCHER
-    starts the watcher; the command that the watcher runs to read its target follows it.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WATCHER starts the watcher, and
+    WORKER starts a worker. Both lack their last arguments.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments
     separator = commands.index("--")
-    watcher = commands[:separator]
-    worker = commands[separator + 1 :]
+    watcher_command = commands[:separator]
+    worker_command = commands[separator + 1 :]
+    target_command = [*worker_command, Job.TARGET.value]  # the watcher runs it to read what to watch
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
@@ -32,6 +33,12 @@ def main(arguments: list[str]) -> int:
         return 1
     become_subreaper()
     try:
-        return Service(command=worker, watcher=[*watcher, *worker, Job.TARGET.value], folder=folder, lock=lock).run()
+        service = Service(
+            worker_command=worker_command,
+            watcher_command=[*watcher_command, *target_command],
+            folder=folder,
+            lock=lock,
+        )
+        return service.run()
     finally:
         ignore_signals()  # a signal from now on must not replace the exit status

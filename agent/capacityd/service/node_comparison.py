@@ -15,33 +15,37 @@ class NodeComparison:
         self._known: str | None = None  # the Node as the last pass left it; None: no pass has known it
         self._seen_by_pass: str | None = None  # the Node as it was watched when the current pass began
         self._reported = False  # whether the watcher has reported anything since the last comparison
-        self._reminded = False  # whether to compare although nothing was reported
+        self._requested = False  # whether to compare although nothing was reported
 
     def report(self, seen: str | None) -> None:
         """The watcher reports the Node; None: the Node is no longer watched."""
         self._seen = seen
         self._reported = seen is not None
 
-    def remind(self) -> None:
+    def request(self) -> None:
         """Requests a comparison although nothing was reported, in case the last one came at the wrong moment."""
-        self._reminded = True
+        self._requested = True
 
     def begin_pass(self) -> None:
         """A pass begins: it plans for the Node as it is watched, or reads it."""
         self._seen_by_pass = self._seen
 
     def end_pass(self, known: str | None) -> None:
-        """A pass has ended. known: the Node as the pass left it; None: the pass failed, so the Node that it planned for
-        counts."""
+        """A pass has ended. known: the Node as the pass left it; None if it failed: then it knew the Node as it was
+        watched when the pass began."""
         self._known = self._seen_by_pass if known is None else known
 
-    def starts_pass(self, *, failing: bool) -> bool:
-        """Whether the Node is a reason for a pass. failing: whether the last pass failed."""
-        reported, reminded = self._reported, self._reminded
-        self._reported = self._reminded = False
+    def pop_difference(self, *, failing: bool) -> bool:
+        """Whether the Node is a reason for a pass. Each report and each request counts once.
+
+        failing: whether the last pass failed.
+        """
+        reported, requested = self._reported, self._requested
+        self._reported = self._requested = False
         if self._seen is None:
             return False
         if reported and failing:
             return True  # what has changed may end the error
-        differs = self._seen != self._known
-        return differs and (reported or reminded)
+        if reported or requested:
+            return self._seen != self._known
+        return False

@@ -12,23 +12,27 @@ from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.clock import uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.file_codec import to_file
-from capacityd.model.messages import SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
-from capacityd.model.reasons import Activity, Job
+from capacityd.model.messages import NO_METRICS, SERVICE_STATUS, CheckResult, MetricsResult, ServiceStatus
+from capacityd.model.reasons import Job
 from capacityd.service.watcher_process import WatcherProcess
+from capacityd.service.worker_process import WorkerProcess
 
 
 class Reports:
-    """The errors that the service has reported, and their current state. folder: the runtime directory."""
+    """Reports the service's state, and keeps what was last reported. folder: the runtime directory."""
 
     def __init__(self, folder: str) -> None:
         self.check = CheckResult()  # the result of the check whose configuration is active
         self._errors: dict[Job, str] = {}
-        self._metrics = MetricsResult("")  # of the last pass
+        self._metrics = NO_METRICS  # of the last pass
         self._unavailable: tuple[str, ...] = ()  # the error of each event source that is not open
         self._path = os.path.join(folder, SERVICE_STATUS)
 
     def log_error(self, job: Job, error: str) -> None:
-        """Logs a job's error when it is new, and once when it has ended. error: "" if there is none."""
+        """Logs a job's error when it is new, and "recovered" when no job has an error any more.
+
+        error: the error of the job's last run; "" if there was none.
+        """
         last = self._errors.pop(job, "")
         if error:
             if error != last:
@@ -57,8 +61,7 @@ class Reports:
                 log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the status that `systemctl status` shows. line: of the last pass; "" for the errors, if there are
-        any."""
+        """Sends the line that `systemctl status` shows. line: "" for the errors or, if there are none, "waiting"."""
         text = line or "; ".join(self._errors.values()) or "waiting"
         one_line = " ".join(text.split())
         sd_notify(f"STATUS={one_line}")
@@ -69,17 +72,17 @@ class Reports:
         next_pass_in: float,
         overdue_after: float,
         running: bool,
-        slow: tuple[Activity, float] | None,
+        worker: WorkerProcess | None,
         watcher: WatcherProcess,
     ) -> None:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
-        is due, the service is stuck. running: as in ServiceStatus.pass_running. slow: what a slow worker does, and
-        for how many seconds it has been running. watcher: the process that watches the Node.
+        is due, the service is stuck. running: as in ServiceStatus.pass_running. worker: None if none is running.
+        watcher: the process that watches the Node.
         """
         now = time.time()
-        activity, running_for = slow or (None, 0.0)
+        slow_worker = worker if worker and worker.is_slow else None
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -92,8 +95,8 @@ class Reports:
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
             pass_running=running,
-            slow_activity=activity,
-            slow_since=now - running_for if slow else 0.0,
+            slow_activity=slow_worker.activity() if slow_worker else None,
+            slow_since=now - (time.monotonic() - slow_worker.began) if slow_worker else 0.0,
             watched_since=watcher.watched_since,
             not_watched=watcher.not_watched_because,
         )

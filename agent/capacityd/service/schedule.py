@@ -3,7 +3,9 @@ seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. Events
 wait longer if their source has only started passes that changed nothing (event_rate.py). A failed pass is retried after
-the pause that model/pace.py defines, with jitter
+the pause that model/pace.py defines.
+
+Times have jitter, because all machines of a cluster may lose the API server at the same moment
 (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/).
 """
 
@@ -15,21 +17,21 @@ from collections.abc import Callable, Collection
 
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.service.event_rate import BurstLimit, EventRate
+from capacityd.service.event_rate import BurstLimit, UnchangedLimit
 
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
-"""A pass starts after this time without an event, and at the latest after this maximum. Pods that wait for a device are
-bound that much later."""
+"""A pass starts after this time without an event, and at the latest after this maximum. A pod that needs a new device
+waits for it."""
 
 PROMPT_DEBOUNCE = 0.1
 """The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""
 
 POLL_PERIOD = 60.0
 POLL_PERIOD_HEALTHY = 300.0
-"""The period of the passes that look at a Node that can't be watched. The longer one applies if the last pass wrote
-nothing and nothing is wrong. Once the watch is lost, the first look follows within POLL_PERIOD seconds: what has ended
-the watch may hide a change of the Node. It has jitter: an API server that restarts ends all watches."""
+"""The period of the passes that look at a Node that is not watched; the longer one if the last pass wrote nothing and
+nothing is wrong. The first pass after the end of a watch starts within POLL_PERIOD seconds, because the Node may have
+changed just before the end."""
 
 RESYNC_PERIOD = 3600.0
 """The default of the setting resync: the period of the passes without an event."""
@@ -40,15 +42,15 @@ _PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})
 _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK})
 """Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
-_NODE_ENDS_NO_WAIT = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
-"""Errors that stay although the Node changes: another writer may change it all the time. Any other error may have ended
-if the Node has changed or is watched again: it was missing, or the API server was unreachable."""
+_NODE_MAY_END = frozenset(RetryCause) - {RetryCause.REJECTED, RetryCause.CONFLICT}
+"""Errors that may have ended when the Node changes or is watched again: the Node was missing, or the API server was
+unreachable. The other two errors remain, and another writer may change the Node all the time."""
 
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""
 
-_JITTER = 2 / 3
-"""A pause is random: at least this share of the longest one, which model/pace.py or POLL_PERIOD defines."""
+_LEAST_SHARE = 2 / 3
+"""The shortest random pause, as a share of the longest one."""
 
 
 class Schedule:
@@ -63,11 +65,10 @@ class Schedule:
         booted_at = now if debounce_first else now - DEBOUNCE_MAX
         # The events since the last pass: reason -> the times of the first and of the last one.
         self._events: dict[PassReason, tuple[float, float]] = {PassReason.BOOT: (booted_at, booted_at)}
-        self._unchanged_rate = EventRate()
-        self._bursts = BurstLimit()
-        # Passes that start at a time, without an event: reason -> this time.
+        self._unchanged_limit = UnchangedLimit()
+        self._burst_limit = BurstLimit()
+        # Passes that start at a time, without an event: reason -> this time. No pass starts before that of START.
         self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
-        self._start_at: float | None = None  # no pass before this time (start_jitter)
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
         self._failure_cause: RetryCause | None = None  # of the last pass; None: it has succeeded
@@ -76,11 +77,8 @@ class Schedule:
         self._pass_began = now  # when the last pass began
         self._resync_period = RESYNC_PERIOD
         self._is_watched = True  # whether the Node is watched, or need not be
-        self._first_look_at: float | None = None  # of a pass, after the watch was lost; None: one has looked
-        self._knew_node_at = now  # when a pass last ended
-        self._was_healthy = False  # whether that pass wrote nothing, and nothing was wrong
-        self._check_at: float | None = now  # when the next check of the configuration is due; None: not requested
-        self._pass_follows_check = False  # whether a check has ended, and its pass has not started yet
+        self._poll_at = now + POLL_PERIOD  # when a pass looks at the Node if it is not watched
+        self._check_requested_for = now  # the time of the next check of the configuration; infinity: none is requested
 
     @property
     def failing(self) -> bool:
@@ -89,28 +87,22 @@ class Schedule:
 
     def request_check(self, at: float) -> None:
         """Requests a check of the configuration at this time."""
-        self._check_at = at
+        self._check_requested_for = at
 
-    def check_at(self) -> float | None:
-        """The time of the next check; None if none is requested, or if the last check's pass comes first.
+    def check_at(self) -> float:
+        """The time of the next check; infinity if none is requested, or if the last check's pass comes first.
 
         So reloads never delay a pass, however many there are. A pass that waits for start_jitter delays no check.
         """
-        pass_comes_first = self._pass_follows_check and self._start_at is None
-        return None if pass_comes_first else self._check_at
+        pass_comes_first = PassReason.CONFIG in self._events and PassReason.START not in self._timed
+        return math.inf if pass_comes_first else self._check_requested_for
 
     def pop_check(self, now: float) -> bool:
         """Whether a check is due; it starts now. Later requests count for the following check."""
-        at = self.check_at()
-        if at is None or now < at:
+        if now < self.check_at():
             return False
-        self._check_at = None
+        self._check_requested_for = math.inf
         return True
-
-    def checked(self, now: float) -> None:
-        """A check has ended: a pass with the new configuration comes before the next check."""
-        self.notify({PassReason.CONFIG}, now)
-        self._pass_follows_check = True
 
     def set_resync_period(self, seconds: float, now: float) -> None:
         """Sets the period of the passes without an event."""
@@ -123,12 +115,16 @@ class Schedule:
     def set_watched(self, now: float, *, watched: bool) -> None:
         """Sets whether the Node is watched. If not, passes look at it from time to time."""
         if self._is_watched and not watched:
-            self._first_look_at = now + self._uniform(POLL_PERIOD * _JITTER, POLL_PERIOD)
+            self._poll_at = now + self._jittered(POLL_PERIOD)
         self._is_watched = watched
+        self._plan_poll()
+
+    def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
-        if not watched and self._failure_cause in (None, RetryCause.STATE):  # else the retry looks at the Node
-            period = POLL_PERIOD_HEALTHY if self._was_healthy else POLL_PERIOD
-            self._timed[PassReason.POLL] = self._first_look_at or self._knew_node_at + period
+        # While a pass fails, its retry looks at the Node. While a disk is full, retries are rare.
+        retry_suffices = self.failing and self._failure_cause is not RetryCause.STATE
+        if not self._is_watched and not retry_suffices:
+            self._timed[PassReason.POLL] = self._poll_at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that came now: each is a reason for a pass."""
@@ -137,63 +133,66 @@ class Schedule:
             self._events[reason] = first, now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
-        elif PassReason.NODE in reasons and self._failure_cause not in _NODE_ENDS_NO_WAIT:
+        elif PassReason.NODE in reasons and self._failure_cause in _NODE_MAY_END:
             self._not_before = min(self._not_before, self._retry_after_until)
 
-    def start_in(self, seconds: float, now: float) -> None:
-        """Delays the pass that first needs the Node by start_jitter, regardless of earlier events."""
-        self._start_at = now + seconds
+    def delay_start(self, seconds: float, now: float) -> None:
+        """Delays the next pass, which is the first one that needs the Node, by start_jitter."""
+        self._timed[PassReason.START] = now + seconds
 
     def wakes_at(self) -> float:
         """The time of the next pass, unless an event comes first."""
-        if self._start_at is not None:
-            return self._start_at
+        if PassReason.START in self._timed:
+            return self._timed[PassReason.START]
         # While the last pass has failed, its retry does what a resync would do.
         timed = [at for reason, at in self._timed.items() if not (self.failing and reason is PassReason.RESYNC)]
         return max(min([self._events_due_at(), *timed]), self._not_before)
 
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""
-        # Events wait if their source has only started passes that changed nothing (event_rate.py).
-        held = {reason for reason, (_, last) in self._events.items() if last < self._unchanged_rate.held_until(reason)}
-        times = [max(self._unchanged_rate.held_until(reason), self._debounced({reason})) for reason in held]
-        if prompt := self._events.keys() - held:
-            times.append(self._debounced(prompt))
+        times: list[float] = []
+        debounced_together: set[PassReason] = set()
+        for reason, (_, last) in self._events.items():
+            held_until = self._unchanged_limit.held_until(reason)
+            if last < held_until:
+                times.append(max(held_until, self._debounced({reason})))
+            else:
+                debounced_together.add(reason)
+        if debounced_together:
+            times.append(self._debounced(debounced_together))
         return min(times, default=math.inf)
 
     def _debounced(self, reasons: Collection[PassReason]) -> float:
-        """When the events of these reasons have been debounced."""
+        """When the events of these reasons have been debounced and no burst limit holds them back."""
         first = min(self._events[reason][0] for reason in reasons)
         last = max(self._events[reason][1] for reason in reasons)
-        debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
-        at = min(last + debounce, first + DEBOUNCE_MAX)
         if reasons == {PassReason.NODE}:
-            at = first + PROMPT_DEBOUNCE  # later changes of the Node do not delay the pass
-        unlimited_from = min(self._bursts.held_until(reason, at) for reason in reasons)  # one reason suffices
-        return max(at, unlimited_from)
+            at = first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
+        else:
+            debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
+            at = min(last + debounce, first + DEBOUNCE_MAX)
+        # One reason that is not held back starts the pass for all of them.
+        held_until = min(self._burst_limit.held_until(reason, at) for reason in reasons)
+        return max(at, held_until)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """The reasons for a pass, if one is due; otherwise none. Later events count for the following pass."""
         if now < self.wakes_at():
             return frozenset()
         reasons = self._events.keys() | {reason for reason, at in self._timed.items() if at <= now}
-        if self._start_at is not None:
-            reasons.add(PassReason.START)
         if self.failing:
             reasons.add(PassReason.RETRY)
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
-        self._bursts.count(reasons, now)
+        self._burst_limit.count(reasons, now)
         self._events = {}
         self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}
-        self._start_at = None
         self._not_before = -math.inf
-        self._pass_follows_check = False
         return self._pass_reasons
 
     def has_read(self, *, changed: bool) -> None:
-        """A pass has read the machine. changed: whether a reading differs from that of the pass before."""
-        self._unchanged_rate.count(self._pass_reasons, self._pass_began, changed=changed)
+        """The last pass has read the machine. changed: whether a reading differs from that of the pass before."""
+        self._unchanged_limit.count(self._pass_reasons, self._pass_began, changed=changed)
 
     def succeeded(
         self, now: float, requeue_after: float | None, *, written: bool = False, healthy: bool = False
@@ -204,11 +203,11 @@ class Schedule:
         Node. healthy: whether nothing is wrong.
         """
         self._failure_cause = None
-        self._requeue(now, requeue_after)
-        self._knew_node_at = now
-        self._was_healthy = healthy and not written
-        self._first_look_at = None
-        self.set_watched(now, watched=self._is_watched)  # plans the next look at the Node
+        if requeue_after is not None:
+            self._timed[PassReason.REQUEUE] = now + requeue_after
+        is_settled = healthy and not written
+        self._poll_at = now + (POLL_PERIOD_HEALTHY if is_settled else POLL_PERIOD)
+        self._plan_poll()
         if written or self._pass_reasons & _REFRESH:
             self._plan_resync(now)
 
@@ -226,23 +225,24 @@ class Schedule:
         if cause is not self._failure_cause:
             self._failure_cause = cause
             self._failure_since = now
-        self._requeue(now, requeue_after)
-        self._knew_node_at, self._was_healthy, self._first_look_at = now, False, None
-        self.set_watched(now, watched=self._is_watched)  # while a disk is full, passes still look at the Node
+        if requeue_after is not None:
+            self._timed[PassReason.REQUEUE] = now + requeue_after
+        self._poll_at = now + POLL_PERIOD
+        self._plan_poll()
         self._retry_after_until = now + (retry_after or 0.0)
         longest = pause(cause, wrong_for=now - self._failure_since)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
-        self._timed[PassReason.RETRY] = self._retry_after_until + self._uniform(longest * _JITTER, longest)
+        self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
         if self._events.keys() & _END_WAIT:  # such an event came during the pass
             self._not_before = -math.inf
             return
-        self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _JITTER
+        self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
         if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
             self._not_before = min(self._not_before, now + requeue_after)
 
-    def _requeue(self, now: float, requeue_after: float | None) -> None:
-        if requeue_after is not None:
-            self._timed[PassReason.REQUEUE] = now + requeue_after
+    def _jittered(self, longest: float) -> float:
+        """A random pause. longest: the longest one."""
+        return self._uniform(longest * _LEAST_SHARE, longest)
 
 
 def uniform(low: float, high: float) -> float:

@@ -71,7 +71,8 @@ class WatcherProcess:
         """Ends the watcher, if it is running. reason: why the Node is no longer watched; "" if a new watch follows."""
         if self._process is not None:
             self._process.kill()
-            with suppress(ChildProcessError):  # if it has not ended yet, the end of the next worker reaps it
+            # If the watcher has not ended yet, the end of the next worker reaps it.
+            with suppress(ChildProcessError):  # the end of a worker has already reaped it
                 os.waitpid(self._process.pid, os.WNOHANG)
             self._process = None
         self._set_not_watched(reason)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import math
+import os
 import signal
 import time
 
 from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.messages import CheckResult, Message, MetricsResult, PassResult, Probed
+from capacityd.model.messages import NO_METRICS, CheckResult, Message, MetricsResult, PassResult, Probed
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.child_process import ChildProcess
 
 SLOW = 30.0  # seconds after which `status` shows a worker's activity
+_KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop the service
 
 
 class WorkerProcess:
-    """A running worker. timeout: in seconds, until the deadline. Raises OSError if the worker can't be started."""
+    """A running worker. timeout: in seconds, until the deadline. Raises OSError if the worker can't be started.
 
-    def __init__(self, command: list[str], timeout: float) -> None:
+    Times are of time.monotonic().
+    """
+
+    def __init__(self, command: list[str], *, job: Job, timeout: float) -> None:
+        self.job = job
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.is_slow = False
@@ -28,27 +33,26 @@ class WorkerProcess:
         """Whether the worker has read the machine."""
         self.result: CheckResult | PassResult | None = None
         """None until the worker has sent a result."""
-        self.metrics: MetricsResult | None = None
-        """None if the worker has written no metrics."""
+        self.metrics = NO_METRICS
 
     def fileno(self) -> int:
         return self._process.fileno()
 
-    def slow_at(self) -> float:
-        """When the worker becomes slow (time.monotonic()); infinity if it already is."""
-        return math.inf if self.is_slow else self.began + SLOW
+    def wakes_at(self) -> float:
+        """When the worker becomes slow or, if it is slow, its deadline."""
+        return self.deadline if self.is_slow else min(self.deadline, self.began + SLOW)
 
-    def slow(self, job: Job) -> tuple[Activity, float] | None:
-        """The activity of a slow worker, and for how many seconds the worker has been running; None if it is not slow.
+    def becomes_slow(self, now: float) -> bool:
+        """Whether the worker has become slow since the last call."""
+        was_slow = self.is_slow
+        self.is_slow = now >= self.began + SLOW
+        return self.is_slow and not was_slow
 
-        job: the worker's job.
-        """
-        if not self.is_slow:
-            return None
-        running_for = time.monotonic() - self.began
-        if job is Job.CHECK:
-            return Activity.CHECK, running_for
-        return Activity.NODE if self.probed else Activity.PROBE, running_for
+    def activity(self) -> Activity:
+        """What the worker does now."""
+        if self.job is Job.CHECK:
+            return Activity.CHECK
+        return Activity.NODE if self.probed else Activity.PROBE
 
     def read_messages(self) -> bool:
         """Reads the messages since the last call. Returns whether there is nothing more to read."""
@@ -71,16 +75,16 @@ class WorkerProcess:
     def kill(self, spared: int) -> str:
         """Kills the worker, if it is still running, and all children of the service but one.
 
-        spared: the PID of that child; 0 for none. Returns "was killed by" and the signal if a signal had already ended
-        the worker, otherwise "".
+        spared: the PID of that child; 0 for none. Returns how a worker without a result had ended before: "was killed
+        by" and the signal, or "exited without a result".
         """
         had_ended = self._process.output_ended
         self._process.kill()
-        statuses = kill_children(time.monotonic() + 1.0, spared)
-        wait_status = statuses.get(self._process.pid, 0)
-        number = wait_status & 0x7F  # the signal that ended the worker; 0 if it has exited (wait(2))
-        if not number or not had_ended:
-            return ""
+        statuses = kill_children(time.monotonic() + _KILL_TIMEOUT, spared)
+        status = statuses.get(self._process.pid, 0)
+        if not had_ended or not os.WIFSIGNALED(status):
+            return "exited without a result"
+        number = os.WTERMSIG(status)
         hint = " (out of memory?)" if number == signal.SIGKILL else ""
         return f"was killed by {_signal_name(number)}{hint}"
 

@@ -93,9 +93,9 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         kernel=tuple(sorted(kernel)),
         filters=filters,
         files=files,
-        allowed=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
+        detectors_timeout=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
         resync=config.settings.resync,
-        node=selection.node_file is None,
+        on_server=selection.node_file is None,
     )
 
 
@@ -107,5 +107,5 @@ def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collec
         mounts=wanted.mounts if KernelEvents.MOUNTS in sources else NO_EVENTS.mounts,
         links=wanted.links if KernelEvents.LINKS in sources else NO_EVENTS.links,
         addresses=wanted.addresses if KernelEvents.ADDRESSES in sources else NO_EVENTS.addresses,
-        software_devices=wanted.software_devices and "net" in subsystems,
+        udev_software_links=wanted.udev_software_links and "net" in subsystems,
     )

@@ -258,19 +258,19 @@ def test_while_a_source_cannot_be_opened_each_comparison_is_a_reason_for_a_pass(
     sources = EventSources(errors.append)
     sources.watch(ServiceConfig(files={str(tmp_path / "seats"): PassReason.FILE}))
     for _ in range(3):
-        assert sources.check() == {PassReason.POLL}
+        assert sources.compare() == {PassReason.POLL}
         assert "max_user_instances" in errors[-1][0]
     monkeypatch.undo()
-    assert sources.check() == {PassReason.POLL}, "the change may have come before the source was opened"
-    assert (sources.check(), errors[-1]) == (set(), [])
+    assert sources.compare() == {PassReason.POLL}, "the change may have come before the source was opened"
+    assert (sources.compare(), errors[-1]) == (set(), [])
 
 
 def test_a_source_that_fails_is_opened_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     errors: list[Sequence[str]] = []
     sources = EventSources(errors.append)
     sources.watch(ServiceConfig(files={str(tmp_path / "seats"): PassReason.FILE}))
-    monkeypatch.setattr(FileEvents, "check", _fails)
-    assert sources.check() == {PassReason.HARDWARE}
+    monkeypatch.setattr(FileEvents, "compare", _fails)
+    assert sources.compare() == {PassReason.HARDWARE}
     monkeypatch.undo()
     (tmp_path / "seats").write_text("4")
     assert sources.drain(sources.filenos()) == {PassReason.FILE}

@@ -24,7 +24,7 @@ from capacityd import __version__
 from capacityd.model.file_codec import from_file
 from capacityd.model.messages import ServiceStatus
 from capacityd.model.reasons import Activity
-from capacityd.service.loop import CHECK_PERIOD
+from capacityd.service.loop import COMPARE_PERIOD
 from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster.notifications import Notifications
@@ -59,7 +59,7 @@ loop.WORKER_TIMEOUT_BASE = 1.0
 _NOTIFIES_OFTEN = """import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import loop
-loop.CHECK_PERIOD = 0.1
+loop.COMPARE_PERIOD = 0.1
 """
 _NO_INOTIFY = """import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -346,7 +346,7 @@ def test_a_pass_can_request_the_next_and_an_error_is_logged_once(running: Runnin
 
 
 _DENIED = """echo '["Probed", {}]'
-echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials", "files": FILES}}]'"""
+echo '["PassResult", {"failure": {"message": "no token", "cause": "credentials", "credential_files": FILES}}]'"""
 
 
 def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running) -> None:
@@ -455,4 +455,4 @@ def test_a_short_watchdog_is_notified_in_half_of_its_time(running: Running, monk
 def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
     unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)
-    assert 0 < 2 * CHECK_PERIOD < int(seconds)
+    assert 0 < 2 * COMPARE_PERIOD < int(seconds)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.event_filters import ALL_EVENTS, AddressPattern, EventFilters, LinkFilter, MountFilter, Pattern
-from capacityd.model.reasons import PassReason
+from capacityd.model.reasons import Job, PassReason
 from capacityd.service import table_events
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
@@ -137,7 +137,7 @@ def test_inotify(tmp_path: Path) -> None:
         for path, link in ((folder + b"/" + name, target), (folder + b"/link", name), (folder + b"/a", target)):
             os.symlink(link, path) if not os.path.lexists(path) else os.unlink(path)
             assert source.drain() <= {PassReason.FILE}
-            assert source.check() <= {PassReason.FILE}
+            assert source.compare() <= {PassReason.FILE}
 
     check(never_ends, name=NAMES, target=NAMES | st.just(b"link") | st.just(b"../") | st.just(b"/"))
     source.close()
@@ -170,7 +170,7 @@ def test_the_pipes_of_the_worker_and_of_the_watcher(tmp_path: Path) -> None:
 
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
-        worker = WorkerProcess(["/bin/cat", str(path)], 60.0)
+        worker = WorkerProcess(["/bin/cat", str(path)], job=Job.RECONCILE, timeout=60.0)
         watcher = WatcherProcess(["/bin/cat", str(path)], str(tmp_path))
         watcher.start()
         poll = select.poll()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,35 @@ from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.reports import Reports
 from capacityd.service.watcher_process import WatcherProcess
+from capacityd.service.worker_process import WorkerProcess
 from capacityd.worker import runtime_files
+from tests.support.forked import forked
 
 
-def written(folder: Path, reports: Reports, slow: tuple[Activity, float] | None = None) -> ServiceStatus:
+def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None) -> ServiceStatus:
     reports.write_status_file(
         next_pass_in=5.0,
         overdue_after=60.0,
-        running=slow is not None,
-        slow=slow,
+        running=worker is not None,
+        worker=worker,
         watcher=WatcherProcess([], str(folder)),
     )
     status = runtime_files.read_service(str(folder))
     assert status
     return status
+
+
+def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
+    """The status while a worker has been reading the machine for 40 seconds."""
+    worker = WorkerProcess(["/bin/sleep", "1000"], job=Job.RECONCILE, timeout=60.0)
+    try:
+        worker.began -= 40.0
+        assert written(folder, reports, worker).slow_activity is None
+        assert worker.becomes_slow(time.monotonic())
+        assert not worker.becomes_slow(time.monotonic()), "once"
+        return written(folder, reports, worker)
+    finally:
+        worker.kill(spared=0)
 
 
 def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
@@ -35,7 +51,7 @@ def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:
     reports.log_error(Job.RECONCILE, "the Node is missing")
     reports.log_metrics(MetricsResult("/m", "it is full", "make room"))
     reports.log_unavailable(["there are no device events"])
-    wrong = written(tmp_path, reports, (Activity.PROBE, 40.0))
+    wrong = forked(lambda: while_slow(tmp_path, reports))
     assert (wrong.error, wrong.configuration_errors, wrong.previous_active) == (
         "the Node is missing",
         ("a.toml:3: x",),

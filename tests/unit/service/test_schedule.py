@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -173,7 +174,7 @@ def test_a_pass_can_request_the_next() -> None:
 
 def test_a_delayed_start_ignores_events() -> None:
     schedule = after_boot()
-    schedule.start_in(30.0, 1.0)
+    schedule.delay_start(30.0, 1.0)
     schedule.notify({PassReason.HARDWARE}, 2.0)
     schedule.notify({PassReason.NODE, PassReason.CREDENTIALS}, 5.0)
     assert (schedule.wakes_at(), schedule.pop_due(30.9)) == (31.0, frozenset())
@@ -325,7 +326,7 @@ def reloads(schedule: Schedule, period: float, seconds: float) -> list[float]:
         if now >= free_at:
             if schedule.pop_check(now):
                 free_at = now + 0.3
-                schedule.checked(free_at)
+                schedule.notify({PassReason.CONFIG}, free_at)
             elif schedule.pop_due(now):
                 started.append(now)
                 free_at = now + 0.5
@@ -346,12 +347,12 @@ def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
     schedule.request_check(10.0)
     assert schedule.pop_check(10.0)
     assert not schedule.pop_check(10.1), "it was requested once"
-    schedule.checked(10.3)
+    schedule.notify({PassReason.CONFIG}, 10.3)
     schedule.request_check(10.4)
-    assert (schedule.check_at(), schedule.pop_check(10.5)) == (None, False)
+    assert (schedule.check_at(), schedule.pop_check(10.5)) == (math.inf, False)
     assert schedule.pop_due(10.3 + DEBOUNCE) == {PassReason.CONFIG}
     assert schedule.pop_check(11.5), "while the pass runs, nothing starts; after it, the check is due"
-    schedule.checked(11.8)
+    schedule.notify({PassReason.CONFIG}, 11.8)
     assert schedule.pop_due(11.8 + DEBOUNCE) == {PassReason.CONFIG}
     schedule.request_check(50.0)
     schedule.notify({PassReason.HARDWARE}, 50.0)
@@ -361,12 +362,12 @@ def test_a_check_waits_for_the_pass_of_the_last_one_only() -> None:
 def test_a_check_does_not_wait_for_a_pass_that_is_not_due_soon() -> None:
     """The pass is delayed by start_jitter or by a backoff."""
     delayed, failing = after_boot(), after_boot(longest)
-    delayed.start_in(3600.0, 1.0)
+    delayed.delay_start(3600.0, 1.0)
     failing.failed(9.0, 500.0)
     for schedule in (delayed, failing):
         schedule.request_check(10.0)
         assert schedule.pop_check(10.0)
-        schedule.checked(10.3)
+        schedule.notify({PassReason.CONFIG}, 10.3)
         schedule.notify({PassReason.HARDWARE}, 10.4)
     delayed.request_check(10.5)
     assert delayed.pop_check(10.5)

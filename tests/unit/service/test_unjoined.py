@@ -39,6 +39,6 @@ def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_
     assert not imported & {"kubernetes", "urllib3"}
     assert isinstance(result, PassResult)
     assert result.failure
-    assert (result.failure.cause, result.failure.files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
+    assert (result.failure.cause, result.failure.credential_files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)
     assert checked.config.files.keys() >= set(KUBECONFIG_PATHS), "so nothing further has to be watched"
     assert result.status.startswith("waiting for a kubeconfig: ")

@@ -8,16 +8,18 @@ import pytest
 
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.model.messages import CheckResult, PassResult
+from capacityd.model.reasons import Job
 from capacityd.service.worker_process import WorkerProcess
 from tests.support.forked import forked
 
 DEADLINE_MS = 20_000
+EXITED = "exited without a result"
 
 
 def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
-    """Whether a shell has sent Probed, its result, and the signal that killed it."""
+    """Whether a shell has sent Probed, its result, and how it ended if it sent none."""
     become_subreaper()
-    worker = WorkerProcess(["/bin/sh", "-c", script], 60.0)
+    worker = WorkerProcess(["/bin/sh", "-c", script], job=Job.RECONCILE, timeout=60.0)
     poll = select.poll()
     poll.register(worker.fileno(), select.POLLIN)
     while poll.poll(DEADLINE_MS):
@@ -27,19 +29,19 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
 
 
 @pytest.mark.parametrize(
-    ("script", "probed", "result", "killed"),
+    ("script", "probed", "result", "failure"),
     [
-        ("""echo '["Probed", {}]'; echo '["PassResult", {"status": "x"}]'""", True, PassResult(status="x"), ""),
-        ("""echo '["CheckResult", {}]'; exit 1""", False, CheckResult(), ""),
+        ("""echo '["Probed", {}]'; echo '["PassResult", {"status": "x"}]'""", True, PassResult(status="x"), EXITED),
+        ("""echo '["CheckResult", {}]'; exit 1""", False, CheckResult(), EXITED),
         ("""echo '["Probed", {}]'; kill -9 $$""", True, None, "was killed by SIGKILL (out of memory?)"),
         ("kill -9 $$", False, None, "was killed by SIGKILL (out of memory?)"),
         ("kill -37 $$", False, None, "was killed by signal 37"),
         ("kill -SEGV $$", False, None, "was killed by SIGSEGV"),
-        ("""echo garbage; echo 4; echo '["Other", {}]'; printf '["PassResult", {'""", False, None, ""),
-        ("""echo '["PassResult", {"status": 4}]'; echo '["PassResult", {"other": ""}]'""", False, None, ""),
-        ("head -c 3000000 /dev/zero; sleep 1000", False, None, ""),
-        ("sleep 1000 > /dev/null & exit 1", False, None, ""),
+        ("""echo garbage; echo 4; echo '["Other", {}]'; printf '["PassResult", {'""", False, None, EXITED),
+        ("""echo '["PassResult", {"status": 4}]'; echo '["PassResult", {"other": ""}]'""", False, None, EXITED),
+        ("head -c 3000000 /dev/zero; sleep 1000", False, None, EXITED),
+        ("sleep 1000 > /dev/null & exit 1", False, None, EXITED),
     ],
 )
-def test_how_it_ends(script: str, probed: bool, result: CheckResult | PassResult | None, killed: str) -> None:
-    assert forked(lambda: ended(script)) == (probed, result, killed)
+def test_how_it_ends(script: str, probed: bool, result: CheckResult | PassResult | None, failure: str) -> None:
+    assert forked(lambda: ended(script)) == (probed, result, failure)

@@ -57,7 +57,7 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     config = service_config(Config((resource("usb"), resource("pci"))), Selection())
-    assert config.allowed == MAX_RUNNING + 2 * DEADLINE
+    assert config.detectors_timeout == MAX_RUNNING + 2 * DEADLINE
 
 
 @pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.BOOT, False)])
@@ -138,7 +138,7 @@ def test_only_what_a_resource_can_match_concerns_it() -> None:
     assert filters(("address", {"scope": ["global", "link"]})).addresses == (AddressPattern(link_local=True),)
     links = LinkFilter((Pattern(name="vip*"),))
     assert filters(("address", vips)) == replace(NO_EVENTS, links=links, addresses=patterns)
-    assert filters(("udev", {"subsystem": "net"})) == replace(NO_EVENTS, software_devices=True)
+    assert filters(("udev", {"subsystem": "net"})) == replace(NO_EVENTS, udev_software_links=True)
     assert filters(("udev", {"subsystem": "tty"})) == NO_EVENTS
 
 
@@ -147,11 +147,11 @@ def test_what_concerns_one_resource_concerns_the_configuration() -> None:
         ("nic", {"kind": "vlan"}), ("disk", {"system": False}), ("filesystem", {}), ("udev", {"subsystem": "net"})
     )
     mounts = replace(SYSTEM, counted=(Pattern("local"),))
-    assert both == EventFilters(mounts, LinkFilter((Pattern("vlan"),)), (), software_devices=True)
+    assert both == EventFilters(mounts, LinkFilter((Pattern("vlan"),)), (), udev_software_links=True)
 
 
 def test_a_detector_without_filters_is_concerned_by_all_events_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     detector = replace(device_detector("nic"), filters=device_detector("usb").filters)
     monkeypatch.setattr(check_job, "load_detector", lambda _: detector)
-    expected = replace(NO_EVENTS, links=ALL_EVENTS.links, software_devices=True)
+    expected = replace(NO_EVENTS, links=ALL_EVENTS.links, udev_software_links=True)
     assert filters(("nic", {})) == expected

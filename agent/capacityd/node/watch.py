@@ -58,7 +58,7 @@ class NodeWatch:
 
     def __init__(self, target: WatchTarget, limits: Limits = Limits()) -> None:
         """limits: shorter in tests. Raises NodeUnauthorized if the credentials cannot be used."""
-        self._target = target
+        self.target = target
         self._limits = limits
         self._known_missing = False  # whether the last event, or a GET after it, has shown that no Node exists
         self._watch_call = self._call("watch")
@@ -144,7 +144,7 @@ class NodeWatch:
 
     def _state(self, document: object) -> NodeState:
         state = node_state(document)
-        if state.name != self._target.node:
+        if state.name != self.target.node:
             raise InvalidDocument("an event is about another Node", detail=f'it is "{state.name}"')
         return state
 
@@ -175,7 +175,7 @@ class NodeWatch:
         return response
 
     def _call(self, verb: str) -> Call:
-        target = self._target
+        target = self.target
         return Call(target.access, verb=verb, resource="nodes", node=target.node, user=target.user)
 
     def _explain(self, call: Call) -> Callable[[Exception], NodeError]:
@@ -190,11 +190,11 @@ class NodeWatch:
         return explain
 
     def _unreachable(self, why: str) -> NodeUnreachable:
-        access = self._target.access
+        access = self.target.access
         return NodeUnreachable(f"{access.api_server} {why}", detail=access.address)
 
     def _held_back(self) -> WatchHeldBack:
-        access = self._target.access
+        access = self.target.access
         return WatchHeldBack(
             f"{access.api_server} responds to a GET of the Node, but not to a watch. Does a proxy or a load balancer "
             "on the way hold responses back (buffering)?",

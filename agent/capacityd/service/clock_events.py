@@ -45,14 +45,14 @@ class ClockEvents:
         """Returns the reason for a pass if the clock was set since the last call."""
         try:
             os.read(self._fd, 8)
-            return set()  # the timer has expired; it still reports each step of the clock
         except BlockingIOError:
             return set()
         except OSError as e:
-            if e.errno != errno.ECANCELED:  # the clock was set
+            if e.errno != errno.ECANCELED:
                 raise
-        self._set_timer()
-        return {PassReason.CLOCK}
+            self._set_timer()
+            return {PassReason.CLOCK}
+        return set()  # the timer has expired; it still reports each step of the clock
 
     def _set_timer(self) -> None:
         expiration = latest_expiration(struct.calcsize("l"))

@@ -28,6 +28,7 @@ _FOLDER_MASK = (
 _FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
 _IN_Q_OVERFLOW = 0x4000
 _MAXSYMLINKS = 40  # the kernel's limit for links in one path
+_NO_WATCH = -1
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
@@ -51,6 +52,7 @@ class FileEvents:
         self._watched_folders: dict[str, str] = {}  # watch point -> the folder watched for it
         self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths: several may lead to one inode
         self._states: dict[str, _State] = {}  # path -> what was there when its watches were set
+        self._remote: set[str] = set()  # the remote mount points when the watches were set
         try:
             self._watch()
         except OSError:
@@ -64,7 +66,7 @@ class FileEvents:
         """Watches what each path requires now, and nothing else, because some folders change often."""
         folders: dict[str, str] = {}
         watches: defaultdict[int, set[str]] = defaultdict(set)
-        self._remote = _remote_mount_points()  # nothing below them is accessed until the next call
+        self._remote = _remote_mount_points()
         for path in self._paths:
             points = _watch_points(path, self._remote)
             for point in points:
@@ -75,7 +77,7 @@ class FileEvents:
             target = points[-1]
             if target not in self._remote:
                 descriptor = self._add(target, _FILE_MASK)
-                if descriptor >= 0:
+                if descriptor != _NO_WATCH:
                     watches[descriptor].add(target)
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
@@ -88,17 +90,18 @@ class FileEvents:
         for _ in range(_ATTEMPTS):
             missing = ""  # the folder that should be in the watched one
             folder = os.path.dirname(path)
-            while (descriptor := self._add(folder, _FOLDER_MASK)) < 0:
+            while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
                 if folder == "/":
                     raise OSError(errno.ENOENT, "nothing can be watched")
                 missing = folder
                 folder = os.path.dirname(folder)
-            if not missing or not os.path.isdir(missing):
-                break  # otherwise it was created just before its parent was watched
+            was_created_before_watch = bool(missing) and os.path.isdir(missing)
+            if not was_created_before_watch:
+                break
         return descriptor, folder
 
     def _add(self, path: str, mask: int) -> int:
-        """Adds a watch. Returns the watch descriptor; negative if the path does not exist."""
+        """Adds a watch. Returns the watch descriptor; _NO_WATCH if the path does not exist or can't be watched."""
         descriptor = int(self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask))
         if descriptor < 0:
             code = ctypes.get_errno()
@@ -121,7 +124,7 @@ class FileEvents:
         reasons: set[PassReason] = set()
         for path, reason in self._paths.items():
             for point in _watch_points(path, self._remote):
-                # Another folder is watched for it: a folder on the way was created or removed.
+                # If another folder is watched for a point, a folder on the way was created or removed.
                 has_other_folder = last_folders.get(point) != self._watched_folders.get(point)
                 if has_other_folder or any(_may_affect(changed_path, point) for changed_path in changed):
                     reasons.add(reason)

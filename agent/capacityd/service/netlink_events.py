@@ -29,7 +29,7 @@ _IFLA_INFO_KIND = 1
 _IFADDRMSG_BYTES, _IFINFOMSG_BYTES = 8, 16  # the part of a message before its attributes
 _AF_BRIDGE = 7
 _IFA_F_DADFAILED = 0x08  # duplicate address detection has found another machine with this address
-_RT_SCOPE_LINK = 253  # larger ones are host and nowhere
+_RT_SCOPE_LINK = 253  # a narrower scope has a larger number: host is 254
 # Kinds of the detector nic. Its kind "virtual" is every other link without hardware.
 _KINDS = ("bond", "team", "bridge", "vlan")
 _NETS = "/sys/class/net"
@@ -61,23 +61,23 @@ class LinkEvents:
     def close(self) -> None:
         self._socket.close()
 
-    def _is_relevant(self, event: int, message: bytes) -> bool:
-        if event in (_NEWROUTE, _DELROUTE):
+    def _is_relevant(self, message_type: int, message: bytes) -> bool:
+        if message_type in (_NEWROUTE, _DELROUTE):
             # Default routes, and routes that replace one, have a short prefix.
             destination_bits = message[1:2]  # rtm_dst_len
             return bool(destination_bits) and destination_bits[0] <= DEFAULT_BITS
-        if event in (_NEWRULE, _DELRULE):
+        if message_type in (_NEWRULE, _DELRULE):
             # dst_len and src_len of fib_rule_hdr are 0 in rules for all addresses. Network plugins add rules for those
             # of pods.
             return message[1:3] == bytes(2)
-        if event not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG_BYTES:
+        if message_type not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG_BYTES:
             return False
         family = message[0]  # ifi_family
         if family == _AF_BRIDGE:  # a port of a bridge; the link itself has another event
             return False
-        return self._is_relevant_link(event, message)
+        return self._is_relevant_link(message_type, message)
 
-    def _is_relevant_link(self, event: int, message: bytes) -> bool:
+    def _is_relevant_link(self, message_type: int, message: bytes) -> bool:
         index = integer(message[4:8])  # ifi_index
         values = attributes(message[_IFINFOMSG_BYTES:])
         link_info = attributes(values.get(_IFLA_LINKINFO, b""))
@@ -85,7 +85,8 @@ class LinkEvents:
         name = _text(values.get(_IFLA_IFNAME, b""))
         was_counted = index in self._counted
         self._counted.discard(index)
-        if event == _NEWLINK and self._may_count(name, kind=kind if kind in _KINDS else "virtual"):
+        nic_kind = kind if kind in _KINDS else "virtual"
+        if message_type == _NEWLINK and self._may_count(name, kind=nic_kind):
             self._counted.add(index)
         if was_counted or index in self._counted:
             return True
@@ -96,10 +97,10 @@ class LinkEvents:
 
     def _may_count(self, name: str, *, kind: str | None) -> bool:
         """Whether the configuration may count a link without hardware. kind: None if unknown, so it may be any."""
-        return any(
-            fnmatchcase(name, pattern.name) and (kind is None or pattern.kind in ("*", kind))
-            for pattern in self._filter.software
-        )
+        patterns = self._filter.software
+        if kind is not None:
+            patterns = tuple(pattern for pattern in patterns if pattern.kind in ("*", kind))
+        return any(fnmatchcase(name, pattern.name) for pattern in patterns)
 
 
 class AddressEvents:
@@ -137,8 +138,8 @@ class AddressEvents:
     def close(self) -> None:
         self._socket.close()
 
-    def _is_relevant(self, kind: int, message: bytes) -> bool:
-        if kind not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG_BYTES:
+    def _is_relevant(self, message_type: int, message: bytes) -> bool:
+        if message_type not in (_NEWADDR, _DELADDR) or len(message) < _IFADDRMSG_BYTES:
             return False
         values = attributes(message[_IFADDRMSG_BYTES:])
         if not self._may_count(message, values):
@@ -147,7 +148,7 @@ class AddressEvents:
         header = message[:2] + message[3:_IFADDRMSG_BYTES]
         own_and_peer = [bytes([key]) + values[key] for key in (_IFA_ADDRESS, _IFA_LOCAL) if key in values]
         address = header + b"".join(own_and_peer)
-        if kind == _DELADDR:
+        if message_type == _DELADDR:
             self._addresses.pop(address, None)
             return True
         # The kernel adds an address before it knows whether another machine uses it.
@@ -165,11 +166,14 @@ class AddressEvents:
         interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # only IPv4 has a label
         with suppress(OSError, OverflowError):  # the interface is gone
             interface = socket.if_indextoname(index)
-        return any(
-            (not interface or fnmatchcase(interface, pattern.interface)) and _is_in(address, pattern.network)
-            for pattern in self._patterns
-            if pattern.link_local or scope < _RT_SCOPE_LINK
-        )
+        is_link_local = scope >= _RT_SCOPE_LINK
+        for pattern in self._patterns:
+            if is_link_local and not pattern.link_local:
+                continue
+            may_be_named = not interface or fnmatchcase(interface, pattern.interface)
+            if may_be_named and _is_in(address, pattern.network):
+                return True
+        return False
 
 
 def _is_in(address: bytes, network: str) -> bool:

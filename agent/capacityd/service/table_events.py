@@ -28,19 +28,19 @@ SWAPS = "/proc/swaps"
 class TableEvents:
     """Changes of a table.
 
-    path: of the table. reason: of the pass that a change starts. relevant: takes the table's text and returns the parts
-    that detectors use. Changes of other parts are ignored.
+    path: of the table. reason: of the pass that a change starts. relevant_parts: takes the table's text and returns the
+    parts that detectors use. Changes of other parts are ignored.
     """
 
-    def __init__(self, path: str, reason: PassReason, relevant: Callable[[str], frozenset[object]]) -> None:
+    def __init__(self, path: str, reason: PassReason, relevant_parts: Callable[[str], frozenset[object]]) -> None:
         self._reason = reason
-        self._relevant = relevant
+        self._relevant_parts = relevant_parts
         with ExitStack() as opened:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, self._file)
             self._epoll = opened.enter_context(select.epoll())
             self._epoll.register(self._file, select.EPOLLPRI | select.EPOLLERR)  # not EPOLLIN: always readable
-            self._relevant_parts = relevant(self._text())
+            self._last_parts = relevant_parts(self._text())
             opened.pop_all()  # no error has occurred, so the file and the epoll object stay open
 
     def fileno(self) -> int:
@@ -49,9 +49,10 @@ class TableEvents:
     def drain(self) -> set[PassReason]:
         """Reads all queued events; returns the reason for a pass, if any."""
         self._epoll.poll(0)  # clears the event
-        last = self._relevant_parts
-        self._relevant_parts = self._relevant(self._text())
-        return {self._reason} if self._relevant_parts != last else set()
+        parts = self._relevant_parts(self._text())
+        has_changed = parts != self._last_parts
+        self._last_parts = parts
+        return {self._reason} if has_changed else set()
 
     def close(self) -> None:
         self._epoll.close()

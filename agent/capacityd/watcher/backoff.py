@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 
-_STABLE = 5.0
-"""Seconds after which a connection counts as one that works."""
-_SHORT = 1.0
-"""A connection that lasted less than this many seconds is never followed by another one at once."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 """Seconds. Each pause is twice as long as the one before."""
+_RESETS_PAUSES = 5.0
+"""A connection that worked for this many seconds is followed by another one at once."""
+_NEEDS_PAUSE = 1.0
+"""A connection that worked for less than this many seconds is never followed by another one at once."""
 
 
 class Backoff:
-    """Decides how soon the next connection follows: at once if the last one worked."""
+    """Decides how soon the next connection follows."""
 
     def __init__(self) -> None:
         self._next_pause = 0.0
@@ -24,12 +24,13 @@ class Backoff:
 
         retry_after: the server's Retry-After in seconds.
         """
-        if lasted >= _STABLE:
+        if lasted >= _RESETS_PAUSES:
             self._next_pause = 0.0
         pause = self._next_pause
-        if lasted < _SHORT:
+        if lasted < _NEEDS_PAUSE:
             pause = max(pause, _FIRST_PAUSE)
-        self._next_pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+        doubled = 2 * pause if pause else _FIRST_PAUSE
+        self._next_pause = min(doubled, _LONGEST_PAUSE)
         # A restarted server loses the connections of many Nodes at once, so half of the pause is random.
         jittered = random.uniform(pause / 2, pause)  # noqa: S311  # jitter is no secret
         return max(jittered, retry_after or 0.0)

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str], limits: Limits | None = None) -> int:
-    """Watches the Node. Returns the exit status once the Node cannot be watched.
+    """Watches the Node until it cannot be watched, or until the resident process ends. Returns the exit status.
 
-    arguments: the folder for watched.json, and the command that starts the worker that determines what to watch.
-    limits: None for the defaults; shorter in tests.
+    arguments: the folder for watched.json, and the command of the worker that determines what to watch. limits: None
+    for the defaults; shorter in tests.
     """
     use_nonblocking_stderr()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    # SIGHUP does nothing. An empty handler, because the worker and the exec plugin would inherit SIG_IGN.
+    # SIGHUP does nothing. It has an empty handler, because the worker and the exec plugin would inherit SIG_IGN.
     signal.signal(signal.SIGHUP, lambda *_: None)
-    start_thread(_end_with_reader)
+    start_thread(_end_with_resident_process)
     folder, *command = arguments
     try:
         _watch(folder, command, limits)
     except BrokenPipeError:  # the resident process has ended
-        pass
+        return 0
     except Exception as e:
         failure = import_failure(e)  # None if this is another error
         if failure is None:
@@ -53,8 +53,8 @@ def _watch(folder: str, command: list[str], limits: Limits | None) -> None:
     Watcher(folder, command, limits or Limits()).run()
 
 
-def _end_with_reader() -> None:
-    """Ends this process when nobody reads its standard output any more, even if there is nothing to write."""
+def _end_with_resident_process() -> None:
+    """Ends this process when the resident process has closed the pipe, even if there is nothing to write."""
     poll = select.poll()
     poll.register(STDOUT, 0)  # POLLERR and POLLHUP are always reported
     poll.poll()

@@ -39,12 +39,12 @@ def read_target(command: Sequence[str]) -> WatchTarget:
         except Malformed:  # a library may print as well
             continue
         if isinstance(result, TargetError):
-            raise _error(result)
+            raise _node_error(result)
         return result
     raise NodeUnreachable(f"the worker that reads the credentials ended without a result (exit status {status})")
 
 
-def _error(result: TargetError) -> NodeError:
+def _node_error(result: TargetError) -> NodeError:
     if result.cause is RetryCause.UNREACHABLE:
         return NodeUnreachable(result.reason, result.retry_after)
     return NodeUnauthorized(result.reason)

@@ -25,14 +25,15 @@ from capacityd.watcher.target import read_target
 _MAX_TARGET_AGE = 300.0
 """Seconds after which the credentials are read again, before the next connection."""
 _MAY_FAIL_FOR = 30.0
-"""Seconds for which a failure may be temporary once the Node has been watched: an API server that has just started does
-not know all rights, and an overloaded one responds to a watch late."""
+"""Seconds for which connections may be denied or held back once the Node has been watched: an API server that has just
+started does not know all rights, and an overloaded one responds to a watch late."""
 
 
 class Watcher:
     """Watches the Node until it cannot be watched.
 
-    folder: for watched.json. command: starts the worker that determines what to watch. limits: shorter in tests.
+    folder: for watched.json. command: starts the worker that determines what to watch. limits: shorter in tests. Times
+    are of time.monotonic(), unless their names say otherwise.
     """
 
     def __init__(self, folder: str, command: Sequence[str], limits: Limits) -> None:
@@ -40,20 +41,17 @@ class Watcher:
         self._command = command
         self._limits = limits
         self._backoff = Backoff()
-        self._target: WatchTarget | None = None
         self._watch: NodeWatch | None = None
+        """None: the target must be read before the next connection."""
         self._target_read_at = 0.0
-        """When the target was read (time.monotonic())."""
         self._is_target_new = False
         """Whether the target was read for the current connection."""
         self._has_watched = False
         """Whether the Node has been watched."""
         self._failing_since: float | None = None
-        """When connections began to be denied or held back (time.monotonic()); None: the last one was not."""
-        self._connected_at = 0.0
-        """When the current connection was begun, in seconds of uptime."""
+        """When connections began to be denied or held back; None: none was since the Node was last saved."""
         self._first_event_at: float | None = None
-        """When the current connection's first event was saved (time.monotonic()); None: not yet."""
+        """When the current connection's first event was saved; None: not yet."""
         self._last_sent: WatcherMessage | None = None
         """The last message that was sent to the resident process."""
 
@@ -65,12 +63,12 @@ class Watcher:
                 failure = self._follow_connection()
                 self._remove_file()
                 if isinstance(failure, NodeUnauthorized) and not self._is_target_new:
-                    self._watch = None  # read the target again: the credentials may have been replaced
-                elif self._is_final(failure):
+                    self._watch = None  # the credentials may have been replaced
+                    continue
+                if self._is_final(failure):
                     self._send(NotWatched(str(failure)))
                     return
-                else:
-                    self._pause(failure)
+                self._pause(failure)
         finally:
             self._remove_file()
 
@@ -78,35 +76,35 @@ class Watcher:
         """Watches until the connection ends. Returns why it ended; None if the server closed it normally."""
         self._first_event_at = None
         try:
-            target, watch = self._current_target()
-            self._connected_at = uptime()
+            watch = self._current_watch()
+            connected_at_uptime = uptime()
             with closing(watch.connect()) as events:
                 for event in events:
                     if isinstance(event, Alive):
                         continue
                     state = None if isinstance(event, Missing) else event
-                    self._save_and_report(state, target)
+                    self._save_and_report(state, watch.target, connected_at_uptime)
         except CapacitydError as e:
             return e
         return None
 
-    def _current_target(self) -> tuple[WatchTarget, NodeWatch]:
-        """Returns the target, read again if it is old. Raises NodeError."""
+    def _current_watch(self) -> NodeWatch:
+        """Returns the watch of the target, which is read again if it is old. Raises NodeError."""
         now = time.monotonic()
-        if self._target and self._watch and now - self._target_read_at < _MAX_TARGET_AGE:
+        if self._watch and now - self._target_read_at < _MAX_TARGET_AGE:
             self._is_target_new = False
-            return self._target, self._watch
+            return self._watch
         self._is_target_new = True
-        self._watch = None
-        self._target = read_target(self._command)
+        self._watch = None  # in case of an error
+        target = read_target(self._command)
         self._target_read_at = now
-        self._watch = NodeWatch(self._target, self._limits)
-        return self._target, self._watch
+        self._watch = NodeWatch(target, self._limits)
+        return self._watch
 
-    def _save_and_report(self, state: NodeState | None, target: WatchTarget) -> None:
-        """Saves the Node, and reports it if it has changed. state: None if it does not exist.
+    def _save_and_report(self, state: NodeState | None, target: WatchTarget, connected_at_uptime: float) -> None:
+        """Saves the Node, and reports it if it has changed. state: None if the Node does not exist.
 
-        Raises NodeUnauthorized if it is another machine's, StateError if it can't be saved.
+        Raises NodeUnauthorized if the Node is another machine's, StateError if it can't be saved.
         """
         if state:
             require_own_machine(state, machine_id=target.machine_id, system_uuid=target.system_uuid)
@@ -115,7 +113,7 @@ class Watcher:
             watched = WatchedNode(
                 state,
                 name=target.node,
-                connected_at=self._connected_at,
+                connected_at=connected_at_uptime,
                 names=target.names,
                 server=target.access.api_server,
             )
@@ -137,28 +135,26 @@ class Watcher:
     def _is_final(self, failure: CapacitydError | None) -> bool:
         """Whether to give up, because the failure lasts until something is changed.
 
-        Once the Node has been watched, only if connections have been denied or held back for _MAY_FAIL_FOR seconds.
-        This method notes the time of the first such failure.
+        Once the Node has been watched, connections may be denied or held back for _MAY_FAIL_FOR seconds. This method
+        notes the time of the first such failure.
         """
         if failure is None or isinstance(failure, NodeUnreachable | StateError):
             return False
-        if isinstance(failure, NodeUnauthorized | WatchHeldBack) and self._has_watched:
-            now = time.monotonic()
-            if self._failing_since is None:
-                self._failing_since = now
-            return now - self._failing_since >= _MAY_FAIL_FOR
-        return True
+        may_be_temporary = self._has_watched and isinstance(failure, NodeUnauthorized | WatchHeldBack)
+        if not may_be_temporary:
+            return True
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        return now - self._failing_since >= _MAY_FAIL_FOR
 
     def _pause(self, failure: CapacitydError | None) -> None:
-        """Waits until the next connection is due. Reports the failure, unless the connection has worked and the next
-        one follows at once."""
-        has_worked = self._first_event_at is not None
+        """Waits until the next connection is due. Reports the failure, unless the next connection follows at once."""
         lasted = 0.0 if self._first_event_at is None else time.monotonic() - self._first_event_at
         retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
         pause = self._backoff.pause(lasted, retry_after)
         message = NotWatched(str(failure or "the API server has ended the connection"))
-        follows_at_once = has_worked and pause == 0.0
-        if not follows_at_once and message != self._last_sent:
+        if pause > 0.0 and message != self._last_sent:
             self._send(message)
         time.sleep(pause)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import words
 from markdown import escaped, table, terms
 
-from capacityd.config.keys import RESOURCE, TABLES, WHEN, DetectorDependentKey, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, FactTable
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
 from capacityd.model.address_ranges import AddressRanges
@@ -57,14 +57,14 @@ _DETECTORS = (
 
 def resources() -> Iterator[str]:
     yield from map(escaped, words.RESOURCES)
-    kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE.items()}
-    yield table((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE.items())
+    kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE_KEYS.items()}
+    yield table((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
     yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
-    yield table((key, _type(fact), "", fact.about) for key, fact in WHEN.items())
+    yield table((key, _type(fact), "", fact.about) for key, fact in WHEN_KEYS.items())
 
 
 def settings() -> Iterator[str]:
-    for name, keys in TABLES.items():
+    for name, keys in SETTINGS_TABLES.items():
         yield f"#### `[{name}]`"
         yield table((key, _type(entry), _default(entry), entry.about) for key, entry in keys.items())
 

@@ -22,35 +22,38 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
 
     The result contains the problems: commands raise them with Loaded.require(), the service uses the valid part.
     """
-    files = files_of_service(root) if path is None else files_at(path)
+    if path is None:
+        files = files_of_service(root)
+    else:
+        files = files_at(path)
+        root = "/"
+    private_files = {file for file in files.paths if not others_may_read(file, root=root)}
     unreadable = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
-    ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
-
-    def is_private(file: str) -> bool:
-        return not others_may_read(file, root=root if path is None else "/")
-
     for file in files.paths:
         try:
             texts[file] = read(file, files)
             document = parse_toml(texts[file])
         except ConfigError as e:
-            private = e.line > 0 and is_private(file)  # an error without a line does not concern the text
+            quotes_text = e.line > 0  # an error without a line concerns the file, not its text
+            private = quotes_text and file in private_files
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
             if texts[file]:  # an empty file only masks another one
                 documents.append((file, document))
-    private_files = {file for file, _ in documents if is_private(file)}
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
-    problems = numbered(loaded.problems, texts)
-    warnings = numbered([*ignored, *loaded.warnings], texts)
-    masking = {path: f"replaces {masked}, which is not read" for path, masked in files.masking.items()}
-    notes = [Problem(clean(file), clean(why)) for file, why in (files.leftovers | masking).items()]
+
+    ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
+    warnings = [replace(problem, warning=True) for problem in (*ignored, *loaded.warnings)]
+    leftovers = [Problem(clean(file), clean(why)) for file, why in files.leftovers.items()]
+    masking = [
+        Problem(clean(file), clean(f"replaces {masked}, which is not read")) for file, masked in files.masking.items()
+    ]
     return replace(
         loaded,
-        problems=tuple(problems),
-        warnings=tuple(replace(warning, warning=True) for warning in warnings),
-        notes=tuple(numbered([*notes, *loaded.notes], texts)),
+        problems=numbered(loaded.problems, texts),
+        warnings=numbered(warnings, texts),
+        notes=numbered([*leftovers, *masking, *loaded.notes], texts),
         folders=files.folders,
     )

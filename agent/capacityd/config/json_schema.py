@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY
 from capacityd.detectors import load, names
@@ -25,7 +25,7 @@ def schema() -> Schema:
     resources: Schema = {"description": "what pods can request", "type": "object", "propertyNames": NAME_SCHEMA}
     settings = {
         table: _closed({key: _key(setting.about, setting.kind, setting.default) for key, setting in keys.items()})
-        for table, keys in TABLES.items()
+        for table, keys in SETTINGS_TABLES.items()
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -44,13 +44,13 @@ def _resource() -> Schema:
     # What holds with every detector; _with_detector() adds the rules of the resource's own detector.
     dependent: dict[str, Schema] = {
         "except": {"properties": all_device_keys, "items": {"properties": all_device_keys}},
-        "when": _closed({key: _fact(fact) for key, fact in WHEN.items()}) | {"minProperties": 1},
+        "when": _closed({key: _fact(fact) for key, fact in WHEN_KEYS.items()}) | {"minProperties": 1},
         "measure": _measure(measures),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
     keys: Schema = {}
-    for name, key in RESOURCE.items():
+    for name, key in RESOURCE_KEYS.items():
         if isinstance(key, Setting):
             keys[name] = _key(key.about, key.kind, key.default)
         else:

@@ -56,7 +56,7 @@ class FactTable:
     """A regular expression for valid property names."""
 
 
-RESOURCE: dict[str, Setting | DetectorDependentKey] = {
+RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
     "slots": Setting(Integer(1, 10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
@@ -90,7 +90,7 @@ RESOURCE: dict[str, Setting | DetectorDependentKey] = {
 }
 """The keys of a resource, except its detector's name."""
 
-WHEN: dict[str, Setting | FactTable] = {
+WHEN_KEYS: dict[str, Setting | FactTable] = {
     "dmi": FactTable("text of files in /sys/class/dmi/id", known=_DMI_FILES),
     "devicetree": FactTable(
         "text of properties in /proc/device-tree, such as model",
@@ -111,5 +111,5 @@ def _tables() -> dict[str, dict[str, Setting]]:
     return tables
 
 
-TABLES = _tables()
+SETTINGS_TABLES = _tables()
 """The top-level tables except "resources". Their keys are the fields of model.config.Settings."""

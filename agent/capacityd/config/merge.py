@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from capacityd.config.hints import hints
-from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
@@ -66,10 +66,10 @@ def parse(
     origins: dict[str, str] = {}
     settings: dict[str, Any] = {}
     for (table, key), (place, raw) in merged.settings.items():
-        setting = TABLES[table].get(key)
+        setting = SETTINGS_TABLES[table].get(key)
         value = None
         if setting is None:
-            place.report_unknown(key, [*TABLES[table]])
+            place.report_unknown(key, [*SETTINGS_TABLES[table]])
         else:
             value = place.parse(key, setting.kind.parse, raw)
         problems += place.problems
@@ -162,18 +162,18 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
 def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
     """Adds a document. Returns its problems, except for those in the resources and settings that it adds."""
     for name, raw in document.items():
-        if name != "resources" and name not in TABLES:
+        if name != "resources" and name not in SETTINGS_TABLES:
             if "/" in name:
                 top.report(name, f"a resource belongs in the table resources: [resources.{toml_key(name)}]")
             else:
-                top.report_unknown(name, ["resources", *TABLES])
+                top.report_unknown(name, ["resources", *SETTINGS_TABLES])
             merged.complete = False  # the key may be a misplaced resource
         elif not isinstance(raw, dict):
-            example = name if name in TABLES else EXAMPLE
+            example = name if name in SETTINGS_TABLES else EXAMPLE
             top.report(name, f"must be a table such as [{example}]; got {describe_toml_value(raw)}")
             if name == "resources":
                 merged.complete = False
-        elif name in TABLES:
+        elif name in SETTINGS_TABLES:
             table = top.below(name)
             for key, value in raw.items():
                 if (name, key) in merged.settings:
@@ -198,7 +198,7 @@ def _merge_resource(name: str, raw: object, place: Place, merged: _Merged) -> No
         merged.resources[name] = (place.of_resource(name), raw)
         return
     tables = [key for key, value in raw.items() if isinstance(value, dict)] if isinstance(raw, dict) else []
-    if any(key not in RESOURCE and key not in names() for key in tables):
+    if any(key not in RESOURCE_KEYS and key not in names() for key in tables):
         place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
     else:
         place.report(name, f"the name {invalid}")

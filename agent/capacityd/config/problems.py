@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
-from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.config.toml import toml_key
 from capacityd.detectors import names
 from capacityd.model.config import Config
@@ -162,10 +162,10 @@ class Place:
 
         A key of a resource may be misplaced below the header of a sub-table.
         """
-        for table, keys in TABLES.items():
+        for table, keys in SETTINGS_TABLES.items():
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
-        if key in RESOURCE or key in names():
+        if key in RESOURCE_KEYS or key in names():
             return f"belongs to a resource: move it to the lines directly below [{self.resource or EXAMPLE}]"
         return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE
+from capacityd.config.keys import RESOURCE_KEYS
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import GROUPS, device_tables, setting_tables, when_tests
 from capacityd.detectors import load, names
@@ -50,7 +50,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if len(detectors) == 1:
         fields |= _with_detector(raw, detectors[0], place)
     for key, value in raw.items():
-        declared = RESOURCE.get(key)
+        declared = RESOURCE_KEYS.get(key)
         if key == "when":
             fields["when"] = when_tests(value, place)
         elif isinstance(declared, Setting):
@@ -79,7 +79,7 @@ def _check_countable(resource: Resource, detector: Detector, place: Place) -> bo
 
 def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
     """Reports unknown keys, and any number of detectors other than one."""
-    unknown = [key for key in raw if key not in RESOURCE and key not in names()]
+    unknown = [key for key in raw if key not in RESOURCE_KEYS and key not in names()]
     for key in unknown:
         owners = [detector.name for detector in detectors if key in _keys(detector)]
         if owners:
@@ -87,7 +87,7 @@ def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], p
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
         else:
-            place.report_unknown(key, [*names(), *RESOURCE])
+            place.report_unknown(key, [*names(), *RESOURCE_KEYS])
     # An unknown key with a table was probably meant as the detector. It has been reported above.
     may_be_misspelt = any(isinstance(raw[key], dict | list) for key in unknown)
     if len(detectors) > 1:

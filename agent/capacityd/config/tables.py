@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
-from capacityd.config.keys import RESOURCE, WHEN, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, FactTable
 from capacityd.config.problems import Place, expected
 from capacityd.model.config import Table
 from capacityd.model.device import DeviceDetector, ValueDetector
@@ -33,7 +33,7 @@ def _attribute_problem(name: str) -> str:
     if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
     # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
-    return "is not an attribute" if name in RESOURCE and name != "enabled" else ""
+    return "is not an attribute" if name in RESOURCE_KEYS and name != "enabled" else ""
 
 
 def _property_problem(name: str) -> str:
@@ -88,9 +88,9 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
     when = place.below("when")
     tests: list[KeyMatcher | None] = []
     for key, value in raw.items():
-        fact = WHEN.get(key)
+        fact = WHEN_KEYS.get(key)
         if fact is None:
-            when.report_unknown(key, [*WHEN])
+            when.report_unknown(key, [*WHEN_KEYS])
         elif isinstance(fact, FactTable):
             tests += _group(key, value, when, name_problem=partial(_fact_problem, fact))
         else:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from capacityd.cli import run
 from capacityd.config import load
 from capacityd.config.json_schema import schema
-from capacityd.config.keys import RESOURCE
+from capacityd.config.keys import RESOURCE_KEYS
 from capacityd.config.toml import parse_toml
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -199,7 +199,7 @@ def test_it_is_a_valid_draft_7_schema() -> None:
 def test_editors_find_every_key_with_its_description() -> None:
     """Editors read only "properties" and "items" of a schema."""
     resource = SCHEMA["properties"]["resources"]["additionalProperties"]["properties"]
-    assert {*resource} == {*RESOURCE, *names()}
+    assert {*resource} == {*RESOURCE_KEYS, *names()}
     for name in names():
         detector = load_detector(name)
         keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings

@@ -15,7 +15,7 @@ import pytest
 
 from capacityd.cli.commands.config import show, show_json
 from capacityd.config import load
-from capacityd.config.keys import RESOURCE, TABLES, WHEN, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.model.config import Resource, Settings, Table
@@ -164,18 +164,18 @@ def test_settings(written: str) -> None:
 
 def test_every_setting_is_tested() -> None:
     tested = [tuple(re.findall(r"\w+", written)[:2]) for written in SETTINGS]
-    assert tested == [(table, key) for table, keys in TABLES.items() for key in keys]
+    assert tested == [(table, key) for table, keys in SETTINGS_TABLES.items() for key in keys]
     assert len(tested) == len(fields(Settings))
 
 
 def test_no_detector_has_the_name_of_another_key_nor_a_key_with_that_of_a_group() -> None:
-    assert not {*names()} & {*RESOURCE, *TABLES, *WHEN, "resources"}
+    assert not {*names()} & {*RESOURCE_KEYS, *SETTINGS_TABLES, *WHEN_KEYS, "resources"}
     detectors = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
     assert not [d.name for d in detectors if {"attributes", "properties"} & {*d.keys}]
 
 
 def test_the_names_of_when_are_those_that_a_machine_has() -> None:
-    dmi = WHEN["dmi"]
+    dmi = WHEN_KEYS["dmi"]
     assert isinstance(dmi, FactTable)
     folder = Path("/sys/class/dmi/id")
     there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
@@ -246,7 +246,7 @@ def test_the_annotated_example_configures_nothing() -> None:
     config = loaded("\n".join(shown)).require()
     assert config.resources
     assert config.settings != Settings()
-    used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE} | {"except", "enabled"}
+    used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE_KEYS} | {"except", "enabled"}
     assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
-from capacityd.config.keys import RESOURCE, TABLES, WHEN
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.config.toml import parse_toml, toml_key, toml_value
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -164,7 +164,7 @@ def test_every_value_can_be_written(value: object) -> None:
     assert parse_toml(f"a = {toml_value(value)}") == {"a": value}
 
 
-WORDS = [*RESOURCE, *WHEN, *TABLES, *names(), *TABLES["kubernetes"], "resources", "vendor", "size", "max_speed", "path"]
+WORDS = [*RESOURCE_KEYS, *WHEN_KEYS, *SETTINGS_TABLES, *names(), *SETTINGS_TABLES["kubernetes"], "resources", "vendor", "size", "max_speed", "path"]
 WORDS += ["attributes", "properties", "example", "com", "example.com/x", "vpd", "../x", "quantity", "command"]
 WORDS += ["hub", ""]
 KEYS = st.sampled_from(WORDS) | ANY_TEXT.map(lambda s: s[:3])

@@ -22,7 +22,7 @@ import pytest
 from capacityd.cli import run
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
-from capacityd.config.keys import RESOURCE, TABLES, WHEN
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.detectors import names
 from tests import ROOT
 
@@ -49,7 +49,7 @@ def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: P
     )
     assert (done.returncode, done.stderr) == (0, "")
     shown = re.sub("\b.", "", done.stdout)
-    for word in ("config",) if page == "capacityd.8" else (*RESOURCE, *WHEN, *names(), *TABLES):
+    for word in ("config",) if page == "capacityd.8" else (*RESOURCE_KEYS, *WHEN_KEYS, *names(), *SETTINGS_TABLES):
         assert re.search(rf"^ +\[?{re.escape(word)}\b", shown, re.MULTILINE), word
 
 

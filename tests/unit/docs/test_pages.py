@@ -16,7 +16,7 @@ import yaml
 
 from capacityd.cli.parser import command_parser
 from capacityd.config import load
-from capacityd.config.keys import RESOURCE, TABLES
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.detectors import names
 from tests import ROOT
 from tests.support.configs import loaded
@@ -112,7 +112,7 @@ def _end(words: list[str]) -> int:
 
 def test_the_configuration_page_has_every_key_that_is_not_a_detectors() -> None:
     page = (ROOT / "docs/configuration.md").read_text()
-    for key in (*RESOURCE, *(key for table in TABLES.values() for key in table)):
+    for key in (*RESOURCE_KEYS, *(key for table in SETTINGS_TABLES.values() for key in table)):
         assert re.search(rf"^{key} = ", page, re.MULTILINE), key
 
 
@@ -122,9 +122,9 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
     configured = loaded(text)
     assert configured.require()
     written = {key for resource in configured.values["resources"].values() for key in resource}
-    assert written >= RESOURCE.keys() - {"enabled"}
+    assert written >= RESOURCE_KEYS.keys() - {"enabled"}
     assert "\nenabled = " in text
-    for table, keys in TABLES.items():
+    for table, keys in SETTINGS_TABLES.items():
         assert configured.values[table].keys() == keys.keys()
 
 

@@ -6,7 +6,7 @@ It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.config.resource import DEVICE_KEYS
@@ -22,70 +22,94 @@ from capacityd.model.value_types import Text
 
 def schema() -> Schema:
     """The schema of one file."""
-    resources: Schema = {"description": "what pods can request", "type": "object", "propertyNames": NAME_SCHEMA}
-    settings = {
-        table: _closed({key: _key(setting.about, setting.kind, setting.default) for key, setting in keys.items()})
-        for table, keys in SETTINGS_TABLES.items()
+    tables: Schema = {
+        "resources": {
+            "description": "what pods can request",
+            "type": "object",
+            "propertyNames": NAME_SCHEMA,
+            "additionalProperties": _resource(),
+        }
     }
+    for table, settings in SETTINGS_TABLES.items():
+        tables[table] = _closed(_settings(settings))
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "capacityd",
         "description": "The extended resources that a machine publishes; see capacityd.toml(5)",
-        **_closed({"resources": resources | {"additionalProperties": _resource()}} | settings),
+        **_closed(tables),
     }
 
 
 def _resource() -> Schema:
     detectors = [load(name) for name in names()]
-    device_detectors = [d for d in detectors if isinstance(d, DeviceDetector)]
-    device_keys: Schema = {name: {"description": key.about} for d in device_detectors for name, key in d.keys.items()}
-    all_device_keys = device_keys | _groups()
-    measures = dict.fromkeys(measure for d in device_detectors for measure in ["count", *d.measures])
-    # What holds with every detector; _with_detector() adds the rules of the resource's own detector.
-    dependent: dict[str, Schema] = {
-        "except": {"properties": all_device_keys, "items": {"properties": all_device_keys}},
+    keys: Schema = {}
+    for detector in detectors:
+        keys[detector.name] = {"description": detector.about, **_one_or_list(_detector_table(detector))}
+    every_detector = _rules_of_every_detector([d for d in detectors if isinstance(d, DeviceDetector)])
+    for name, key in RESOURCE_KEYS.items():
+        if isinstance(key, Setting):
+            keys[name] = _key(key.about, key.kind, key.default)
+        else:
+            keys[name] = {"description": key.about, **every_detector[name]}
+    return {
+        **_closed(keys),
+        "dependencies": {detector.name: _rules_of(detector) for detector in detectors},
+        "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
+        "else": {"oneOf": [{"required": [detector.name]} for detector in detectors]},
+    }
+
+
+def _rules_of_every_detector(detectors: Sequence[DeviceDetector]) -> dict[str, Schema]:
+    """What the keys of a resource that depend on its detector may contain with one of these detectors.
+
+    _rules_of() adds the rules of the resource's own detector.
+    """
+    device_keys: Schema = {}
+    measures = {"count": None}  # a dictionary keeps the order
+    for detector in detectors:
+        device_keys |= {name: {"description": key.about} for name, key in detector.keys.items()}
+        measures |= dict.fromkeys(detector.measures)
+    device_keys |= _groups()
+    return {
+        "except": {"properties": device_keys, "items": {"properties": device_keys}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN_KEYS.items()}) | {"minProperties": 1},
         "measure": _measure(measures),
         "unit": {"enum": [unit for units in UNITS.values() for unit in units]},
         "fallback": {"type": ["string", "integer"]},
     }
-    keys: Schema = {}
-    for name, key in RESOURCE_KEYS.items():
-        if isinstance(key, Setting):
-            keys[name] = _key(key.about, key.kind, key.default)
-        else:
-            keys[name] = {"description": key.about, **dependent[name]}
-    tables = {d.name: {"description": d.about, **_one_or_list(_table(d, d.name))} for d in detectors}
-    return {
-        **_closed(tables | keys),
-        "dependencies": {d.name: _with_detector(d) for d in detectors},
-        "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
-        "else": {"oneOf": [{"required": [d.name]} for d in detectors]},
-    }
 
 
-def _table(detector: Detector, key: str) -> Schema:
-    """A table below the detector's name or "except"."""
-    if isinstance(detector, DeviceDetector):
-        is_except = key == "except"
-        defaults = {} if is_except else detector.defaults
-        keys = {name: _key(k.about, k.kind, defaults.get(name)) for name, k in detector.keys.items()}
-        table = _closed(keys | _groups())
-        if is_except:
-            empty_table = _closed({group: {"maxProperties": 0} for group in GROUPS})
-            return table | {"not": empty_table}
-        return table | {"required": [detector.scope.key]} if detector.scope else table
-    settings = {name: _key(s.about, s.kind, s.default) for name, s in detector.settings.items()}
-    required = [name for name, setting in detector.settings.items() if setting.required]
-    return _closed(settings) | {"required": required}
-
-
-def _with_detector(detector: Detector) -> Schema:
+def _rules_of(detector: Detector) -> Schema:
     """The rules for a resource's other keys if it has this detector."""
     if not isinstance(detector, DeviceDetector):
         return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
     measures = _measure(["count", *detector.measures])
-    return {"properties": {"except": _one_or_list(_table(detector, "except")), "measure": measures}}
+    return {"properties": {"except": _one_or_list(_except_table(detector)), "measure": measures}}
+
+
+def _detector_table(detector: Detector) -> Schema:
+    """A table below the detector's name."""
+    if not isinstance(detector, DeviceDetector):
+        required = [name for name, setting in detector.settings.items() if setting.required]
+        return _closed(_settings(detector.settings)) | {"required": required}
+    table = _closed(_device_keys(detector, detector.defaults))
+    return table | {"required": [detector.scope.key]} if detector.scope else table
+
+
+def _except_table(detector: DeviceDetector) -> Schema:
+    """A table below "except". It must not be empty: an empty table would exclude every device."""
+    no_test = _closed({group: {"maxProperties": 0} for group in GROUPS})
+    return _closed(_device_keys(detector, defaults={})) | {"not": no_test}
+
+
+def _device_keys(detector: DeviceDetector, defaults: Mapping[str, object]) -> Schema:
+    """The keys of a table of devices. defaults: in TOML, for some of the detector's keys."""
+    keys = {name: _key(key.about, key.kind, defaults.get(name)) for name, key in detector.keys.items()}
+    return keys | _groups()
+
+
+def _settings(settings: Mapping[str, Setting]) -> Schema:
+    return {name: _key(setting.about, setting.kind, setting.default) for name, setting in settings.items()}
 
 
 def _measure(known: Iterable[str]) -> Schema:
@@ -108,8 +132,8 @@ def _fact(fact: Setting | FactTable) -> Schema:
         return _key(fact.about, fact.kind)
     if fact.known:
         return {"description": fact.about, **_closed({name: Text().schema() for name in fact.known})}
-    contains_dots_as_folder = {"pattern": r"(^|/)\.{1,2}(/|$)"}
-    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": contains_dots_as_folder})
+    has_dots_as_folder = {"pattern": r"(^|/)\.{1,2}(/|$)"}
+    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": has_dots_as_folder})
 
 
 def _by_name(about: str, names_schema: Schema) -> Schema:
@@ -124,10 +148,14 @@ def _by_name(about: str, names_schema: Schema) -> Schema:
 
 def _key(about: str, kind: SettingKind, default: object = None) -> Schema:
     """The schema of a key. default: the value in TOML; None if there is none."""
-    return {"description": about, **kind.schema()} | ({} if default is None else {"default": default})
+    key: Schema = {"description": about, **kind.schema()}
+    if default is not None:
+        key["default"] = default
+    return key
 
 
 def _closed(properties: Mapping[str, object]) -> Schema:
+    """A table that may contain only these keys."""
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 

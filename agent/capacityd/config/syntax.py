@@ -17,8 +17,8 @@ _POSITION = re.compile(r"\s*\(at (?:line (?P<line>[0-9]+), column (?P<column>[0-
 _TEXT_OR_COMMENT = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?'{3,5}|"(?:\\[^\n]|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
 )
+"""Text in quotes of any kind, or a comment."""
 _KEY = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
-# Regular expressions for the text before and after the position, and the remedy: its {} are the groups of both.
 _MISTAKES = (
     (r"\[\s*resources\s*\.\s*([^\"'\s\]]+)", r"(/[^\"'./\]\s]+)", 'the name must be in quotes: [resources."{}{}"]'),
     (r"^\s*([\w.-]+)", r"(/[\w./-]+)\s*=", 'the name must be in quotes: "{}{}"'),
@@ -31,10 +31,13 @@ _MISTAKES = (
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
-_BEFORE_VALUE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
+"""A regular expression for what stands directly before the position, another one for what stands directly after it, and
+the remedy, a format of str.format() for the groups of both."""
+_VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
 """A key with the beginning of its value, or the beginning of a value in a list."""
-_VALUE = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
-_WORDS = {
+_VALUE_AFTER = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
+"""The rest of a value without quotes, up to what may follow a value. It may be a comparison, such as ">=10"."""
+_UNQUOTED_WORDS = {
     **dict.fromkeys(("true", "yes", "on"), "write {key} = true"),
     **dict.fromkeys(("false", "no", "off"), "write {key} = false"),
     **dict.fromkeys(("null", "none", "nil"), "TOML has no {value}; leave {key} out"),
@@ -46,8 +49,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
     """The error for text that is not TOML. message: the parser's message, which ends with the position."""
     position = _POSITION.search(message)
     if position is None:  # an integer with thousands of digits, which Python refuses to convert
-        most_digits = [max(map(len, re.findall("[0-9a-fA-F_]+", row)), default=0) for row in text.split("\n")]
-        line = most_digits.index(max(most_digits)) + 1
+        line = _line_of_longest_integer(text)
         return ConfigError("is not valid TOML: an integer has too many digits", line=line)
     text = text.replace("\r\n", "\n")
     rows = text.split("\n")
@@ -56,24 +58,35 @@ def syntax_error(message: str, text: str) -> ConfigError:
         column = int(position["column"])
         place = f"column {column}"
         row = rows[line - 1]
-        before = "\n".join([*rows[: line - 1], row[: column - 1]])
+        before_in_line = row[: column - 1]
+        before = "\n".join([*rows[: line - 1], before_in_line])
         after = row[column - 1 :]
     else:
         place = "end of the file"
+        before_in_line = rows[-1]
         before = text
         after = ""
-        opening = _unclosed(text)
-        line = opening[1] if opening else len(text.rstrip("\n").split("\n"))
+        unclosed = _unclosed(text)
+        if unclosed is None:
+            line = len(text.rstrip("\n").split("\n"))
+        else:
+            _, line = unclosed
     remedy = (
         _odd_character(after)
-        or _mistake(before.rpartition("\n")[2][-_MAX_LENGTH:], after[:_MAX_LENGTH])
+        or _mistake(before_in_line[-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _not_in_quotes(before[-_MAX_LENGTH:], after[:_MAX_LENGTH])
-        or _closing_sign(before, after, line)
+        or _missing_end(before, after, line)
         or _set_twice(rows, line)
         or _placeholder(rows[line - 1])
     )
     advice = f"; {remedy}" if remedy else ""
     return ConfigError(f"is not valid TOML: {message[: position.start()]} ({place}){advice}", line=line)
+
+
+def _line_of_longest_integer(text: str) -> int:
+    rows = text.split("\n")
+    lengths = [max(map(len, re.findall("[0-9a-fA-F_]+", row)), default=0) for row in rows]
+    return lengths.index(max(lengths)) + 1
 
 
 def _odd_character(after: str) -> str:
@@ -91,9 +104,9 @@ def _odd_character(after: str) -> str:
 
 def _mistake(before: str, after: str) -> str:
     """The remedy in _MISTAKES. before, after: the parts of the line before and after the position."""
-    for ending, beginning, remedy in _MISTAKES:
-        match_before = re.search(f"{ending}$", before)
-        match_after = re.match(beginning, after)
+    for pattern_before, pattern_after, remedy in _MISTAKES:
+        match_before = re.search(f"{pattern_before}$", before)
+        match_after = re.match(pattern_after, after)
         if match_before and match_after:
             return remedy.format(*match_before.groups(), *match_after.groups())
     return ""
@@ -101,56 +114,63 @@ def _mistake(before: str, after: str) -> str:
 
 def _not_in_quotes(before: str, after: str) -> str:
     """A remedy for a value without quotes. The parser stops before or in it."""
-    begin = _BEFORE_VALUE.search(before)
-    end = _VALUE.match(after)
+    begin = _VALUE_BEFORE.search(before)
+    end = _VALUE_AFTER.match(after)
     if begin is None or end is None:
         return ""
     key = begin["key"]  # None in a list
     value = f"{begin['value']}{end[0]}".strip(" \t\r;")
-    if key and value.lower() in _WORDS:
-        return _WORDS[value.lower()].format(key=key, value=value)
+    if key and value.lower() in _UNQUOTED_WORDS:
+        return _UNQUOTED_WORDS[value.lower()].format(key=key, value=value)
     quote = "'" if "\\" in value else '"'
     assignment = f"{key} = " if key else ""
     return f"text, IDs, sizes and times must be in quotes: {assignment}{quote}{value}{quote}"
 
 
-def _closing_sign(before: str, after: str, line: int) -> str:
-    """A remedy for a missing closing quote or bracket. line: the line of the position."""
-    opening = _unclosed(before)
-    if opening is None:
+def _missing_end(before: str, after: str, line: int) -> str:
+    """A remedy for a list, a table in braces or a text without its closing character. line: the line of the
+    position."""
+    unclosed = _unclosed(before)
+    if unclosed is None:
         return ""
-    sign, opening_line = opening
-    place = f" of line {opening_line}" if opening_line < line else ""
+    opening, opening_line = unclosed
+    is_in_earlier_line = opening_line < line
+    place = f" of line {opening_line}" if is_in_earlier_line else ""
     if after.strip():
-        return f"a comma or the closing ]{place} is missing" if sign == "[" and place else ""
-    if sign == "{":
+        # In a list of one line, the mistake may be any other.
+        is_long_list = opening == "[" and is_in_earlier_line
+        return f"a comma or the closing ]{place} is missing" if is_long_list else ""
+    if opening == "[":
+        return f"the closing ]{place} is missing"
+    if opening == "{":
         return f"the table in braces{place} must end with }} in the same line"
-    closing = "]" if sign == "[" else "quote"
-    return f"the closing {closing}{place} is missing"
+    return f"the closing quote{place} is missing"
 
 
 def _unclosed(text: str) -> tuple[str, int] | None:
-    """The innermost opening quote or bracket without its closing one, and its line; None if there is none."""
+    """The innermost opening quote, [ or {, that is not closed, and its line; None if there is none."""
     opened: list[tuple[str, int]] = []
     # Without complete texts and comments, but with their line ends, so that the lines can be counted.
     rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     for line, row in enumerate(rest.split("\n"), 1):
-        for sign in re.findall(r"""["'\[\]{}]""", row):
-            if sign in "\"'":
-                return sign, line
-            if sign in "]}":
-                del opened[-1:]
-            else:
-                opened.append((sign, line))
+        for character in re.findall(r"""["'\[\]{}]""", row):
+            if character in "\"'":  # a quote that is left has no closing one
+                return character, line
+            if character in "[{":
+                opened.append((character, line))
+            elif opened:
+                opened.pop()
     return opened[-1] if opened else None
 
 
 def _set_twice(rows: list[str], line: int) -> str:
-    """A remedy for a header or key that is also in an earlier line. The earlier header may be that of a list."""
+    """A remedy for a header or key that is also in an earlier line."""
     written = _header_or_key(rows[line - 1])
+    if not written:
+        return ""
     for earlier_line in range(line - 1, 0, -1):
         earlier = _header_or_key(rows[earlier_line - 1])
-        if written and earlier == written:
+        if earlier == written:
             return f"{written} is already in line {earlier_line}; keep one of them"
         if earlier.startswith("[") and not written.startswith("["):
             return ""  # the lines above belong to another table
@@ -158,7 +178,8 @@ def _set_twice(rows: list[str], line: int) -> str:
 
 
 def _header_or_key(row: str) -> str:
-    """The header of a table or of a list of tables, in single brackets, or the key in a line."""
+    """The header or the key in a line. The header of a list of tables, [[a]], is returned as [a]: a file may contain
+    only one of both."""
     before_value = row.partition("=")[0]
     return before_value.replace("[[", "[").replace("]]", "]").strip()
 

@@ -25,30 +25,30 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parses a document. Raises ConfigError with the line."""
     try:
         document: dict[str, Any] = tomllib.loads(text)
-        _check(document)
+        _check_limits(document)
     except RecursionError as e:
-        # Each of these signs may begin a table or a list. The line with the most is probably the cause.
-        signs = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
-        why = f"has more than {MAX_DEPTH} tables or lists inside each other"
-        raise ConfigError(why, line=signs.index(max(signs)) + 1) from e
+        # Each of these characters may begin a table or a list. The line with the most is probably the cause.
+        counts = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
+        line = counts.index(max(counts)) + 1
+        raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e
     except ValueError as e:  # includes integers with thousands of digits, which raise no TOMLDecodeError
         raise syntax_error(str(e), text) from e
     return document
 
 
-def _check(value: object, depth: int = 1) -> None:
-    """Raises RecursionError for tables that are nested too deeply, and ValueError for an integer that can't be
-    printed."""
+def _check_limits(value: object, depth: int = 1) -> None:
+    """Raises RecursionError, as the parser does, for tables that are nested too deeply, and ValueError for an integer
+    that Python refuses to print."""
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, int):
         str(value)  # raises ValueError for thousands of digits
     elif isinstance(value, dict):
         for item in value.values():
-            _check(item, depth + 1)
+            _check_limits(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            _check(item, depth + 1)
+            _check_limits(item, depth + 1)
 
 
 def toml_key(name: str) -> str:
@@ -67,12 +67,14 @@ def toml_value(value: object) -> str:
     if isinstance(value, dict):
         pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
-    return '"' + "".join(map(_character, str(value))) + '"'
+    characters = "".join(map(_escaped, str(value)))
+    return f'"{characters}"'
 
 
-def _character(char: str) -> str:
+def _escaped(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     if char.isprintable():
         return char
-    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"
+    code = ord(char)
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"

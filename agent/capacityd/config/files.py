@@ -16,7 +16,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capacityd.config.places import LOCAL, MAIN, VENDORS, misplaced
+from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, misplaced
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust
 from capacityd.model.errors import ConfigError
@@ -25,12 +25,11 @@ MAX_FILE_BYTES = 1 << 20
 
 _SUFFIX = r"~|\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))"
 _LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found")
-"""Names of files that the journal does not mention: hidden files, and leftovers of editors and package managers."""
-_HIDDEN = re.compile(r"\.(?!#).*\.toml")
-"""Hidden files that may be meant to be read, unlike the lock files of Emacs."""
-_RENAMED = re.compile(rf"[^.].*\.toml({_SUFFIX})")
-"""Leftovers that may be meant to be read."""
-
+"""Names of files that are skipped without a warning: hidden files, and leftovers of editors and package managers."""
+_HIDDEN_TOML = re.compile(r"\.(?!#).*\.toml")
+"""Hidden files that get a note, because they may be meant to be read, unlike the lock files of Emacs."""
+_RENAMED_TOML = re.compile(rf"[^.].*\.toml({_SUFFIX})")
+"""Leftovers that get a note, because they may be meant to be read."""
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"'
 _CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
@@ -54,26 +53,26 @@ class Files:
     failures: dict[str, str] = field(default_factory=dict)
     """Path of an unusable folder -> the reason."""
     ignored: dict[str, str] = field(default_factory=dict)
-    """Path of a skipped file -> the reason."""
+    """Path of a skipped file or folder that is probably meant to be read -> why it is skipped. A warning."""
     leftovers: dict[str, str] = field(default_factory=dict)
-    """The same, for files that are probably meant to be skipped."""
+    """Path of a skipped file that is probably meant to be skipped -> why it is skipped. A note."""
 
 
 def files_of_service(root: str) -> Files:
     """The files that the service reads. root: the folder used as /."""
     files = Files(read_by_service=True, trust=own_trust())
-    vendors: dict[str, str] = {}
-    for folder in VENDORS:
-        vendors |= _list_masking(os.path.join(root, folder), vendors, files)
-    main = os.path.join(root, MAIN)
-    if os.path.lexists(main):
-        files.folders[os.path.dirname(main)] = (os.path.basename(main),)
-    local = _list_masking(os.path.join(root, LOCAL), vendors, files)
+    vendor_files: dict[str, str] = {}
+    for folder in VENDOR_FOLDERS:
+        vendor_files |= _search(os.path.join(root, folder), files, masked=vendor_files)
+    main_file = os.path.join(root, MAIN_FILE)
+    main_files = [main_file] if os.path.lexists(main_file) else []
+    if main_files:
+        files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
+    local_files = _search(os.path.join(root, LOCAL_FOLDER), files, masked=vendor_files)
     files.ignored |= misplaced(root)
-    files.paths += [vendors[name] for name in sorted(vendors.keys() - local.keys())]
-    if os.path.lexists(main):
-        files.paths.append(main)
-    files.paths += [local[name] for name in sorted(local)]
+    files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
+    files.paths += main_files
+    files.paths += [local_files[name] for name in sorted(local_files)]
     return files
 
 
@@ -85,18 +84,17 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        files.paths += [path for _, path in sorted(_list_folder(path, files).items())]
+        found = _search(path, files, masked={})
+        files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
     return files
 
 
 def read(path: str, files: Files) -> str:
-    """A file's text; "" for /dev/null, which masks another file as an empty one does. Raises ConfigError with the
-    reason.
+    """A file's text; "" for /dev/null, which masks another file as an empty one does. files: those that it belongs to.
 
-    files: the files to which it belongs. Only a file that masks another one may be empty: any other empty file has
-    probably lost its content in a power failure.
+    Raises ConfigError with the reason, and with a line if the reason is the content.
     """
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
@@ -116,13 +114,24 @@ def read(path: str, files: Files) -> str:
         raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError("is larger than 1 MiB; is it the right file?")
+    return _decoded(raw, masks_another=path in files.masking)
+
+
+def _decoded(raw: bytes, *, masks_another: bool) -> str:
+    """The text of a file. Raises ConfigError.
+
+    Only a file that masks another one may be empty: any other empty file has probably lost its content in a power
+    failure.
+    """
     content = raw.removeprefix(codecs.BOM_UTF8).strip()
-    if not content and path not in files.masking:
+    if not content and masks_another:
+        return ""
+    if not content:
         raise ConfigError(f"is empty{_CONTENT_IS_LOST}; if it is meant to be empty, write a comment into it", line=1)
-    if content and not content.strip(b"\0"):
+    if not content.strip(b"\0"):
         raise ConfigError(f"contains only zero bytes{_CONTENT_IS_LOST}", line=1)
     try:
-        return raw.decode("utf-8-sig") if content else ""
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = e.object.count(b"\n", 0, e.start) + 1
         why = f"is not UTF-8: it has the byte 0x{e.object[e.start]:02x}; save it as UTF-8"
@@ -130,14 +139,14 @@ def read(path: str, files: Files) -> str:
 
 
 def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
-    """Why a file or folder is rejected: the file or folder with the wrong permissions, which may be a folder above; and
+    """Why a file or folder is rejected: the path with the wrong permissions, which may be that of a folder above; and
     the reason with the command that fixes it. None if the permissions are right.
     """
     is_folder = os.path.isdir(path)
     flaw = flaw_of_folder(path, files.trust) if is_folder else flaw_of(path, files.trust)
     if flaw is not None:
-        culprit_is_folder = is_folder or flaw.path != path
-        subject = "a file in it" if culprit_is_folder else "it"
+        is_file = flaw.path == path and not is_folder
+        subject = "it" if is_file else "a file in it"
         return flaw.path, f"{flaw.problem}, but {subject} can name programs that run as root: {flaw.remedy}"
     # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
     status = os.stat(path)
@@ -149,29 +158,24 @@ def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
     return None
 
 
-def _list_masking(folder: str, earlier: Mapping[str, str], files: Files) -> dict[str, str]:
-    """As _list_folder(); also adds to files.masking. earlier: name -> path of the files in earlier folders. A file of
-    the same name in this folder replaces such a file."""
-    paths = _list_folder(folder, files)
-    files.masking |= {path: earlier[name] for name, path in paths.items() if name in earlier}
-    return paths
-
-
-def _list_folder(folder: str, files: Files) -> dict[str, str]:
+def _search(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
     """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files).
 
-    Adds the folder to the failures if it is unusable, and its other files to the ignored ones and the leftovers.
+    Adds the folder and its skipped files to files, and those that replace a masked file of the same name.
+    masked: name -> path.
     """
     files.folders[folder] = None
+    parent = os.path.dirname(folder)
     try:
         names = os.listdir(folder)
         # The service must also be able to enter the folder above. A user can, if listdir() succeeded.
-        checked = (os.path.dirname(folder), folder) if files.read_by_service else (folder,)
+        checked = (parent, folder) if files.read_by_service else (folder,)
         problems = [_permission_problem(path, files) for path in checked]
         unusable = dict(problem for problem in problems if problem is not None)
     except OSError as e:
         # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
-        if e.errno != errno.ENOENT or any(map(_is_dangling, (folder, os.path.dirname(folder)))):
+        is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(parent)
+        if not is_missing:
             files.failures[folder] = _reason(e)
         return {}
     files.failures |= unusable
@@ -179,19 +183,21 @@ def _list_folder(folder: str, files: Files) -> dict[str, str]:
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     files.folders[folder] = tuple(sorted(paths))
+    files.masking |= {path: masked[name] for name, path in paths.items() if name in masked}
     for name in sorted(set(names) - paths.keys()):
-        other = os.path.join(folder, name)
+        skipped = os.path.join(folder, name)
         if not _LEFTOVER.fullmatch(name):
-            files.ignored[other] = _WRONG_NAME
-        elif _HIDDEN.fullmatch(name):
-            files.leftovers[other] = "is not read, because its name begins with a dot"
-        elif _RENAMED.fullmatch(name):
-            files.leftovers[other] = _WRONG_NAME
+            files.ignored[skipped] = _WRONG_NAME
+        elif _HIDDEN_TOML.fullmatch(name):
+            files.leftovers[skipped] = "is not read, because its name begins with a dot"
+        elif _RENAMED_TOML.fullmatch(name):
+            files.leftovers[skipped] = _WRONG_NAME
     return paths
 
 
 def _reason(error: OSError) -> str:
-    if error.errno == errno.ENOENT:
+    """Why a file or folder that was found can't be read."""
+    if error.errno == errno.ENOENT:  # its name was found, so only the target of a link can be missing
         return "is a dangling symbolic link; fix or remove it"
     if error.errno == errno.EACCES:
         return "is not readable by this user; run as root, or grant read permission"

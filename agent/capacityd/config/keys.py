@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from capacityd.detectors import names
 from capacityd.model.config import REDUCTIONS, Resource, Settings
 from capacityd.model.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.model.quantity import LARGEST
@@ -25,7 +26,7 @@ _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
-_DEFAULTS = {field.name: field.default for field in fields(Resource)}
+_DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 _DMI_FILES = (
     "bios_date", "bios_release", "bios_vendor", "bios_version",
     "board_asset_tag", "board_name", "board_serial", "board_vendor", "board_version",
@@ -40,20 +41,20 @@ class DetectorDependentKey:
     """A key of a resource whose value is a table or depends on the resource's detector."""
 
     about: str
-    """As in Setting."""
+    """What the key is for, in the documentation."""
     default: object = None
-    """As in Setting."""
+    """In TOML; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A key of "when" that is a table: property name -> text."""
+    """A key of "when" that is a table: name of a property of the machine -> text."""
 
     about: str
     known: tuple[str, ...] = ()
-    """The valid property names; empty if pattern decides."""
+    """The valid names; empty if the pattern decides."""
     pattern: str = ""
-    """A regular expression for valid property names."""
+    """A regular expression for valid names; "" if the known names decide."""
 
 
 RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
@@ -89,6 +90,12 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
     "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file configures it", default=True),
 }
 """The keys of a resource, except its detector's name."""
+
+
+def is_resource_key(key: str) -> bool:
+    """Whether a resource's table may contain this key, which may be a detector's name."""
+    return key in RESOURCE_KEYS or key in names()
+
 
 WHEN_KEYS: dict[str, Setting | FactTable] = {
     "dmi": FactTable("text of files in /sys/class/dmi/id", known=_DMI_FILES),

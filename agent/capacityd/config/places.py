@@ -4,36 +4,45 @@ from __future__ import annotations
 
 import os
 
-# A file in a later folder masks the files of the same name in earlier ones. The specification's /run/capacityd is left
-# out: it contains the service's own files, and systemd removes it when the service stops.
-VENDORS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
-MAIN = "etc/capacityd/capacityd.toml"
-LOCAL = "etc/capacityd/conf.d"
+# A file in a later folder masks the files of the same name in earlier ones. /run/capacityd, which the UAPI
+# specification lists, too, is left out: it contains the service's own files, and systemd removes it when the service
+# stops.
+VENDOR_FOLDERS = ("usr/lib/capacityd/conf.d", "usr/local/lib/capacityd/conf.d")
+MAIN_FILE = "etc/capacityd/capacityd.toml"
+LOCAL_FOLDER = "etc/capacityd/conf.d"
 
-_BESIDE = (*VENDORS, LOCAL)
-"""Folders beside which a file may lie by mistake."""
 _MISTAKEN = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run/capacityd/conf.d")
 """Paths that a user may expect, because other programs read theirs there."""
 
 
 def misplaced(root: str) -> dict[str, str]:
     """Path -> why it is not read, for each file and folder that may be meant to be read. root: as in load()."""
+    folders = [os.path.join(root, folder) for folder in (*VENDOR_FOLDERS, LOCAL_FOLDER)]
+    read = {os.path.join(root, MAIN_FILE), *folders}
     mistaken = [os.path.join(root, path) for path in _MISTAKEN]
     found = [path for path in mistaken if os.path.lexists(path)]
-    for place in _BESIDE:
-        folder = os.path.dirname(os.path.join(root, place))
-        found += [os.path.join(folder, name) for name in _names(folder) if _is_like_configuration(name)]
-    read = {os.path.join(root, path) for path in (*VENDORS, MAIN, LOCAL)}
-    why_file = f"is not read; move it to {os.path.join(root, LOCAL)}/NAME.toml"
-    why_folder = f"is not read; move its files to {os.path.join(root, LOCAL)}"
-    return {path: why_folder if os.path.isdir(path) else why_file for path in found if path not in read}
+    for folder in folders:
+        found += _similar_beside(folder)
+    destination = os.path.join(root, LOCAL_FOLDER)
+    reasons = {}
+    for path in found:
+        if path in read:
+            continue
+        if os.path.isdir(path):
+            reasons[path] = f"is not read; move its files to {destination}"
+        else:
+            reasons[path] = f"is not read; move it to {destination}/NAME.toml"
+    return reasons
 
 
-def _names(folder: str) -> list[str]:
+def _similar_beside(folder: str) -> list[str]:
+    """The paths beside a folder of the configuration whose names look as if they belonged to it, and the folder."""
+    parent = os.path.dirname(folder)
     try:
-        return sorted(os.listdir(folder))
-    except OSError:  # there is no such folder, or the error is reported for the place in it
+        names = sorted(os.listdir(parent))
+    except OSError:  # it does not exist, or reading the folder in it will report the error
         return []
+    return [os.path.join(parent, name) for name in names if _is_like_configuration(name)]
 
 
 def _is_like_configuration(name: str) -> bool:

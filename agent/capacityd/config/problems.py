@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
-from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
+from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
 from capacityd.config.toml import toml_key
-from capacityd.detectors import names
 from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
@@ -63,28 +62,28 @@ class Problem:
         """The text without the line, for the user who reads the file."""
         return self._text(self.file)
 
-    def located(self, severity: str = "") -> str:
+    def located(self, prefix: str = "") -> str:
         """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the file.
 
-        severity: such as "warning: ", which is written after the line.
+        prefix: such as "warning: ", which is written after the line.
         """
-        return self._text(self._place, severity)
+        return self._text(self._place, prefix)
 
     @property
     def _place(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def _public(self, place: str) -> str:
-        if self.private:
-            what = "may be a mistake" if self.warning else "is not valid"
-            severity = "warning" if self.warning else "error"
-            return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {severity}'
-        return self._text(place)
+        if not self.private:
+            return self._text(place)
+        what = "may be a mistake" if self.warning else "is not valid"
+        severity = "warning" if self.warning else "error"
+        return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {severity}'
 
-    def _text(self, place: str, severity: str = "") -> str:
+    def _text(self, place: str, prefix: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
-        return f"{place}: {severity}{table}{key}{self.message}"
+        return f"{place}: {prefix}{table}{key}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,11 @@ class Place:
     @property
     def table(self) -> str:
         """The path as in TOML, with " #N" for the Nth table of a list."""
-        return ".".join(toml_key(name) + (f" #{number}" if number else "") for name, number in self.path)
+        steps = []
+        for name, number in self.path:
+            in_list = f" #{number}" if number else ""
+            steps.append(f"{toml_key(name)}{in_list}")
+        return ".".join(steps)
 
     def below(self, name: str, number: int = 0) -> Place:
         """A table in this one. number: its number in a list of tables, 0 if there is no list."""
@@ -140,21 +143,23 @@ class Place:
         place = self.below(name)
         return replace(place, resource=place.table, problems=[])
 
-    def report(self, key: str, message: str) -> None:
-        """Adds a problem at a key; if the key is "", at the whole table."""
-        self.problems.append(
-            Problem(
-                file=clean(self.file),
-                message=clean(message),
-                path=(*self.path, (key, 0)) if key else self.path,
-                table=clean(self.table),
-                key=clean(toml_key(key)) if key else "",
-                private=self.private,
-            )
+    def problem(self, key: str, message: str) -> Problem:
+        """A problem at a key; if the key is "", at the whole table. Does not collect it."""
+        return Problem(
+            file=clean(self.file),
+            message=clean(message),
+            path=(*self.path, (key, 0)) if key else self.path,
+            table=clean(self.table),
+            key=clean(toml_key(key)) if key else "",
+            private=self.private,
         )
 
+    def report(self, key: str, message: str) -> None:
+        """Collects a problem at a key; if the key is "", at the whole table."""
+        self.problems.append(self.problem(key, message))
+
     def report_unknown(self, key: str, known: Sequence[str]) -> None:
-        """Adds a problem at an unknown key. known: the valid keys."""
+        """Collects a problem at an unknown key. known: the valid keys."""
         self.report(key, self.belongs_elsewhere(key) or f"unknown key; {expected(key, known)}")
 
     def belongs_elsewhere(self, key: str) -> str:
@@ -165,12 +170,13 @@ class Place:
         for table, keys in SETTINGS_TABLES.items():
             if key in keys:
                 return f"belongs in [{table}]: move it below that header"
-        if key in RESOURCE_KEYS or key in names():
+        if is_resource_key(key):
             return f"belongs to a resource: move it to the lines directly below [{self.resource or EXAMPLE}]"
         return ""
 
     def parse(self, key: str, parser: Callable[[object], _T], raw: object) -> _T | None:
-        """The parsed value of a key. If it is invalid, returns None and adds a problem. parser: raises ValueError."""
+        """The value of a key, as the parser returns it. If the parser raises ValueError, collects a problem and returns
+        None."""
         try:
             value = parser(raw)
         except ValueError as e:
@@ -194,10 +200,15 @@ def expected(word: str, words: Sequence[str]) -> str:
     if longer:
         quoted = " or ".join(f'"{valid}"' for valid in longer)
         return f"did you mean {quoted}?"
-    typed = word[:80].lower()
+    valid_words = {valid.lower(): valid for valid in words}
+    meant = nearest(word[:80].lower(), valid_words)
+    return f"must be one of {', '.join(words)}" if meant is None else f'did you mean "{valid_words[meant]}"?'
+
+
+def nearest(word: str, others: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The other word that is most similar to this one, if one may be mistyped for the other. cutoff: the least
+    similarity, as in difflib."""
     # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
-    candidates = {
-        valid.lower(): valid for valid in words if typed[:1] == valid[:1].lower() or typed[-1:] == valid[-1:].lower()
-    }
-    nearest = get_close_matches(typed, candidates, n=1)
-    return f'did you mean "{candidates[nearest[0]]}"?' if nearest else f"must be one of {', '.join(words)}"
+    candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
+    matches = get_close_matches(word, candidates, n=1, cutoff=cutoff)
+    return matches[0] if matches else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.config.keys import RESOURCE_KEYS
+from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import Place, expected
-from capacityd.config.tables import GROUPS, device_tables, setting_tables, when_tests
+from capacityd.config.tables import GROUPS, detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import load, names
 from capacityd.model.config import Resource
 from capacityd.model.device import Detector, DeviceDetector, ValueDetector
@@ -46,9 +46,12 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         return None
     fields: dict[str, Any] = {}
     detectors = [load(key) for key in raw if key in names()]
-    _check_detectors(raw, detectors, place)
-    if len(detectors) == 1:
-        fields |= _with_detector(raw, detectors[0], place)
+    _check_keys(raw, detectors, place)
+    detector = detectors[0] if len(detectors) == 1 else None
+    if detector is None:
+        _report_detectors(raw, detectors, place)
+    else:
+        fields |= _detector_fields(raw, detector, place)
     for key, value in raw.items():
         declared = RESOURCE_KEYS.get(key)
         if key == "when":
@@ -60,60 +63,63 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         place.report(
             "label", "a kubelet may not set labels in the domains of Kubernetes; leave it out, or use your domain"
         )
-    if place.problems:
+    if detector is None or place.problems:
         return None
-    resource = Resource(name=name, detector=detectors[0].name, source=place.file, **fields)
-    return resource if _check_countable(resource, detectors[0], place) else None
+    resource = Resource(name=name, detector=detector.name, source=place.file, **fields)
+    _check_countable(resource, detector, place)
+    return None if place.problems else resource
 
 
-def _check_countable(resource: Resource, detector: Detector, place: Place) -> bool:
-    """If the configuration alone decides the quantity: whether Kubernetes can count it. Reports a problem if not."""
+def _check_countable(resource: Resource, detector: Detector, place: Place) -> None:
+    """Reports a quantity that Kubernetes can't count, if the configuration alone decides the quantity."""
     if not isinstance(detector, ValueDetector) or detector.computed is None:
-        return True  # only a reading can show it
+        return
     quantity = resource.quantity_of([detector.computed(table.settings) for table in resource.tables])
     if not countable(quantity):
         place.report(detector.name, f"the quantity is {quantity}, more than Kubernetes can count; write a smaller one")
-        return False
-    return True
 
 
-def _check_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports unknown keys, and any number of detectors other than one."""
-    unknown = [key for key in raw if key not in RESOURCE_KEYS and key not in names()]
-    for key in unknown:
-        owners = [detector.name for detector in detectors if key in _keys(detector)]
+def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
+    """Reports unknown keys."""
+    for key in raw:
+        if is_resource_key(key):
+            continue
+        owners = [detector.name for detector in detectors if key in _keys_below(detector)]
         if owners:
             place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
         else:
             place.report_unknown(key, [*names(), *RESOURCE_KEYS])
-    # An unknown key with a table was probably meant as the detector. It has been reported above.
-    may_be_misspelt = any(isinstance(raw[key], dict | list) for key in unknown)
-    if len(detectors) > 1:
-        several = " and ".join(detector.name for detector in detectors)
-        place.report("", f"must have one detector; got {several}; write a resource for each")
-    elif not detectors and not may_be_misspelt:
-        place.report("", f"must have a detector, which is one of {', '.join(names())}")
 
 
-def _keys(detector: Detector) -> Mapping[str, object]:
+def _keys_below(detector: Detector) -> Mapping[str, object]:
     """The keys that a table below the detector's name may contain."""
     return detector.keys if isinstance(detector, DeviceDetector) else detector.settings
 
 
-def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
+def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
+    """Reports that the number of detectors is not one."""
+    if detectors:
+        several = " and ".join(detector.name for detector in detectors)
+        place.report("", f"must have one detector; got {several}; write a resource for each")
+        return
+    # An unknown key with a table was probably meant as the detector. _check_keys() has reported it.
+    is_misspelt = any(isinstance(value, dict | list) and not is_resource_key(key) for key, value in raw.items())
+    if not is_misspelt:
+        place.report("", f"must have a detector, which is one of {', '.join(names())}")
+
+
+def _detector_fields(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
     """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
         for key in DEVICE_KEYS:
             if key in raw:
                 place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {"tables": setting_tables(raw[detector.name], detector, place)}
-    fields: dict[str, object] = {
-        "tables": device_tables(raw[detector.name], detector, key=detector.name, place=place),
-    }
+    fields: dict[str, object] = {"tables": detector_tables(raw[detector.name], detector, place)}
     if "except" in raw:
-        fields["excepts"] = device_tables(raw["except"], detector, key="except", place=place)
+        fields["excepts"] = except_tables(raw["except"], detector, place)
     measure = raw.get("measure", "count")
     if measure == "count":
         for key in ("unit", "fallback"):
@@ -121,7 +127,7 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
                 place.report(key, f"a count has no {key}; leave it out, or set measure")
     elif measure_type := _measure_type(measure, detector, place):
         fields["measure"] = measure
-        fields["unit"] = _unit(raw, measure=str(measure), measure_type=measure_type, place=place)
+        fields["unit"] = _unit(raw, measure_type=measure_type, place=place)
         if "fallback" in raw:
             fields["fallback"] = place.parse("fallback", measure_type.amount, raw["fallback"])
     return fields
@@ -130,25 +136,28 @@ def _with_detector(raw: Mapping[str, object], detector: Detector, place: Place) 
 def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Amount | None:
     """The type of a measure: one of the detector's keys, or an attribute or property. If the measure is invalid,
     reports a problem and returns None."""
-    group, dot, name = str(measure).partition(".")
     if not isinstance(measure, str):
         place.report("measure", f"must be text in quotes; got {describe_toml_value(measure)}")
-    elif measure in detector.measures:
+        return None
+    if measure in detector.measures:
         return detector.measures[measure]
-    elif group not in GROUPS or not dot:
+    group, dot, name = measure.partition(".")  # as in attributes.NAME
+    if not dot or group not in GROUPS:
         valid = ["count", *detector.measures]
         if detector.scope:  # the detector udev, which has no measures of its own
             valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
-    elif error := GROUPS[group](name):
+        return None
+    name_problem = GROUPS[group]
+    if error := name_problem(name):
         place.report("measure", f'"{measure}" {error}')
-    else:
-        return Amount("number")
-    return None
+        return None
+    return Amount("number")
 
 
-def _unit(raw: Mapping[str, object], *, measure: str, measure_type: Amount, place: Place) -> Unit | None:
+def _unit(raw: Mapping[str, object], *, measure_type: Amount, place: Place) -> Unit | None:
     """The unit of the quantity; None for a plain number or, with a reported problem, an invalid unit."""
+    measure = raw["measure"]
     units = UNITS[measure_type.dimension]
     if not units:
         if "unit" in raw:

@@ -32,8 +32,9 @@ def _attribute_problem(name: str) -> str:
         return 'must be a path below the device in /sys, without "/" at its ends and without ".."'
     if any(fnmatchcase(parts[-1], unsafe) for unsafe in UNSAFE_ATTRIBUTES):
         return "cannot be matched: reading it may take seconds, disturb the device or return binary data"
-    # These names are misplaced keys of a resource: no file in /sys has such a name, except a display's "enabled".
-    return "is not an attribute" if name in RESOURCE_KEYS and name != "enabled" else ""
+    # No file in /sys has the name of a resource's key, except a display's "enabled": the key is misplaced.
+    is_misplaced_key = name in RESOURCE_KEYS and name != "enabled"
+    return "is not an attribute" if is_misplaced_key else ""
 
 
 def _property_problem(name: str) -> str:
@@ -41,41 +42,56 @@ def _property_problem(name: str) -> str:
 
 
 GROUPS = {"attributes": _attribute_problem, "properties": _property_problem}
-"""Tables (name -> text) that every table of devices may contain -> the function that returns the error in a name; ""
-for a valid name."""
+"""The two tables of names and texts that every table of devices may contain -> the function that returns the error in a
+name; "" for a valid name."""
 
 
-def device_tables(raw: object, detector: DeviceDetector, *, key: str, place: Place) -> tuple[Table, ...]:
-    """The tables of devices at a resource's key: the detector's name or "except". place: the resource.
-
-    A table's tests are sorted by cost, because the first mismatch ends the matching.
-    """
-    is_except = key == "except"
-    example_key = [*detector.identity, *detector.keys][0]
+def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
+    """The tables of devices below the detector's name. place: the resource."""
     tables = []
-    for table_place, table in _tables(raw, key, place, example=f"{{ {example_key} = … }}"):
-        with_defaults = dict(table)
-        if not is_except:
-            with_defaults |= {name: default for name, default in detector.defaults.items() if name not in table}
-        tests: list[KeyMatcher] = []
-        for name, value in with_defaults.items():
-            tests += _device_tests(name, value, detector, place=table_place)
-        if is_except and not any(table.values()) and table.keys() <= GROUPS.keys():
-            table_place.report("", "must not be empty: an empty table would exclude every device")
-        if not is_except and detector.scope and detector.scope.key not in table:
+    for table_place, table in _tables(raw, detector.name, place=place, example=_example(detector)):
+        missing = {name: default for name, default in detector.defaults.items() if name not in table}
+        tables.append(_device_table({**table, **missing}, detector, table_place))
+        if detector.scope and detector.scope.key not in table:
             required = detector.scope.key
             table_place.report(required, f"is required ({detector.keys[required].about})")
-        tables.append(Table(tests=tuple(sorted(tests, key=lambda test: _cost(test, detector)))))
     return tuple(tables)
+
+
+def except_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
+    """The tables of devices below "except". place: the resource."""
+    tables = []
+    for table_place, table in _tables(raw, "except", place=place, example=_example(detector)):
+        tables.append(_device_table(table, detector, table_place))
+        if not _has_test(table):
+            table_place.report("", "must not be empty: an empty table would exclude every device")
+    return tuple(tables)
+
+
+def _example(detector: DeviceDetector) -> str:
+    """A table of devices, for messages."""
+    first_key, *_ = (*detector.identity, *detector.keys)
+    return f"{{ {first_key} = … }}"
+
+
+def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Place) -> Table:
+    """A table of devices. Its tests are sorted by cost, because the first mismatch ends the matching."""
+    tests: list[KeyMatcher] = []
+    for key, value in raw.items():
+        tests += _device_tests(key, value, detector=detector, place=place)
+    return Table(tests=tuple(sorted(tests, key=lambda test: _cost(test, detector))))
+
+
+def _has_test(table: Mapping[str, object]) -> bool:
+    """Whether a table of devices contains a key, in itself or in one of its groups. An empty group is no test."""
+    return any(key not in GROUPS or value for key, value in table.items())
 
 
 def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[Table, ...]:
     """The tables of settings below the detector's name. place: the resource."""
-    example = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
-    return tuple(
-        Table(settings=_settings(table, detector, table_place))
-        for table_place, table in _tables(raw, detector.name, place, example=f"{{ {example} }}")
-    )
+    required = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
+    tables = _tables(raw, detector.name, place=place, example=f"{{ {required} }}")
+    return tuple(Table(settings=_settings(table, detector, table_place)) for table_place, table in tables)
 
 
 def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
@@ -86,19 +102,19 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
     if not raw:
         place.report("when", "must not be empty; leave it out if the resource applies to every machine")
     when = place.below("when")
-    tests: list[KeyMatcher | None] = []
+    tests: list[KeyMatcher] = []
     for key, value in raw.items():
         fact = WHEN_KEYS.get(key)
         if fact is None:
             when.report_unknown(key, [*WHEN_KEYS])
         elif isinstance(fact, FactTable):
-            tests += _group(key, value, when, name_problem=partial(_fact_problem, fact))
+            tests += _group(key, value, place=when, name_problem=partial(_fact_problem, fact))
         else:
-            tests.append(_test(key, written_key=key, kind=fact.kind, raw=value, place=when))
-    return tuple(test for test in tests if test is not None)
+            tests += _test(key, written_key=key, kind=fact.kind, raw=value, place=when)
+    return tuple(tests)
 
 
-def _tables(raw: object, key: str, place: Place, *, example: str) -> list[tuple[Place, Mapping[str, object]]]:
+def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[Place, Mapping[str, object]]]:
     """The place and content of a single table, or of each table in a list. place: the table that contains the key.
 
     example: a table for messages, as in TOML.
@@ -117,25 +133,22 @@ def _tables(raw: object, key: str, place: Place, *, example: str) -> list[tuple[
     return places
 
 
-def _device_tests(key: str, raw: object, detector: DeviceDetector, *, place: Place) -> list[KeyMatcher]:
+def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
     """The tests of a key in a table of devices, or of a group's names. place: the table."""
-    tests: list[KeyMatcher | None] = []
     if key in GROUPS:
-        tests = _group(key, raw, place, name_problem=GROUPS[key])
-    elif key in detector.keys:
-        tests = [_test(key, written_key=key, kind=detector.keys[key].kind, raw=raw, place=place)]
-    else:
-        place.report_unknown(key, [*detector.keys, *GROUPS])
-    return [test for test in tests if test is not None]
+        return _group(key, raw, place=place, name_problem=GROUPS[key])
+    if key in detector.keys:
+        return _test(key, written_key=key, kind=detector.keys[key].kind, raw=raw, place=place)
+    place.report_unknown(key, [*detector.keys, *GROUPS])
+    return []
 
 
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
     """The rank of a test: plain keys, measures, attributes, properties."""
     group, dot, _ = test.key.partition(".")  # as in attributes.NAME
-    if dot:
-        return 2 if group == "attributes" else 3
-    is_measure = isinstance(detector.keys[test.key].kind, Amount)
-    return 1 if is_measure else 0
+    if not dot:
+        return 1 if test.key in detector.measures else 0
+    return 2 if group == "attributes" else 3
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:
@@ -153,8 +166,8 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
     return settings
 
 
-def _group(group: str, raw: object, place: Place, *, name_problem: Callable[[str], str]) -> list[KeyMatcher | None]:
-    """The tests of a table of names and texts; None for an invalid text. place: the table that contains this one.
+def _group(group: str, raw: object, *, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
+    """The tests of a table of names and texts. place: the table that contains this one.
 
     name_problem: returns the error in a name, "" if there is none.
     """
@@ -162,29 +175,30 @@ def _group(group: str, raw: object, place: Place, *, name_problem: Callable[[str
         place.report(group, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
         return []
     table = place.below(group)
-    tests: list[KeyMatcher | None] = []
+    tests: list[KeyMatcher] = []
     for name, value in raw.items():
         if error := name_problem(name):
             table.report(name, place.belongs_elsewhere(name) or error)
         else:
-            tests.append(_test(f"{group}.{name}", written_key=name, kind=Text(), raw=value, place=table))
+            tests += _test(f"{group}.{name}", written_key=name, kind=Text(), raw=value, place=table)
     return tests
 
 
-def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: Place) -> KeyMatcher | None:
-    """The test of a key; None if its value is invalid.
+def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: Place) -> list[KeyMatcher]:
+    """The test of a key; empty if its value is invalid.
 
     key: as in KeyMatcher. written_key: the key as written in the file. place: the table that contains the key.
     """
     matchers = place.parse(written_key, kind.parse, raw)
     if matchers is None:
-        return None
-    if any(isinstance(matcher, GlobMatcher) and not matcher.pattern.isprintable() for matcher in matchers):
+        return []
+    globs = [matcher for matcher in matchers if isinstance(matcher, GlobMatcher)]
+    if not all(glob.pattern.isprintable() for glob in globs):
         place.report(written_key, 'contains an unprintable character; write "*" for it')
-        return None
+        return []
     items = raw if isinstance(raw, list) else [raw]
     to_text = str if isinstance(kind, Amount) else describe_toml_value  # an amount is shown without quotes
-    return KeyMatcher(key, matchers, text=" or ".join(map(to_text, items)))
+    return [KeyMatcher(key, matchers, text=" or ".join(map(to_text, items)))]
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:

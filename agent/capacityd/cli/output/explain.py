@@ -55,8 +55,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
     for hint in hints(resource):
-        keys = hint.path[1:]  # without the resource's name, which stands above
-        yield "hint", ": ".join((*keys, hint.text))
+        yield "hint", f"{hint.key}: {hint.text}" if hint.key else hint.text
     explanation = reading.explanation
     if explanation is None:
         # The reason is enough, unless a detector hangs.

@@ -246,7 +246,7 @@ def test_the_annotated_example_configures_nothing() -> None:
     config = loaded("\n".join(shown)).require()
     assert config.resources
     assert config.settings != Settings()
-    used = {name for name, field in Resource.__dataclass_fields__.items() if name in RESOURCE_KEYS} | {"except", "enabled"}
+    used = {name for name in Resource.__dataclass_fields__ if name in RESOURCE_KEYS} | {"except", "enabled"}
     assert not [key for key in used if not any(line.startswith((f"{key} =", f"{key}.")) for line in shown)]
 
 

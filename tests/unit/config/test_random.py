@@ -164,7 +164,8 @@ def test_every_value_can_be_written(value: object) -> None:
     assert parse_toml(f"a = {toml_value(value)}") == {"a": value}
 
 
-WORDS = [*RESOURCE_KEYS, *WHEN_KEYS, *SETTINGS_TABLES, *names(), *SETTINGS_TABLES["kubernetes"], "resources", "vendor", "size", "max_speed", "path"]
+WORDS = [*RESOURCE_KEYS, *WHEN_KEYS, *SETTINGS_TABLES, *names(), *SETTINGS_TABLES["kubernetes"]]
+WORDS += ["resources", "vendor", "size", "max_speed", "path"]
 WORDS += ["attributes", "properties", "example", "com", "example.com/x", "vpd", "../x", "quantity", "command"]
 WORDS += ["hub", ""]
 KEYS = st.sampled_from(WORDS) | ANY_TEXT.map(lambda s: s[:3])

@@ -16,7 +16,7 @@ from keys import detectors, resources, settings, values
 from markdown import code, escaped, for_man, page, terms
 
 from capacityd import __version__
-from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, NOTES, STATUSES
+from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, SIGNS, STATUSES
 from capacityd.cli.parser import command_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,8 +138,8 @@ def _commands() -> Iterator[str]:
         yield escaped(f"{about[0].upper()}{about[1:]}.")
         if own:
             yield terms((_written(action), action.help or "") for action in own)
-        if name in NOTES:
-            yield escaped(f"Signs: {NOTES[name]}.")
+        if name in SIGNS:
+            yield escaped(f"Signs: {SIGNS[name]}.")
         if name in COMMAND_STATUSES:
             yield "Exit status:"
             yield _statuses(COMMAND_STATUSES[name])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from capacityd.cli.options import options_of
-from capacityd.cli.parser import COMMANDS, INTERNAL, command_parser
+from capacityd.cli.parser import COMMANDS, INTERNAL_COMMANDS, command_parser
 from capacityd.linux.stderr import stderr_is_journal
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.modules import NOT_INSTALLED, import_failure, require_service_modules
@@ -20,24 +20,14 @@ from capacityd.model.text import printable
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit status."""
     _open_standard_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a test may have replaced it by another stream
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
-    command = ""
+    command: str | None = None  # as long as the arguments are not parsed
     try:
         parsed = _parse(arguments)
         command = parsed.command
-        if parsed.context is not None and parsed.command not in ("fleet", "template"):
-            raise UsageError(
-                "--context selects a cluster for fleet and template --nodes; "
-                f"{parsed.command} uses the current context of its kubeconfig"
-            )
-        if parsed.command == "run":
-            require_service_modules()
-        module_name, _about = (COMMANDS | INTERNAL)[parsed.command]
-        run_command = getattr(import_module(f"capacityd.{module_name}"), parsed.command)
-        status: int = run_command(options_of(parsed))
-        sys.stdout.flush()
-        return status
+        _refuse_unused_context(parsed)
+        return _run_command(parsed)
     except CapacitydError as e:
         for line in str(e).split("\n"):
             print("capacityd:", printable(line), file=sys.stderr)
@@ -45,9 +35,15 @@ def run(arguments: Sequence[str]) -> int:
             print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
     except KeyboardInterrupt:
-        return 130
-    except Exception as e:  # noqa: BLE001  # raised again unless it has a known cause
-        return _unexpected_error_status(e, command)
+        return 130  # 128 + SIGINT, as a shell reports it
+    except Exception as e:  # raised again unless it has a known cause
+        if failure := import_failure(e):
+            print("capacityd:", printable(str(failure)), file=sys.stderr)
+            # systemd does not restart the service after this exit status.
+            return NOT_INSTALLED if command == "run" else failure.exit_status
+        if isinstance(e, OSError):
+            return _output_error_status(e)
+        raise
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -58,23 +54,33 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         sys.stdout.flush()
 
 
+def _refuse_unused_context(parsed: argparse.Namespace) -> None:
+    """Raises UsageError for --context, which may stand before any command, if the command does not use it."""
+    if parsed.context is not None and parsed.command not in ("fleet", "template"):
+        raise UsageError(
+            "--context selects a cluster for fleet and template --nodes; "
+            f"{parsed.command} uses the current context of its kubeconfig"
+        )
+
+
+def _run_command(parsed: argparse.Namespace) -> int:
+    """Imports the command's module, calls the function with the command's name, and returns the exit status."""
+    name = parsed.command
+    if name == "run":
+        require_service_modules()
+    module = INTERNAL_COMMANDS[name] if name in INTERNAL_COMMANDS else COMMANDS[name][0]
+    command = getattr(import_module(f"capacityd.{module}"), name)
+    status: int = command(options_of(parsed))
+    sys.stdout.flush()  # so that an error in writing is reported here
+    return status
+
+
 def _open_standard_streams() -> None:
     """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get its
     descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
-
-
-def _unexpected_error_status(error: Exception, command: str) -> int:
-    """Returns the exit status if a library can't be imported or standard output can't be written. Else raises the
-    error."""
-    if failure := import_failure(error):
-        print("capacityd:", printable(str(failure)), file=sys.stderr)
-        return NOT_INSTALLED if command == "run" else failure.exit_status
-    if isinstance(error, OSError):
-        return _output_error_status(error)
-    raise error
 
 
 def _output_error_status(error: OSError) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.detectors import load, names
@@ -26,6 +27,20 @@ _COMPLETE_FILES = 0
 _NO_FILES = 4
 
 
+@dataclass(slots=True)
+class _Position:
+    """Where on the command line the next word is, after the words that have been read."""
+
+    parser: argparse.ArgumentParser
+    """The parser of the command; that of the program before the command."""
+    option: argparse.Action | None = None
+    """The option whose value is the next word; None: the next word is no option's value."""
+    arguments_read: int = 0
+    """Number of the command's positional arguments so far."""
+    kubeconfig: str | None = None
+    """The value of --kubeconfig."""
+
+
 def main() -> int:
     """Prints the words that may follow. Returns the exit status."""
     words, directive = complete(sys.argv[1:])
@@ -37,45 +52,50 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
     *before, last = typed or [""]
     program = command_parser()
-    parser = program  # from the command on, that of the command
-    # Its choices are the commands' parsers, by name.
-    (commands,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
-    pending: argparse.Action | None = None  # the option whose value comes next
-    kubeconfig: str | None = None
-    arguments = 0  # number of the command's positional arguments so far
-    for word in before:
-        if pending:
-            if pending.dest == "kubeconfig":
-                kubeconfig = word
-            pending = None
-        elif word.startswith("--kubeconfig="):
-            kubeconfig = word.partition("=")[2]
-        elif word.startswith("-"):
-            option = parser._option_string_actions.get(word)
-            takes_value = option is not None and option.nargs != 0
-            pending = option if takes_value else None
-        elif parser is program and word in commands.choices:
-            parser = commands.choices[word]
-        else:
-            arguments += 1
-    if not pending and last.startswith("-"):
-        offered = [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
-    elif not pending and parser is program:
+    position = _position_after(before, program)
+    offered: Sequence[str]
+    if position.option is None and last.startswith("-"):
+        offered = _options(position.parser)
+    elif position.option is None and position.parser is program:
         offered = [f"{name}\t{about}" for name, (_module, about) in COMMANDS.items()]
     else:
-        action = pending or _argument(parser, number=arguments)
-        if action is not None and action.metavar in FILES:
+        action = position.option or _argument(position.parser, number=position.arguments_read)
+        if action is None:
+            offered = []
+        elif action.metavar in FILES:
             return [], _COMPLETE_FILES
-        offered = _offered_values(action, kubeconfig)
+        elif action.metavar == CONTEXT:
+            offered = _contexts(position.kubeconfig)
+        else:
+            offered = values(action)
     return [word for word in offered if word.startswith(last)], _NO_FILES
 
 
-def _offered_values(action: argparse.Action | None, kubeconfig: str | None) -> list[str]:
-    if action is None:
-        return []
-    if action.metavar == CONTEXT:
-        return _contexts(kubeconfig)
-    return values(action)
+def _position_after(words: Sequence[str], program: argparse.ArgumentParser) -> _Position:
+    """The position after these words. program: the parser of the program."""
+    (subparsers,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
+    parser_by_command = subparsers.choices
+    position = _Position(program)
+    for word in words:
+        if position.option is not None:
+            if position.option.dest == "kubeconfig":
+                position.kubeconfig = word
+            position.option = None
+        elif word.startswith("--kubeconfig="):
+            position.kubeconfig = word.partition("=")[2]
+        elif word.startswith("-"):
+            option = position.parser._option_string_actions.get(word)
+            if option is not None and option.nargs != 0:  # a flag has nargs=0: no value follows
+                position.option = option
+        elif position.parser is program and word in parser_by_command:
+            position.parser = parser_by_command[word]
+        else:
+            position.arguments_read += 1
+    return position
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    return [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
 
 
 def values(action: argparse.Action) -> list[str]:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 _WIDTH = 80
-"""Columns of a terminal that is no wider than usual."""
+"""Columns of a standard terminal."""
 
 EXAMPLES = {
     "": (
@@ -65,15 +65,15 @@ EXAMPLES = {
 }
 """Command, or "" for the program itself -> pairs of command line and purpose."""
 
-_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
-NOTES = {
-    "plan": _SIGNS,
-    "apply": _SIGNS,
-    "withdraw": _SIGNS,
+_PLAN_SIGNS = "+ set, ~ changed, - removed, = unchanged, … held back, ! refused or denied, < less than expected"
+SIGNS = {
+    "plan": _PLAN_SIGNS,
+    "apply": _PLAN_SIGNS,
+    "withdraw": _PLAN_SIGNS,
     "status": "! an error, → its remedy; quantities are in plain digits: 25000, where kubectl shows 25k",
     "fleet": "! an error, ~ different from the rest of its group, or a wrong clock",
 }
-"""The meaning of the signs in a command's output."""
+"""Command -> the meaning of the signs in its output."""
 
 FILES = (
     ("/etc/capacityd/conf.d/*.toml", "the configuration, capacityd.toml(5)"),
@@ -81,7 +81,7 @@ FILES = (
 )
 """Pairs of path and what is there, for the help of the program itself."""
 
-STATUSES = {
+STATUSES = {  # exit status -> its meaning
     0: "done",
     1: "failed",
     2: "an error in the usage or the configuration",
@@ -97,7 +97,7 @@ COMMAND_STATUSES = {
         4: "degraded: something is unknown, refused or less than expected, or an error is listed",
     },
 }
-"""Exit statuses whose meaning differs for one command."""
+"""Command -> exit status -> its meaning, where it differs from STATUSES."""
 
 
 def program_epilog() -> str:
@@ -109,7 +109,7 @@ def program_epilog() -> str:
 
 def command_epilog(command: str) -> str:
     """Returns examples, signs and exit statuses of a command."""
-    signs = ["signs:", *_wrapped(f"  {NOTES[command]}", indent=2), ""] if command in NOTES else []
+    signs = ["signs:", *_wrapped(f"  {SIGNS[command]}", indent=2), ""] if command in SIGNS else []
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
     return "\n".join([*_examples(EXAMPLES[command]), "", *signs, *_statuses(statuses)])
 

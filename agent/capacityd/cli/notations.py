@@ -19,25 +19,25 @@ class Notation:
     """For str.format: {name} and {quantity} of the resource, and {tag}, the name with "_" for "/"."""
     head: str = ""
     """For str.format: {overlay}, the name of the NodeOverlay, and {label} and {values}, which select its nodes."""
-    longest_name: int | None = None
-    """Maximum length of a resource's name; None: no limit."""
-    forbidden: str = ""
+    max_name_length: int | None = None
+    """Maximum number of characters in a resource's name; None: no limit."""
+    forbidden_characters: str = ""
     """Characters in a resource's name that the autoscaler would change."""
-    most: int | None = None
+    max_resources: int | None = None
     """Maximum number of resources; None: no limit."""
-    if_more: Notation | None = None
-    """The notation for more resources than that; None: there is none."""
+    for_more_resources: Notation | None = None
+    """The notation for more than max_resources; None: there is none."""
 
     @property
-    def has_requirement(self) -> bool:
-        """Whether the document selects by a label the nodes that it is about."""
+    def selects_nodes(self) -> bool:
+        """Whether the document says, by a label, which nodes it is about."""
         return "{label}" in self.head
 
     def for_number(self, number: int) -> Notation:
-        """Returns the notation for this number of resources: this one, or if_more."""
-        if self.if_more is not None and self.most is not None and number > self.most:
-            return self.if_more
-        return self
+        """Returns the notation for this number of resources; this one if there is none for so many."""
+        if self.max_resources is None or number <= self.max_resources:
+            return self
+        return self.for_more_resources or self
 
 
 NOTATIONS: Mapping[str, Notation] = {
@@ -46,16 +46,16 @@ NOTATIONS: Mapping[str, Notation] = {
     "aws": Notation(
         about="tags of the Auto Scaling group or EKS node group",
         entry='k8s.io/cluster-autoscaler/node-template/resources/{name}: "{quantity}"\n',
-        longest_name=128 - len("k8s.io/cluster-autoscaler/node-template/resources/"),
-        most=50,
+        max_name_length=128 - len("k8s.io/cluster-autoscaler/node-template/resources/"),
+        max_resources=50,
     ),
     # extractAllocatableResourcesFromScaleSet in cluster-autoscaler/cloudprovider/azure/azure_template.go. A resource
     # may have 50 tags: Azure Resource Manager documentation, "Use tags to organize your Azure resources".
     "azure": Notation(
         about="tags of the virtual machine scale set",
         entry='k8s.io_cluster-autoscaler_node-template_resources_{tag}: "{quantity}"\n',
-        forbidden="_",
-        most=50,
+        forbidden_characters="_",
+        max_resources=50,
     ),
     # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). The
     # prefix with a dash, in the description of kubernetes/autoscaler#7604, was changed before the merge.
@@ -70,8 +70,8 @@ NOTATIONS: Mapping[str, Notation] = {
         about="annotations of the MachineDeployment or MachineSet, beside those for cpu and memory",
         entry='capacity.cluster-autoscaler.kubernetes.io/gpu-type: "{name}"\n'
         'capacity.cluster-autoscaler.kubernetes.io/gpu-count: "{quantity}"\n',
-        most=1,
-        if_more=Notation(
+        max_resources=1,
+        for_more_resources=Notation(
             about="the machine template: kubectl patch KIND NAME --subresource=status --type=merge --patch-file=FILE",
             entry='    {name}: "{quantity}"\n',
             head="status:\n  capacity:\n",
@@ -106,29 +106,29 @@ spec:
 def problems(notation: Notation, names: Sequence[str]) -> Iterator[str]:
     """Yields the reasons why the notation can't express these resources."""
     for name in names:
-        if notation.longest_name is not None and len(name) > notation.longest_name:
-            yield f"{name} is {len(name)} characters long; the limit is {notation.longest_name}"
-        for character in notation.forbidden:
+        if notation.max_name_length is not None and len(name) > notation.max_name_length:
+            yield f"{name} is {len(name)} characters long; the limit is {notation.max_name_length}"
+        for character in notation.forbidden_characters:
             if character in name:
                 yield f'{name} contains "{character}"; the autoscaler would change it'
-    if notation.most is not None and len(names) > notation.most:
-        most = plural(notation.most, "extended resource")
-        yield f"it supports at most {most}, not {len(names)}: choose with --resource"
+    if notation.max_resources is not None and len(names) > notation.max_resources:
+        limit = plural(notation.max_resources, "extended resource")
+        yield f"it supports at most {limit}, not {len(names)}: choose with --resource"
 
 
 def document(
-    notation: Notation, quantities: Mapping[str, int], overlay: str = "", label: str = "", values: Sequence[str] = ()
+    notation: Notation, quantities: Mapping[str, int], *, overlay: str, label: str, values: Sequence[str]
 ) -> str:
     """Returns the YAML for these quantities.
 
-    overlay: the name of the NodeOverlay. label, values: the NodeOverlay is about nodes with one of these values of the
-    label.
+    For a notation that selects nodes: overlay is the name of the NodeOverlay, which is about the nodes that have one of
+    these values of the label.
     """
     entries = (
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
         for name, quantity in quantities.items()
     )
-    # A quoted text in JSON is also one in YAML, whatever it contains.
+    # Every JSON string is also a YAML string.
     head = notation.head.format(
         overlay=json.dumps(overlay), label=json.dumps(label), values=", ".join(map(json.dumps, values))
     )

@@ -41,15 +41,15 @@ class Options:
     selector: str = ""
     by: str | None = None
     # fleet
-    node: Sequence[str] = ()
+    node_names: Sequence[str] = ()
     all: bool = False
     max_age: str = ""
     textfile: str | None = None
     # template
     autoscaler: str = ""
-    resource: Sequence[str] = ()
-    instance_type: Sequence[str] = ()
-    name: str = ""
+    resource_names: Sequence[str] = ()
+    instance_types: Sequence[str] = ()
+    overlay_name: str = ""
     # config
     task: str = ""
 
@@ -68,19 +68,21 @@ def options_of(parsed: argparse.Namespace) -> Options | WorkerOptions:
 
 
 def refuse_other_sources(
-    options: Options, why: str, sources: Sequence[str] = ("machine", "node_file", "node_name")
+    options: Options, why: str, refused: Sequence[str] = ("machine", "node_file", "node_name")
 ) -> None:
-    """Raises UsageError if one of these options of Selection is given. why: the reason, as the message's start."""
-    given = [name for name in sources if getattr(options.selection, name) is not None]
+    """Raises UsageError if an option selects another source. why: the start of the message.
+
+    refused: the names of these options, as fields of Selection.
+    """
+    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(options.selection, name) is not None]
     if given:
-        refused = [f"--{name.replace('_', '-')}" for name in given]
-        raise UsageError(f"{why}: leave out {' and '.join(refused)}")
+        raise UsageError(f"{why}: leave out {' and '.join(given)}")
 
 
-def refuse_combinations(options: Options, *, reads_only: bool) -> None:
-    """Raises UsageError for options that can't be combined. reads_only: whether the command never writes to a Node."""
+def refuse_combinations(options: Options, *, writes: bool) -> None:
+    """Raises UsageError for options that can't be combined. writes: whether the command may write to the Node."""
     selection = options.selection
-    if selection.machine is not None and selection.node_file is None and not reads_only:
+    if writes and selection.machine is not None and selection.node_file is None:
         or_dry_run = ", or --dry-run" if options.command == "apply" else ""
         raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{or_dry_run}")
     if selection.node_file is not None and (selection.kubeconfig or selection.node_name):

@@ -21,22 +21,19 @@ COMMANDS = {
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
     "fleet": ("cli.commands.fleet", "show what is free in a cluster, and which Nodes need attention"),
-    "template": (
-        "cli.commands.template",
-        "print what an autoscaler must know about a new node",
-    ),
+    "template": ("cli.commands.template", "print what an autoscaler must know about a new node"),
     "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
 }
-"""Name -> the module with a function of this name, and the command's description."""
+"""Name -> the module with a function of this name, relative to the package; and the command's description."""
 
-INTERNAL = {"worker": ("worker.main", ""), "leftover": ("cli.commands.leftover", "")}
-"""Commands for the service and the package. --help does not list them."""
+INTERNAL_COMMANDS = {"worker": "worker.main", "leftover": "cli.commands.leftover"}
+"""Name -> module, for the commands of the service and of the package. --help does not list them."""
 
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual and the shell completions are generated from it as well."""
-    # Common options may stand before and after the command. SUPPRESS: without the option, the command's parser must not
-    # replace a value from before the command by the default.
+    # Common options may stand before and after the command. SUPPRESS: a command's parser sets no default, which would
+    # replace the value from before the command.
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = _Parser(
@@ -46,8 +43,9 @@ def command_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_common(parser)  # instead of parents=[common]: set_defaults would also change the subparsers' defaults
-    # kubectl's users may type it before the command: kubectl capacityd --context NAME fleet.
+    # Not with parents=[common]: the actions would be those of the commands, and set_defaults() would change them too.
+    _add_common(parser)
+    # kubectl has --context before its command, so capacityd accepts it there: kubectl capacityd --context NAME fleet.
     _add_context(parser, default=None)
     parser.add_argument("--version", action="version", version=f"capacityd {__version__}")
     parser.set_defaults(config=None, machine=None, node_file=None, kubeconfig=None, node_name=None, json=False)
@@ -70,8 +68,6 @@ def command_parser() -> argparse.ArgumentParser:
     probe = subparsers["probe"]
     withdraw = subparsers["withdraw"]
     record = subparsers["record"]
-    fleet = subparsers["fleet"]
-    template = subparsers["template"]
     devices.add_argument("detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector")
     devices.add_argument("--toml", action="store_true", help="print a commented starter configuration")
     probe.add_argument("--explain", action="store_true", help="show for each device why it counts or does not")
@@ -95,9 +91,52 @@ def command_parser() -> argparse.ArgumentParser:
     record.add_argument(
         "--keep-serials", action="store_true", help="keep serial numbers, MAC and IP addresses and the host name"
     )
+    subparsers["config"].add_argument(
+        "task",
+        metavar="check|show|schema",
+        choices=["check", "show", "schema"],
+        help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",
+    )
+    _add_fleet_options(subparsers["fleet"])
+    _add_template_options(subparsers["template"])
+    worker = commands.add_parser("worker", parents=[common])  # for the service; hidden from --help
+    worker.add_argument("folder")
+    worker.add_argument("job", choices=[job.value for job in Job])
+    worker.add_argument("reasons", nargs="?", default="")
+    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of earlier passes without a result
+    commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests the nearest command and the nearest option."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parses as argparse does. For an unknown option that is similar to a known one, ends the program with an
+        error that suggests the known one.
+
+        argparse calls this method for the program and for its command, so the suggestion is an option of that parser.
+        """
+        parsed, unknown = super().parse_known_args(args, namespace)
+        for argument in unknown:
+            option = argument.partition("=")[0]
+            if near := get_close_matches(option, self._option_string_actions, n=1):
+                self.error(f'unrecognized arguments: {" ".join(unknown)}; did you mean "{near[0]}"?')
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        """Unlike argparse's method, leaves out internal commands in the message, and suggests the nearest command."""
+        if action.dest == "command" and value not in COMMANDS and value not in INTERNAL_COMMANDS:
+            near = get_close_matches(value, COMMANDS, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(COMMANDS)}"
+            raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
+        super()._check_value(action, value)
+
+
+def _add_fleet_options(fleet: argparse.ArgumentParser) -> None:
     _add_context(fleet, default=argparse.SUPPRESS)
     fleet.add_argument(
-        "node", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
+        "node_names", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
     fleet.add_argument("--nodes", action="store_true", help="also list the resources of each Node")
     fleet.add_argument("--all", action="store_true", help="print a line for each Node instead of each group")
@@ -114,6 +153,9 @@ def command_parser() -> argparse.ArgumentParser:
         help="report heartbeats older than this: twice the resync period and some minutes (default: 130min)",
     )
     fleet.add_argument("--textfile", metavar="FILE", help="also write metrics for node_exporter's textfile collector")
+
+
+def _add_template_options(template: argparse.ArgumentParser) -> None:
     template.add_argument(
         "autoscaler",
         metavar="|".join(NOTATIONS),
@@ -129,10 +171,16 @@ def command_parser() -> argparse.ArgumentParser:
         "--by", metavar="LABEL", help="with --nodes: print a document for each value of this label of the Nodes"
     )
     template.add_argument(
-        "--resource", metavar="NAME", action="append", default=[], help="print only this resource; can be repeated"
+        "--resource",
+        dest="resource_names",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="print only this resource; can be repeated",
     )
     template.add_argument(
         "--instance-type",
+        dest="instance_types",
         metavar="TYPE",
         action="append",
         default=[],
@@ -140,44 +188,11 @@ def command_parser() -> argparse.ArgumentParser:
     )
     template.add_argument(
         "--name",
+        dest="overlay_name",
         metavar="NAME",
         default="capacityd",
         help="for karpenter: name of the NodeOverlay, or with --by its beginning (default: capacityd)",
     )
-    subparsers["config"].add_argument(
-        "task",
-        metavar="check|show|schema",
-        choices=["check", "show", "schema"],
-        help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",
-    )
-    worker = commands.add_parser("worker", parents=[common])  # for the service; hidden from --help
-    worker.add_argument("folder")
-    worker.add_argument("job", choices=[job.value for job in Job])
-    worker.add_argument("reasons", nargs="?", default="")
-    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of earlier passes without a result
-    commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
-    return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest command and the nearest option."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As argparse's method, which is called for each subparser, too: ends with a suggestion for an option that
-        this parser does not have but almost has."""
-        parsed, unknown = super().parse_known_args(args, namespace)
-        for argument in unknown:
-            if near := get_close_matches(argument.partition("=")[0], self._option_string_actions, n=1):
-                self.error(f'unrecognized arguments: {" ".join(unknown)}; did you mean "{near[0]}"?')
-        return parsed, unknown
-
-    def _check_value(self, action: argparse.Action, value: str) -> None:
-        """Unlike argparse's method, leaves out internal commands in the message, and suggests the nearest command."""
-        if action.dest == "command" and value not in (COMMANDS | INTERNAL):
-            near = get_close_matches(value, COMMANDS, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(COMMANDS)}"
-            raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
-        super()._check_value(action, value)
 
 
 def _add_context(parser: argparse.ArgumentParser, default: str | None) -> None:

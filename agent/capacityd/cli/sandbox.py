@@ -15,8 +15,8 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
-# The beginnings of settings for starting, stopping and watching the service. All other settings define the sandbox.
-_LIFECYCLE_SETTINGS = (
+# Prefixes of the settings for starting, stopping and watching the service. All other settings define the sandbox.
+_LIFECYCLE_PREFIXES = (
     "Exec",
     "FileDescriptorStore",
     "Notify",
@@ -29,7 +29,9 @@ _LIFECYCLE_SETTINGS = (
     "WatchdogSec",
 )
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
-_SETUP_STATUSES = range(200, 244)  # systemd.exec(5): exit statuses of systemd itself if it can't start the program
+# Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is none of them: with it,
+# systemd-run says that a signal has ended the program.
+_SETUP_STATUSES = range(200, 244)
 
 
 def run_in_sandbox(options: Options) -> int:
@@ -41,26 +43,9 @@ def run_in_sandbox(options: Options) -> int:
         raise UsageError("--as-service reads this machine: it cannot be combined with --machine")
     if os.geteuid() != 0:
         raise CapacitydError("--as-service needs root (use sudo)")
-    unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
-    if unit.returncode:
-        raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
-    # RuntimeDirectory=, which is left out here, makes this folder writable for the service. "-": it need not exist.
-    settings = [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
-    probe = ["probe"]
-    if options.explain:
-        probe.append("--explain")
-    if options.json:
-        probe.append("--json")
-    if options.selection.node_name is not None:
-        probe.append(f"--node-name={options.selection.node_name}")
-    if options.selection.config is not None:
-        config = os.path.abspath(options.selection.config)
-        probe.append(f"--config={config}")
-        # The sandbox may hide the configuration's folder.
-        escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
-        settings.append(f"BindReadOnlyPaths=-{escaped}")
+    probe, config_binds = _probe_arguments(options)
     command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect"]
-    command += [f"--property={setting}" for setting in settings]
+    command += [f"--property={setting}" for setting in (*_service_settings(), *config_binds)]
     command += [f"--setenv={name}={os.environ[name]}" for name in _PASSED_VARIABLES if name in os.environ]
     status = _run([*command, "--", *command_for("__main__", *probe)]).returncode
     if status in _SETUP_STATUSES:
@@ -68,10 +53,37 @@ def run_in_sandbox(options: Options) -> int:
     return status
 
 
+def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
+    """The arguments for the probe in the sandbox, and the settings that show it the configuration of the options."""
+    arguments = ["probe"]
+    if options.explain:
+        arguments.append("--explain")
+    if options.json:
+        arguments.append("--json")
+    if options.selection.node_name is not None:
+        arguments.append(f"--node-name={options.selection.node_name}")
+    if options.selection.config is None:
+        return arguments, []
+    config = os.path.abspath(options.selection.config)
+    arguments.append(f"--config={config}")
+    escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
+    # The sandbox may hide the configuration's folder. "-": the path need not exist.
+    return arguments, [f"BindReadOnlyPaths=-{escaped}"]
+
+
+def _service_settings() -> list[str]:
+    """The sandbox settings of the service's unit. Raises CapacitydError if the unit can't be read."""
+    unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
+    if unit.returncode:
+        raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
+    # RuntimeDirectory=, a lifecycle setting, makes this folder writable for the service. "-": it need not exist.
+    return [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
+
+
 def unit_settings(text: str) -> Iterator[str]:
     """Yields a unit's sandbox settings, including drop-ins, as KEY=VALUE. text: the output of systemctl cat."""
     for section, name, value in assignments(text.splitlines()):
-        if section == "[Service]" and not name.startswith(_LIFECYCLE_SETTINGS):
+        if section == "[Service]" and not name.startswith(_LIFECYCLE_PREFIXES):
             yield f"{name}={value}"
 
 

@@ -22,7 +22,7 @@ class NodeSummary:
     """A Node of the cluster. Times are in seconds since the epoch."""
 
     name: str
-    label: str | None = None
+    label_value: str | None = None
     """The value of the label that groups Nodes; None if the Node lacks the label."""
     capacity: Mapping[str, int] = field(default_factory=dict)
     """Extended resources only, including those of other writers: name -> quantity."""

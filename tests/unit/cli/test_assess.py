@@ -62,7 +62,7 @@ def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str
 
 
 def test_a_healthy_fleet() -> None:
-    report = assessed(*group(3), *group(2, quantity=None, label="login"), node("big", 9, label="m6"))
+    report = assessed(*group(3), *group(2, quantity=None, label_value="login"), node("big", 9, label_value="m6"))
     assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), (), as_of=NOW)
 
 
@@ -111,7 +111,7 @@ def test_a_node_that_needs_attention(odd: NodeSummary, reasons: str, message: st
         node(cordoned=True),
         node(configuration=""),
         node(capacity={DONGLE: 4, "other.example/card": 7}),
-        node(quantity=9, label="m6"),
+        node(quantity=9, label_value="m6"),
         bare(label=None),
     ],
 )

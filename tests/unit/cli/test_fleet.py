@@ -90,7 +90,7 @@ def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[
 
 
 def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label="m6")), {DONGLE: ("dongles",)})] * 2)
+    double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2)
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
     assert double.call_args.args == (("file", None),)
     assert double.call_args.kwargs == {"label": "pool", "selector": "pool=a", "names": (), "progress": ANY}

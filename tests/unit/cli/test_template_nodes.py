@@ -33,7 +33,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 
 def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
-    return node(name, label=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
+    return node(name, label_value=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
 
 
 def test_nodes_that_are_alike(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +81,12 @@ def test_an_annotation_that_cannot_be_read(reads: Reads, capsys: pytest.CaptureF
 
 
 def test_a_document_for_each_group(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    reads(node("n1", 4), node("n2", 8, label="M6.x"), node("n3", 7, label="M6.x"), node("n4", label=None))
+    reads(
+        node("n1", 4),
+        node("n2", 8, label_value="M6.x"),
+        node("n3", 7, label_value="M6.x"),
+        node("n4", label_value=None),
+    )
     assert run(["template", "karpenter", "--nodes", "--by", "pool", "--name", "hw"]) == 0
     captured = capsys.readouterr()
     first, second = yaml.safe_load_all(captured.out)
@@ -123,7 +128,7 @@ def test_one_resource_of_several(reads: Reads, capsys: pytest.CaptureFixture[str
     [
         (["aws"], [], 1, "the cluster has no Nodes"),
         (["aws", "-l", "pool=x"], [], 1, "no Node matches -l pool=x"),
-        (["aws", "--by", "pool"], [node(label=None)], 2, 'no Node has the label "pool" (--by)'),
+        (["aws", "--by", "pool"], [node(label_value=None)], 2, 'no Node has the label "pool" (--by)'),
         (["aws"], [NodeSummary("n1"), node("n2", None)], 1, "capacityd publishes nothing on these Nodes"),
         (["aws", "--resource", "example.com/x"], [node()], 2, 'none of these Nodes publishes "example.com/x"'),
         (["karpenter"], [], 2, "karpenter requires what the NodeOverlay is about: --by LABEL, such as karpenter.sh"),
@@ -133,7 +138,12 @@ def test_one_resource_of_several(reads: Reads, capsys: pytest.CaptureFixture[str
         (["aws", "--config", "c"], [], 2, "--nodes reads the Nodes of a cluster: leave out --config"),
         (["aws", "--node-file", "n", "-l", "a"], [], 2, "-l needs a cluster"),
         (["azure"], [several("n1", a_b=1)], 2, 'azure: example.com/a_b contains "_"'),
-        (["karpenter", "--by", "pool"], [node("n1", label="a.b"), node("n2", label="a-b")], 2, "the same name"),
+        (
+            ["karpenter", "--by", "pool"],
+            [node("n1", label_value="a.b"), node("n2", label_value="a-b")],
+            2,
+            "the same name",
+        ),
     ],
 )
 def test_errors(

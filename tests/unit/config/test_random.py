@@ -181,7 +181,6 @@ def check(text: str) -> Loaded:
     configuration = loaded(text)
     messages = [p.unlocated() for p in configuration.problems]
     assert all(line.isprintable() for line in messages)
-    assert not messages or show(configuration).startswith(f"# {messages[0]}\n")
     assert all(why.isprintable() and name.isprintable() for name, why in configuration.config.broken.items())
     assert not {r.name for r in configuration.config.resources} & {*configuration.config.broken}
     shown = loaded(show(configuration))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.service_view import published_names, service_problems
+from capacityd.cli.published import last_seen_node, published_names
+from capacityd.cli.service_view import service_problems
 from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
@@ -18,63 +19,14 @@ from capacityd.model.text import plural, printable
 from capacityd.reconcile import machine_record
 
 
-def _as_dict(problem: Problem) -> dict[str, object]:
-    values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
-    return values | {"line": problem.line or None}
-
-
-def _kept(loaded: Loaded) -> Iterator[Problem]:
-    """Yields a warning if nothing is configured although this machine has published resources: its Node keeps them."""
-    if loaded.config.resources or loaded.problems:  # an error may be why nothing is configured
-        return
-    try:
-        names = published_names()
-    except CapacitydError:
-        return
-    if names:
-        why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
-        yield Problem(machine_record.path(machine_record.state_directory()), why)
-
-
-def _folders(loaded: Loaded) -> Iterator[str]:
-    """Yields a line for each searched folder that exists; for all of them if no file was read."""
-    for folder, names in loaded.folders.items():
-        if names is not None:
-            yield f"  {folder}: {', '.join(names) or 'no file'}"
-        elif not loaded.files:
-            yield f"  {folder}: no such folder"
-
-
 def config(options: Options) -> int:
-    """Checks the configuration, or prints it or its schema. Returns exit status 2 if it contains errors.
-
-    check prints all errors; show prints the merged result with the file of each value.
-    """
+    """Checks the configuration, or prints it or its schema. Returns exit status 2 if the configuration has errors."""
     if options.task == "schema":
         print_json(schema())
         return 0
     loaded = load(options.selection.config)
     if options.task == "check":
-        warnings = (*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig), *_kept(loaded))
-        if options.json:
-            errors = list(map(_as_dict, loaded.problems))
-            values = {"files": list(loaded.files), "folders": loaded.folders, "errors": errors}
-            print_json(values | {"warnings": list(map(_as_dict, warnings)), "notes": list(map(_as_dict, loaded.notes))})
-            return 2 if errors else 0
-        # No prefix: editors parse FILE:LINE:
-        for warning in warnings:
-            print(printable(warning.located("warning: ")), file=sys.stderr)
-        for note in loaded.notes:
-            print(printable(note.located("note: ")), file=sys.stderr)
-        for problem in loaded.problems:
-            print(printable(problem.located()), file=sys.stderr)
-        if loaded.problems:
-            return 2
-        resources = plural(len(loaded.config.resources), "resource")
-        print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
-        for line in _folders(loaded):
-            print(printable(line))
-        return 0
+        return _check(loaded, options)
     loaded.require()
     if options.json:
         print_json(show_json(loaded))
@@ -83,10 +35,69 @@ def config(options: Options) -> int:
     return 0
 
 
+def _check(loaded: Loaded, options: Options) -> int:
+    """Prints all errors, warnings and notes. Returns the exit status."""
+    warnings = [*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig)]
+    if kept := _kept_resources(loaded):
+        warnings.append(kept)
+    if options.json:
+        print_json(
+            {
+                "files": list(loaded.files),
+                "folders": loaded.folders,
+                "errors": list(map(_as_dict, loaded.problems)),
+                "warnings": list(map(_as_dict, warnings)),
+                "notes": list(map(_as_dict, loaded.notes)),
+            }
+        )
+        return 2 if loaded.problems else 0
+    # Without the prefix "capacityd: ": editors parse FILE:LINE:
+    for warning in warnings:
+        print(printable(warning.located("warning: ")), file=sys.stderr)
+    for note in loaded.notes:
+        print(printable(note.located("note: ")), file=sys.stderr)
+    for problem in loaded.problems:
+        print(printable(problem.located()), file=sys.stderr)
+    if loaded.problems:
+        return 2
+    resources = plural(len(loaded.config.resources), "resource")
+    print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
+    for line in _folders(loaded):
+        print(printable(line))
+    return 0
+
+
+def _as_dict(problem: Problem) -> dict[str, object]:
+    values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
+    return values | {"line": problem.line or None}  # 0: unknown
+
+
+def _kept_resources(loaded: Loaded) -> Problem | None:
+    """A warning if nothing is configured although this machine has published resources: its Node keeps them."""
+    if loaded.config.resources or loaded.problems:  # an error may be why nothing is configured
+        return None
+    try:
+        names = published_names(last_seen_node())
+    except CapacitydError:
+        return None
+    if not names:
+        return None
+    why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
+    return Problem(machine_record.path(machine_record.state_directory()), why)
+
+
+def _folders(loaded: Loaded) -> Iterator[str]:
+    """Yields a line for each searched folder that exists; for all of them if no file was read."""
+    for folder, names in loaded.folders.items():
+        if names is not None:  # the folder exists
+            yield f"  {folder}: {', '.join(names) or 'no file'}"
+        elif not loaded.files:
+            yield f"  {folder}: no such folder"
+
+
 def show(loaded: Loaded) -> str:
-    """The merged configuration as TOML, with the file of each value in a comment. The errors and the hash are comments
-    at the top."""
-    lines = [f"# {problem.unlocated()}" for problem in loaded.problems]
+    """The merged configuration as TOML, with the hash and the file of each value in comments."""
+    lines = []
     if loaded.values:
         lines.append(f"# hash {loaded.config.digest} (the annotation {CONFIGURATION_ANNOTATION} on the Node)")
     for table, values in loaded.values.items():
@@ -104,14 +115,14 @@ def show(loaded: Loaded) -> str:
 
 def show_json(loaded: Loaded) -> dict[str, object]:
     """The merged configuration as a JSON object: files, hash, each table with its values, origins (table.key -> file)
-    and errors."""
+    and errors (none, because only a valid configuration is shown)."""
     return {
         "files": list(loaded.files),
         "hash": loaded.config.digest,
-        "resources": {},  # also without a resource; the next line replaces it
+        "resources": {},  # replaced by the next line if there is any
         **{table: dict(values) for table, values in loaded.values.items()},
         "origins": dict(loaded.origins),
-        "errors": [problem.unlocated() for problem in loaded.problems],
+        "errors": [],
     }
 
 

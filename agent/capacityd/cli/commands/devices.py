@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from capacityd.cli.configured import warn
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import listed, print_json, print_line, print_table
+from capacityd.cli.output.terminal import listed, print_json, print_line, print_message, print_table
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
@@ -42,7 +41,7 @@ def devices(options: Options) -> int:
             _print(listing, limit=None if options.detector else OVERVIEW_ROWS)
     incomplete = [listing for listing in listings if listing.unreadable]
     for listing in incomplete:
-        warn(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, most=1)}")
+        print_message(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, most=1)}")
     return 4 if incomplete else 0
 
 

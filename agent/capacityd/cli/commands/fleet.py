@@ -20,8 +20,11 @@ from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.model.setting_types import Duration
 
-_HINT_RIGHT = 'this needs the right to "list" "pods"'
-_HINT_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
+_MAX_AGE = Duration(least=1.0, most=365 * 86400.0)
+"""The values of --max-age; the bounds exclude only mistakes."""
+# Why the pods' requests are unknown, and what to do about it.
+_NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
+_NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
 
 
 def fleet(options: Options) -> int:
@@ -30,35 +33,39 @@ def fleet(options: Options) -> int:
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
     NodeError.
     """
-    refuse_other_sources(options, "fleet reads all Nodes of a cluster", sources=("machine", "node_name"))
+    refuse_other_sources(options, "fleet reads all Nodes of a cluster", refused=("machine", "node_name"))
     max_age = _max_age(options.max_age)
-    fleet = selected_fleet(options)
-    _require_named(fleet, options)
-    now = time.time() if fleet.read_at is None else fleet.read_at  # a saved list is as of the time when it was read
-    lists_resources = options.nodes or bool(options.node)
-    report = assess(fleet, now=now, max_age=max_age, names=options.node, by_node=lists_resources)
+    selected = selected_fleet(options)
+    _require_named(selected, options)
+    report = assess(
+        selected,
+        now=time.time() if selected.read_at is None else selected.read_at,  # when the Nodes were read
+        max_age=max_age,
+        node_names=options.node_names,
+        by_node=options.nodes or bool(options.node_names),
+    )
     if options.textfile is not None:
         _write_metrics(options.textfile, report, options.context)
     if options.json:
         print_json(asdict(report))
     else:
-        hint = _HINT_RIGHT if options.selection.node_file is None else _HINT_FILE
-        print_fleet(report, every_node=options.all, requests_hint=hint)
+        hint = _NO_REQUESTS_FROM_CLUSTER if options.selection.node_file is None else _NO_REQUESTS_IN_FILE
+        print_fleet(report, every_node=options.all, no_requests_hint=hint)
     return 4 if report.attention else 0
 
 
 def _max_age(text: str) -> float:
     """The option --max-age in seconds. Raises UsageError."""
     try:
-        return Duration(least=1.0, most=365 * 86400.0).parse(text)
+        return _MAX_AGE.parse(text)
     except ValueError as e:
         raise UsageError(f"--max-age {e}") from e
 
 
-def _require_named(fleet: Fleet, options: Options) -> None:
+def _require_named(selected: Fleet, options: Options) -> None:
     """Raises CapacitydError if one of the Nodes that the options name does not exist or is not selected."""
-    names = {node.name for node in fleet.nodes}
-    if missing := [name for name in options.node if name not in names]:
+    selected_names = {node.name for node in selected.nodes}
+    if missing := [name for name in options.node_names if name not in selected_names]:
         among = f" among those that match -l {options.selector}" if options.selector else ""
         raise CapacitydError(f'no Node "{missing[0]}"{among}')
 
@@ -66,7 +73,7 @@ def _require_named(fleet: Fleet, options: Options) -> None:
 def _write_metrics(path: str, report: FleetReport, context: str | None) -> None:
     """Replaces the file. Raises CapacitydError if this fails."""
     try:
-        replace_file(path, metrics_text(report, context), 0o644)
+        replace_file(path, metrics_text(report, context), mode=0o644)
     except ImportError as e:
         raise CapacitydError("--textfile needs the package python3-prometheus-client") from e
     except OSError as e:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_line
-from capacityd.cli.service_view import published_names
+from capacityd.cli.published import last_seen_node, published_names
 from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.node import CONDITION
 from capacityd.model.text import plural
-from capacityd.worker import runtime_files
 from capacityd.worker.selection import node_name_of
 
 
@@ -19,10 +18,10 @@ def leftover(options: Options) -> int:
     Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
     read.
     """
-    names = published_names()
+    last_seen = last_seen_node()
+    names = published_names(last_seen)
     if not names:
         return 0
-    last_seen = runtime_files.read_state(runtime_files.runtime_directory()).memory.node
     if last_seen is not None:
         node_name = last_seen.name
     else:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import print_json, print_table
+from capacityd.cli.output.terminal import print_json, print_table, without_column
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
 from capacityd.worker.selection import host_of, node_name_of
 
 _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
+_EXPECT_COLUMN = _HEADER.index("EXPECT")
 
 
 def probe(options: Options) -> int:
@@ -25,11 +28,11 @@ def probe(options: Options) -> int:
     node_name = node_name_of(options.selection, config, host)
     with progress("reading the resources"):
         readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
-    expect = config.expectations()
-    below_expect = {name for name, reading in readings.items() if is_below(reading, expect.get(name))}
+    expected = config.expectations()
+    below_expect = {name for name, reading in readings.items() if is_below(reading, expected.get(name))}
     if options.json:
         resources = [
-            reading_as_dict(name, reading) | {"expect": expect.get(name), "below_expect": name in below_expect}
+            reading_as_dict(name, reading) | {"expect": expected.get(name), "below_expect": name in below_expect}
             for name, reading in readings.items()
         ]
         print_json({"resources": resources})
@@ -37,21 +40,18 @@ def probe(options: Options) -> int:
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])
     else:
-        rows = [_row(name, reading, expect.get(name)) for name, reading in readings.items()]
-        if expect:
-            print_table(rows, _HEADER)
-        else:
-            print_table([_without_expect(row) for row in rows], _without_expect(_HEADER))
+        rows: Sequence[Sequence[str]] = [
+            _HEADER,
+            *(_row(name, reading, expected.get(name)) for name, reading in readings.items()),
+        ]
+        if not expected:
+            rows = without_column(rows, _EXPECT_COLUMN)
+        print_table(rows)
     any_unknown = any(isinstance(reading, Unknown) for reading in readings.values())
     return 4 if below_expect or any_unknown else 0
 
 
-def _without_expect(row: tuple[str, str, str, str]) -> tuple[str, str, str]:
-    resource, quantity, _expect, reason = row
-    return resource, quantity, reason
-
-
-def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, str, str, str]:
+def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, ...]:
     """The row for a reading, with the columns of _HEADER."""
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if is_below(reading, expected):

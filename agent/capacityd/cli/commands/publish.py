@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeAlias
 
-from capacityd.cli.configured import config_of, warn
+from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import print_patch, print_plan
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import print_json
+from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
@@ -22,10 +22,11 @@ from capacityd.model.node import Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Intentions, Retries, Start
-from capacityd.reconcile.apply import apply as apply_plan
+from capacityd.reconcile.apply import NO_INTENTIONS, Intentions, Retries, Start
+from capacityd.reconcile.apply import apply as write_plan
 from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.plan import make_plan, make_withdrawal, only_annotated
+from capacityd.reconcile.plan import make_plan as plan_from_facts
+from capacityd.reconcile.plan import make_withdrawal, only_annotated
 from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_name_of, node_of
@@ -40,21 +41,21 @@ Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
-    node, plan_for, units = _prepare(options, reads_only=True)
-    plan = plan_for(node.read(), _machine_record(options), _NOTHING_DENIED)
+    node, make_plan, units = _prepare(options, writes=False)
+    made = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED)
     if options.patch:
-        print_patch(plan)
+        print_patch(made)
     elif options.json:
-        print_json(plan.as_dict())
+        print_json(made.as_dict())
     else:
-        print_plan(plan, units)
-    return _exit_status(plan)
+        print_plan(made, units)
+    return _exit_status(made)
 
 
 def apply(options: Options) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
-    node, plan_for, units = _prepare(options, reads_only=options.dry_run)
-    return _exit_status(_execute(options, node, plan_for, units))
+    node, make_plan, units = _prepare(options, writes=not options.dry_run)
+    return _exit_status(_execute(options, node, make_plan, units))
 
 
 def withdraw(options: Options) -> int:
@@ -62,7 +63,7 @@ def withdraw(options: Options) -> int:
 
     With --all-annotated, also removes keys that only the annotation lists, and prints them first.
     """
-    refuse_combinations(options, reads_only=options.dry_run)
+    refuse_combinations(options, writes=not options.dry_run)
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
     directory = runtime_files.runtime_directory()
@@ -71,30 +72,41 @@ def withdraw(options: Options) -> int:
         _refuse_if_service_publishes(directory, config)
     node = node_of(options.selection, config, host)
     device_plugins = device_plugin_names(host)
-
     if options.all_annotated:
-        unconfirmed = only_annotated(node.read(), _machine_record(options))
-        if unconfirmed:
-            removed = "would be removed anyway" if options.dry_run else "removed anyway"
-            warn(f"not in this machine's record, {removed}: {', '.join(unconfirmed)}")
+        _print_unconfirmed(node, options)
 
-    def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
-        # Without a machine record, make_withdrawal() removes every key that the annotation lists.
-        record_to_use = None if options.all_annotated else _record_to_use(options, state, record)
-        facts = Facts(now=time.time(), machine_record=record_to_use, device_plugins=device_plugins, denied=denied)
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+        owned = _owned(options, state, record)
+        if options.all_annotated:
+            owned = None  # then make_withdrawal() removes every key that the annotation lists
+        facts = Facts(now=time.time(), machine_record=owned, device_plugins=device_plugins, denied=denied)
         return make_withdrawal(state, facts)
 
-    plan = _execute(options, node, plan_for, _units(config))
+    executed = _execute(options, node, make_plan, _units(config))
     # A service in observe mode may be running, and goes on writing its metrics.
     if writes_to_cluster and runtime_files.running(directory) is None:
         for error in metrics_file.remove_all(machine_record.state_directory()):
-            warn(error)
-    if kept := [name for name in plan.write.annotated if name not in plan.health.denied]:
-        warn(
+            print_message(error)
+    _print_kept(executed)
+    return _exit_status(executed)
+
+
+def _print_unconfirmed(node: Node, options: Options) -> None:
+    """Prints the keys that withdraw removes only because of --all-annotated."""
+    unconfirmed = only_annotated(node.read(), _machine_record(options))
+    if unconfirmed:
+        removed = "would be removed anyway" if options.dry_run else "removed anyway"
+        print_message(f"not in this machine's record, {removed}: {', '.join(unconfirmed)}")
+
+
+def _print_kept(withdrawal: Plan) -> None:
+    """Prints the keys that a withdrawal leaves because their owner is unknown."""
+    # The annotation keeps a key for two reasons: its removal is denied, or its owner is unknown.
+    if kept := [name for name in withdrawal.write.annotated if name not in withdrawal.health.denied]:
+        print_message(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "
             "machine's record does not; `capacityd withdraw --all-annotated` removes them"
         )
-    return _exit_status(plan)
 
 
 def _refuse_if_service_publishes(directory: str, config: Config) -> None:
@@ -102,8 +114,8 @@ def _refuse_if_service_publishes(directory: str, config: Config) -> None:
     service = runtime_files.running(directory)
     if service is None:
         return
-    saved = runtime_files.read_config(directory)  # what the service uses: the files may have changed since
-    active = saved.config if saved else config
+    saved = runtime_files.read_config(directory)
+    active = saved.config if saved else config  # the files may have changed since the service read them
     if not active.settings.observe:  # in observe mode, the service writes nothing
         raise UsageError(
             f"the service is running (PID {service.pid}) and would publish again: stop it first"
@@ -111,35 +123,38 @@ def _refuse_if_service_publishes(directory: str, config: Config) -> None:
         )
 
 
-def _prepare(options: Options, *, reads_only: bool) -> tuple[Node, Planner, Units]:
-    """Reads the machine. Returns the Node, the function that makes the plan, and the units."""
+def _prepare(options: Options, *, writes: bool) -> tuple[Node, Planner, Units]:
+    """Reads the machine and prints warnings. Returns the Node, the function that makes the plan, and the units.
+
+    writes: whether the command may write to the Node.
+    """
     host = host_of(options.selection)
     config = config_of(options.selection)
     for hint in name_hints(config.resources):
-        warn(hint)
-    if config.settings.observe and not reads_only:
+        print_message(hint)
+    if config.settings.observe and writes:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
-    refuse_combinations(options, reads_only=reads_only)
+    refuse_combinations(options, writes=writes)
     node = node_of(options.selection, config, host)
     node_name = node_name_of(options.selection, config, host)
     with progress("reading the resources"):
         readings = probe(config, host, node_name=node_name)
     for name, reading in readings.items():
         if isinstance(reading, Quantity) and reading.warning:
-            warn(f"{name}: {reading.warning}")
+            print_message(f"{name}: {reading.warning}")
 
-    def plan_for(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
         facts = Facts(
             readings=readings,
             config=config,
             now=time.time(),
-            machine_record=_record_to_use(options, state, record),
+            machine_record=_owned(options, state, record),
             device_plugins=device_plugin_names(host),
             denied=denied,
         )
-        return make_plan(state, facts)
+        return plan_from_facts(state, facts)
 
-    return node, plan_for, _units(config)
+    return node, make_plan, _units(config)
 
 
 def _units(config: Config) -> Units:
@@ -147,13 +162,13 @@ def _units(config: Config) -> Units:
 
 
 def _machine_record(options: Options) -> MachineRecord | None:
-    """This machine's record; None if it is missing, or if the Node is in a file: see _record_to_use()."""
+    """This machine's record; None if it is missing, or if the Node is in a file: then _owned() does not use it."""
     if options.selection.node_file is not None:
         return None
     return machine_record.read(machine_record.state_directory())
 
 
-def _record_to_use(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
+def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
     """The record by which the plan decides what capacityd owns. record: this machine's.
 
     A Node in a file has no other writers. So its own annotation takes the place of the machine's record.
@@ -163,33 +178,34 @@ def _record_to_use(options: Options, state: NodeState, record: MachineRecord | N
     return MachineRecord(annotated_quantities(state.annotation), node_uid=state.uid)
 
 
-def _execute(options: Options, node: Node, plan_for: Planner, units: Units) -> Plan:
+def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> Plan:
     """Makes the plan, writes it unless this is a dry run, and prints it."""
     if options.dry_run:
-        plan = plan_for(node.read(), _machine_record(options), _NOTHING_DENIED)
+        plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED)
         _print(options, plan, units, applied=False)
         return plan
+    records = options.selection.node_file is None  # a Node in a file has no record on this machine
     directory = machine_record.state_directory()
-    with runtime_files.locked(runtime_files.runtime_directory(), _RETRY_TIMEOUT):
-        if options.selection.node_file is not None:
-            outcome = apply_plan(node, plan_for, Start(machine_record=None), retries=Retries(_RETRY_TIMEOUT))
-        else:
-            record = machine_record.read(directory)
-            intentions = Intentions(
-                save=partial(machine_record.intend, directory), forget=partial(machine_record.forget, directory)
-            )
-            outcome = apply_plan(node, plan_for, Start(record), intentions, Retries(_RETRY_TIMEOUT))
+    intentions = NO_INTENTIONS
+    if records:
+        intentions = Intentions(
+            save=partial(machine_record.intend, directory), forget=partial(machine_record.forget, directory)
+        )
+    with runtime_files.locked(runtime_files.runtime_directory(), retry_timeout=_RETRY_TIMEOUT):
+        start = Start(_machine_record(options))
+        outcome = write_plan(node, make_plan, start, intentions=intentions, retries=Retries(_RETRY_TIMEOUT))
+        if records:
             machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:
-        warn(warning)
+        print_message(warning)
     return outcome.plan
 
 
 def _exit_status(plan: Plan) -> int:
     health = plan.health
-    wrong = health.unknown or plan.refused or health.denied or health.not_configured or health.below_expected
-    return 4 if wrong else 0
+    wrong = (health.unknown, plan.refused, health.denied, health.not_configured, health.below_expected)
+    return 4 if any(wrong) else 0
 
 
 def _print(options: Options, plan: Plan, units: Units, *, applied: bool) -> None:

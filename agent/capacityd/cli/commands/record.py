@@ -9,10 +9,9 @@ import os
 import sys
 import threading
 
-from capacityd.cli.configured import warn
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import listed, print_json
+from capacityd.cli.output.terminal import listed, print_json, print_message
 from capacityd.detectors import load, names
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.answers import Source
@@ -32,11 +31,17 @@ _MAX_PATHS = 5  # number of paths to list in a message
 
 
 def record(options: Options) -> int:
-    """Writes the recording. Raises UsageError if the file exists."""
+    """Writes the recording: of this machine or, with --machine, of a recorded one, to redact it later.
+
+    Raises UsageError if the file exists.
+    """
     if not options.force and os.path.isfile(options.file):
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
-    original = None if options.selection.machine is None else read_recording(options.selection.machine)
-    source: Source = LiveHost() if original is None else RecordedHost(original)
+    original = None
+    source: Source = LiveHost()
+    if options.selection.machine is not None:
+        original = read_recording(options.selection.machine)
+        source = RecordedHost(original)
     with progress("recording the machine"):
         recording, unreadable = _make_recording(source)
         recording["hardware_names"] = _hardware_names(source, recording)
@@ -48,7 +53,7 @@ def record(options: Options) -> int:
     if original is None:
         for error, paths in sorted(unreadable.items()):
             hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
-            warn(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
+            print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
         _report(options, recording, size=size, unreadable=unreadable)
     return 0
@@ -57,18 +62,19 @@ def record(options: Options) -> int:
 def _report(options: Options, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
     """Prints what the file contains. size: in bytes. unreadable: name of the error -> paths."""
     redacted = "redacted" in recording
-    # Names of what exists but is not recorded, by folder. A name that ends with a slash is that of a folder.
-    of_devices = [names for folder, names in recording["left_out"].items() if folder.startswith("/sys/devices/")]
-    left_out = len([name for names in of_devices for name in names if not name.endswith("/")])
+    left_out = 0  # number of the devices' files that exist but are not recorded
+    for folder, names_in_folder in recording["left_out"].items():
+        if folder.startswith("/sys/devices/"):
+            left_out += len([name for name in names_in_folder if not name.endswith("/")])  # "/": a folder, not a file
     if options.json:
         report = {"file": options.file, "bytes": size, "redacted": redacted, "left_out": left_out}
         print_json(report | {"unreadable": unreadable})
         return
     private = "" if redacted else "; it contains serial numbers, addresses and names"
     counts = f"{len(recording['files'])} files of {len(recording['properties'])} devices"
-    warn(f"{options.file}: {counts}, {size} bytes{private}")
+    print_message(f"{options.file}: {counts}, {size} bytes{private}")
     if left_out:
-        warn(f"{left_out} files are left out because they are not on the list of attributes to record")
+        print_message(f"{left_out} files are left out because they are not on the list of attributes to record")
 
 
 def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:
@@ -97,50 +103,58 @@ def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
     hanging: set[str] = set()
     while True:
         recorder = Recorder(source, skip=hanging)
-        finished: list[Recording] = []
+        recordings: list[Recording] = []  # the recording, if the thread ends with one
         # A thread, because a read that hangs in the kernel can't be interrupted.
-        thread = threading.Thread(target=_run, args=(recorder, finished), daemon=True)
+        thread = threading.Thread(target=_append_recording, args=(recorder, recordings), daemon=True)
         thread.start()
-        path = ""
-        # Ends with the thread, or when it has been at the same path for the time of a whole join().
-        while thread.is_alive() and (path == "" or path != recorder.at):
-            path = recorder.at
-            thread.join(_READ_TIMEOUT)
-        if thread.is_alive():
-            warn(f"{path} does not respond; it is left out")
+        hanging_path = _wait(thread, recorder)
+        if hanging_path is not None:
+            print_message(f"{hanging_path} does not respond; it is left out")
             recorder.stopped = True  # the thread ends itself if the read ever returns
-            hanging.add(path)
-        elif finished:
-            return finished[0], recorder.unreadable
+            hanging.add(hanging_path)
+        elif recordings:
+            return recordings[0], recorder.unreadable
         else:
             raise CapacitydError("the recording failed")
 
 
-def _run(recorder: Recorder, finished: list[Recording]) -> None:
-    """Makes the recording and appends it, in a thread of its own."""
+def _wait(thread: threading.Thread, recorder: Recorder) -> str | None:
+    """Waits for the recorder's thread. Returns None if it has ended, and the path if it hangs there."""
+    while True:
+        path = recorder.at  # "" before the first path
+        thread.join(_READ_TIMEOUT)
+        if not thread.is_alive():
+            return None
+        if path and path == recorder.at:
+            return path
+
+
+def _append_recording(recorder: Recorder, recordings: list[Recording]) -> None:
+    """Makes the recording and appends it; appends nothing if the recorder is stopped."""
     with contextlib.suppress(RecorderStoppedError):
-        finished.append(recorder.run())
+        recordings.append(recorder.run())
 
 
 def _write(path: str, recording: Recording) -> int:
     """Writes everything or nothing: sorted, compressed if the name ends with .gz. Returns the size in bytes."""
-    text = json.dumps(recording, indent=1, sort_keys=True) + "\n"
+    text = json.dumps(recording, indent=1, sort_keys=True) + "\n"  # ASCII: json escapes all other characters
+    if path == "-":
+        sys.stdout.write(text)
+        return len(text)
     content = text.encode("ascii")
     if path.endswith(".gz"):
         content = gzip.compress(content, mtime=0)  # without a time, so that equal recordings give equal files
-    if path == "-":
-        sys.stdout.write(text)
-        return len(content)
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe
-            if flaw := flaw_of(path, own_trust()):  # with a link, another user would choose a device to write
+            # By a link in the path, another user could choose which device this process writes.
+            if flaw := flaw_of(path, own_trust()):
                 raise UsageError(f"{path} is not written, because {printable(str(flaw))}")
             with open(path, "wb") as out:
                 out.write(content)
         else:
             umask = os.umask(0)  # there is no way to read it without a change
             os.umask(umask)
-            replace_file(path, content, 0o666 & ~umask)  # the mode of a file that open() creates
+            replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
     except OSError as e:
         raise UsageError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
     return len(content)

@@ -10,14 +10,14 @@ from capacityd.cli.options import Options, refuse_combinations
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
 
-# A program of one line: -I ignores PYTHONPATH, so its first argument is the folder that contains the package.
+# A program of one line, for a module. -I ignores PYTHONPATH, so its first argument is the folder with the package.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
 _ROOT = os.path.abspath(f"{__file__}/../../../..")
 
 
 def run(options: Options) -> int:
     """Executes the service as a new program, so that the command line's modules use no memory. Does not return."""
-    refuse_combinations(options, reads_only=False)  # otherwise every worker would fail
+    refuse_combinations(options, writes=True)  # otherwise every worker would fail
     directory = runtime_files.runtime_directory()
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import yaml
 
-from capacityd.cli.configured import nothing_configured, warn
+from capacityd.cli.configured import nothing_configured
 from capacityd.cli.fleet.common import Common, common
-from capacityd.cli.fleet.source import INSTANCE_TYPE, selected_nodes
+from capacityd.cli.fleet.source import group_label, selected_nodes
 from capacityd.cli.notations import NOTATIONS, Notation, document, problems
 from capacityd.cli.options import Options, refuse_other_sources
-from capacityd.cli.output.terminal import print_json, print_line
+from capacityd.cli.output.terminal import print_json, print_line, print_message
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
@@ -39,7 +39,7 @@ def template(options: Options) -> int:
 
 def _of_machine(options: Options) -> int:
     """As template(), from what capacityd would publish on this machine."""
-    refuse_other_sources(options, "template without --nodes is about a machine", sources=("node_file",))
+    refuse_other_sources(options, "template without --nodes is about a machine", refused=("node_file",))
     if options.selector or options.by is not None or options.context is not None:
         raise UsageError("-l, --by and --context select Nodes: add --nodes")
     notation = NOTATIONS[options.autoscaler]
@@ -48,27 +48,29 @@ def _of_machine(options: Options) -> int:
     config = load(options.selection.config).require()
     if not config.resources:
         raise UsageError(nothing_configured(options.selection))
-    config = _selected(config, options.resource)
+    config = _selected(config, options.resource_names)
     node_name = node_name_of(options.selection, config, host)
     readings = probe(config, host, node_name=node_name)
-    plugins = device_plugin_names(host)  # None: unknown
-    quantities, omitted = _published(readings, plugins or ())
+    device_plugins = device_plugin_names(host) or ()  # if they are unknown, none is refused
+    quantities, omitted = _published(readings, device_plugins)
     _require_expressible(options, quantities)
     for name, reason in omitted.items():
-        warn(f"{name} is left out: {reason}")
+        print_message(f"{name} is left out: {reason}")
+    exit_status = 4 if omitted else 0
     if not quantities:
-        warn("this machine has none of the configured resources, so there is nothing to print")
-    elif options.json:
-        print_json(yaml.safe_load(_document_of_machine(options, quantities)))
+        print_message("this machine has none of the configured resources, so there is nothing to print")
+        return exit_status
+    text = _document(options, quantities, overlay=options.overlay_name, label_value=None)
+    if options.json:
+        print_json(yaml.safe_load(text))
     else:
-        where = f"with the configuration {config.digest}"
-        _print(options, quantities, where=where, text=_document_of_machine(options, quantities))
-    return 4 if omitted else 0
+        _print(options, quantities, where=f"with the configuration {config.digest}", text=text)
+    return exit_status
 
 
 def _of_nodes(options: Options) -> int:
     """As template(), from what capacityd publishes on the Nodes of each group."""
-    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", sources=("machine", "config", "node_name"))
+    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
     notation = NOTATIONS[options.autoscaler]
     if options.by is None:
         _check_instance_types(
@@ -76,18 +78,18 @@ def _of_nodes(options: Options) -> int:
             notation,
             required="what the NodeOverlay is about: --by LABEL, such as karpenter.sh/nodepool, or --instance-type",
         )
-    elif options.instance_type:
+    elif options.instance_types:
         raise UsageError("--by gives the values of its label: leave out --instance-type")
     nodes = selected_nodes(options)
-    _require_published(nodes, options.resource)
+    _require_published(nodes, options.resource_names)
     groups = _groups(options, nodes)
     for group in groups.values():
         _require_expressible(options, group.quantities)
-    overlays = {value: _overlay_name(options.name, label_value=value) for value in groups}
-    if notation.has_requirement and len(set(overlays.values())) < len(overlays):
+    overlays = {value: _overlay_name(options.overlay_name, label_value=value) for value in groups}
+    if notation.selects_nodes and len(set(overlays.values())) < len(overlays):
         raise UsageError("two groups would get the same name: print each with -l, and give it a --name")
     documents = {
-        value: _document_of_group(options, group.quantities, overlay=overlays[value], label_value=value)
+        value: _document(options, group.quantities, overlay=overlays[value], label_value=value)
         for value, group in groups.items()
         if group.quantities
     }
@@ -111,21 +113,22 @@ def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, 
     Prints differences and omissions as warnings.
     """
     members: dict[str | None, list[NodeSummary]] = {}
-    for node in sorted(nodes, key=lambda node: (node.label or "", node.name)):
+    for node in sorted(nodes, key=lambda node: (node.label_value or "", node.name)):
         if options.by is None:
             members.setdefault(None, []).append(node)
-        elif node.label is not None:
-            members.setdefault(node.label, []).append(node)
+        elif node.label_value is not None:
+            members.setdefault(node.label_value, []).append(node)
         else:
-            warn(f"{node.name} is left out: it has no label {options.by}")
-    groups = {value: common(group, options.resource) for value, group in members.items()}
+            print_message(f"{node.name} is left out: it has no label {options.by}")
+    groups = {value: common(group, options.resource_names) for value, group in members.items()}
     for value, group in groups.items():
         for message in (*group.differences, *group.omissions):
-            warn(message if value is None else f"{options.by}={value}: {message}")
+            print_message(message if value is None else f"{options.by}={value}: {message}")
     return groups
 
 
 def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> None:
+    """Raises UsageError if no Node publishes one of these resources, and CapacitydError if none publishes anything."""
     published = {name for node in nodes for name in node.annotated}
     if missing := [name for name in names if name not in published]:
         raise UsageError(f'none of these Nodes publishes "{missing[0]}"')
@@ -134,30 +137,31 @@ def _require_published(nodes: Sequence[NodeSummary], names: Sequence[str]) -> No
 
 
 def _overlay_name(name: str, label_value: str | None) -> str:
-    """The NodeOverlay's name for a group. name: the option --name. Characters that a name cannot contain become "-"."""
+    """The NodeOverlay's name for a group. name: its beginning. Characters that a name cannot contain become "-"."""
     words = re.findall("[a-z0-9]+", (label_value or "").lower())
     return "-".join(part for part in (name, *words) if part)
 
 
 def _require_expressible(options: Options, quantities: Mapping[str, int]) -> None:
+    """Raises UsageError if the autoscaler's notation can't express these resources."""
     notation = _notation(options, quantities)
     if errors := [f"{options.autoscaler}: {problem}" for problem in problems(notation, list(quantities))]:
         raise UsageError("\n".join(errors))
 
 
 def _check_instance_types(options: Options, notation: Notation, required: str) -> None:
-    """Raises UsageError if the notation requires an instance type and there is none, or the other way round.
+    """Raises UsageError if an instance type is missing that the notation requires, or given although it has no use.
 
     required: what the notation requires, for the message.
     """
-    if notation.has_requirement and not options.instance_type:
+    if notation.selects_nodes and not options.instance_types:
         raise UsageError(f"{options.autoscaler} requires {required}")
-    if options.instance_type and not notation.has_requirement:
+    if options.instance_types and not notation.selects_nodes:
         raise UsageError(f"{options.autoscaler} does not use instance types: leave out --instance-type")
 
 
 def _selected(config: Config, names: Sequence[str]) -> Config:
-    """The configuration with only these resources; with all resources if names is empty."""
+    """The configuration with only these resources; with all resources if names is empty. Raises UsageError."""
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
@@ -166,17 +170,19 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
     return replace(config, resources=tuple(resource for resource in config.resources if resource.name in names))
 
 
-def _published(readings: Mapping[str, Reading], plugins: Collection[str]) -> tuple[dict[str, int], dict[str, str]]:
+def _published(
+    readings: Mapping[str, Reading], device_plugins: Collection[str]
+) -> tuple[dict[str, int], dict[str, str]]:
     """Name -> quantity of the published resources, and name -> reason of the omitted ones. An absent one is in neither.
 
-    plugins: names that device plugins have registered on this machine.
+    device_plugins: names that device plugins have registered on this machine.
     """
     quantities: dict[str, int] = {}
     omitted: dict[str, str] = {}
     for name, reading in sorted(readings.items()):
         if isinstance(reading, Unknown):
             omitted[name] = f"unknown: {reading.reason}"
-        elif name in plugins:
+        elif name in device_plugins:
             omitted[name] = "refused: a device plugin has this name on this machine"
         elif isinstance(reading, Quantity):
             quantities[name] = reading.value
@@ -188,21 +194,17 @@ def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
     return NOTATIONS[options.autoscaler].for_number(len(quantities))
 
 
-def _document_of_machine(options: Options, quantities: Mapping[str, int]) -> str:
-    """The YAML for Nodes like this machine. For Karpenter, the option --instance-type selects these Nodes."""
-    return _document_of_group(options, quantities, overlay=options.name, label_value=None)
+def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
+    """The YAML. overlay: the NodeOverlay's name, for Karpenter.
 
-
-def _document_of_group(
-    options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None
-) -> str:
-    """The YAML. overlay: the NodeOverlay's name. label_value: the group's value of the label --by; None: no --by."""
+    label_value: the value of the label --by that selects nodes; None: --instance-type selects them.
+    """
     return document(
         _notation(options, quantities),
         quantities,
         overlay=overlay,
-        label=options.by or INSTANCE_TYPE,
-        values=options.instance_type if label_value is None else (label_value,),
+        label=group_label(options),
+        values=options.instance_types if label_value is None else (label_value,),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capacityd.cli.fleet.cluster_findings import clashes, overlay_differences
 from capacityd.cli.fleet.findings import (
@@ -18,13 +18,9 @@ from capacityd.cli.fleet.findings import (
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
-# In the order of severity: _MOST_SEVERE, a condition's reasons that this version does not know, _LEAST_SEVERE.
-_LEAST_SEVERE = (Reason.ANNOTATION_UNREADABLE, *OUTLIERS)
-_MOST_SEVERE = (*(reason for reason in Reason if reason not in _LEAST_SEVERE), *ConditionReason)
-_RANK_OF_UNKNOWN = len(_MOST_SEVERE)
-_RANKS = {reason.value: rank for rank, reason in enumerate(_MOST_SEVERE)}
-_RANKS |= {reason.value: rank for rank, reason in enumerate(_LEAST_SEVERE, start=_RANK_OF_UNKNOWN + 1)}
-"""The value of a reason -> its rank, 0 for the most severe."""
+# The values of reasons, most severe first. Reasons of a condition that this version does not know rank between the two.
+_LEAST_SEVERE = tuple(reason.value for reason in (Reason.ANNOTATION_UNREADABLE, *OUTLIERS))
+_MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class ResourceSummary:
     usual: int
     """The quantity on most of the Nodes."""
     requested: int | None = None
-    """The sum requested by unfinished pods on these Nodes. None: the user may not list pods."""
+    """The sum requested by unfinished pods on these Nodes. None, here and below: the pods are unknown."""
     free: int | None = None
     """The sum of allocatable minus requested; a Node counts as 0 if its pods request more than is allocatable."""
     waiting: int | None = None
@@ -52,9 +48,9 @@ class NodeResource:
     name: str
     capacity: int
     allocatable: int
-    requested: int | None
-    """The sum requested by the Node's unfinished pods. None, here and below: the user may not list pods."""
-    free: int | None
+    requested: int | None = None
+    """The sum requested by the Node's unfinished pods. None, here and below: the pods are unknown."""
+    free: int | None = None
     """Allocatable minus requested, at least 0."""
 
 
@@ -79,7 +75,7 @@ class Attention:
     """The reasons, most severe first."""
     message: str
     since: float | None = None
-    """Since when, in seconds since the epoch; None if the Node does not show it."""
+    """Since when, in seconds since the epoch: the earliest of its findings; None if the Node does not show it."""
     ready: bool | None = None
     """None: unknown, or the finding concerns the cluster."""
     cordoned: bool = False
@@ -94,10 +90,11 @@ class Group:
     nodes: tuple[str, ...]
     """The Nodes' names; empty for the cluster as a whole."""
     since: float | None
-    """The earliest time of the Nodes' findings."""
+    """The earliest of its findings, in seconds since the epoch; None if no Node shows it."""
     not_ready: int
     """Number of these Nodes that are not ready."""
     cordoned: int
+    """Number of these Nodes that are cordoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +113,27 @@ class FleetReport:
 
 
 def assess(
-    fleet: Fleet, now: float, max_age: float, names: Sequence[str] = (), *, by_node: bool = False
+    fleet: Fleet, now: float, max_age: float, node_names: Sequence[str] = (), *, by_node: bool = False
 ) -> FleetReport:
     """Compares each Node with its last applied quantities, and with the other Nodes of its group.
 
-    now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. names: the Nodes to report,
-    each compared with its whole group; empty: all. by_node: whether to list each Node's resources.
+    now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. node_names: the Nodes to
+    report, each compared with its whole group; empty: all. by_node: whether to list each Node's resources.
     """
-    nodes_by_label: dict[str | None, list[NodeSummary]] = {}
+    groups: dict[str | None, list[NodeSummary]] = {}  # value of the label that groups Nodes -> its Nodes
     for node in fleet.nodes:
-        nodes_by_label.setdefault(node.label, []).append(node)
-    norms = {label: norm_of(label, nodes) for label, nodes in nodes_by_label.items()}
-    reported = [node for node in fleet.nodes if not names or node.name in names]
+        groups.setdefault(node.label_value, []).append(node)
+    norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}
+    reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
     published = sorted({name for node in reported for name in node.annotated})
     findings_of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
     # None: the cluster as a whole.
     findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, findings_of_cluster)]
-    # Pods that a DeviceClass serves also request the resource, but do not use the Node's capacity.
-    may_overcommit = sorted({name for node in fleet.nodes for name in node.annotated} - fleet.device_classes.keys())
+    published_anywhere = {name for node in fleet.nodes for name in node.annotated}
+    # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
+    may_overcommit = sorted(published_anywhere - fleet.device_classes.keys())
     for node in reported:
-        findings = [*findings_of_node(node, norms[node.label], now=now, max_age=max_age)]
+        findings = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
             findings += overcommitments(node, fleet.requests, may_overcommit)
         findings_by_node.append((node, findings))
@@ -150,18 +148,20 @@ def assess(
 
 
 def rank(reason: str) -> int:
-    """The rank of a reason; the most severe reason has the lowest.
-
-    Reasons of a condition that this version does not know follow those that it knows.
-    """
-    return _RANKS.get(reason, _RANK_OF_UNKNOWN)
+    """The rank of a reason; the most severe reason has the lowest."""
+    if reason in _MOST_SEVERE:
+        return _MOST_SEVERE.index(reason)
+    rank_of_unknown = len(_MOST_SEVERE)
+    if reason in _LEAST_SEVERE:
+        return rank_of_unknown + 1 + _LEAST_SEVERE.index(reason)
+    return rank_of_unknown
 
 
 def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:
     ordered = sorted(findings, key=lambda finding: rank(finding.reason))
     return Attention(
         node=node.name if node else None,
-        reasons=tuple(dict.fromkeys(finding.reason for finding in ordered)),  # each once, in this order
+        reasons=tuple(dict.fromkeys(finding.reason for finding in ordered)),  # without duplicates
         message="; ".join(finding.message for finding in ordered),
         since=_earliest(finding.since for finding in findings),
         ready=node.ready if node else None,
@@ -174,19 +174,17 @@ def _groups(findings_by_node: Iterable[tuple[NodeSummary | None, Sequence[Findin
     for node, findings in findings_by_node:
         for finding in findings:
             members_by_key.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
-    groups = [_group(reason, message, members) for (reason, message), members in members_by_key.items()]
+    groups = [_group(reason, shared_message, members) for (reason, shared_message), members in members_by_key.items()]
     return sorted(groups, key=lambda group: (rank(group.reason), group.reason, -len(group.nodes), group.message))
 
 
-def _group(reason: str, message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
-    """The group. message: the shared message of its findings. A group of one finding gets the finding's own message."""
+def _group(reason: str, shared_message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
+    """The group. A group of one finding gets the finding's own message, which may say more than the shared one."""
     nodes = sorted((node for node, _ in members if node is not None), key=lambda node: node.name)
     findings = [finding for _, finding in members]
-    if len(findings) == 1:
-        message = findings[0].message
     return Group(
         reason=reason,
-        message=message,
+        message=findings[0].message if len(findings) == 1 else shared_message,
         nodes=tuple(node.name for node in nodes),
         since=_earliest(finding.since for finding in findings),
         not_ready=len([node for node in nodes if node.ready is False]),
@@ -201,20 +199,25 @@ def _earliest(times: Iterable[float | None]) -> float | None:
 def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:
     for name in sorted({name for node in nodes for name in node.annotated}):
         publishing = [node for node in nodes if name in node.annotated]
-        quantities = Counter(node.capacity.get(name, 0) for node in publishing)  # quantity -> number of Nodes with it
+        nodes_by_quantity = Counter(node.capacity.get(name, 0) for node in publishing)
         # The most frequent quantity; if several are equally frequent, the largest of them.
-        usual = max(quantities, key=lambda quantity: (quantities[quantity], quantity))
+        usual = max(nodes_by_quantity, key=lambda quantity: (nodes_by_quantity[quantity], quantity))
         of_nodes = [_node_resource(fleet, node, name) for node in publishing]
-        yield ResourceSummary(
+        summary = ResourceSummary(
             name,
             nodes=len(publishing),
             capacity=sum(resource.capacity for resource in of_nodes),
             allocatable=sum(resource.allocatable for resource in of_nodes),
             usual=usual,
-            requested=None if fleet.requests is None else sum(resource.requested or 0 for resource in of_nodes),
-            free=None if fleet.requests is None else sum(resource.free or 0 for resource in of_nodes),
-            waiting=None if fleet.requests is None else fleet.requests.waiting.get(name, 0),
         )
+        if fleet.requests is not None:
+            summary = replace(
+                summary,
+                requested=sum(resource.requested or 0 for resource in of_nodes),
+                free=sum(resource.free or 0 for resource in of_nodes),
+                waiting=fleet.requests.waiting.get(name, 0),
+            )
+        yield summary
 
 
 def _node_report(fleet: Fleet, node: NodeSummary) -> NodeReport:
@@ -226,7 +229,7 @@ def _node_resource(fleet: Fleet, node: NodeSummary, name: str) -> NodeResource:
     capacity = node.capacity.get(name, 0)
     allocatable = node.allocatable.get(name, 0)
     if fleet.requests is None:
-        return NodeResource(name, capacity=capacity, allocatable=allocatable, requested=None, free=None)
+        return NodeResource(name, capacity=capacity, allocatable=allocatable)
     requested = fleet.requests.by_node.get(node.name, {}).get(name, 0)
     free = max(0, allocatable - requested)
     return NodeResource(name, capacity=capacity, allocatable=allocatable, requested=requested, free=free)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.output.terminal import listed
@@ -27,45 +27,54 @@ class Common:
     """Why a resource or a Node is left out, although capacityd writes it."""
 
 
-def common(nodes: Sequence[NodeSummary], names: Collection[str]) -> Common:
-    """Compares what capacityd last applied to each Node. It restores these quantities if another writer changes them.
+def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
+    """Compares what capacityd last applied to each Node. If another writer changes a quantity, capacityd restores it.
 
-    names: the resources; empty: all that a Node publishes.
+    resource_names: the resources to compare; empty: all that a Node publishes.
     """
     compared = [node for node in nodes if node.has_capacityd and not node.annotation_error]
-    published = sorted({name for node in compared for name in node.annotated if not names or name in names})
-    # Resource -> names of the Nodes that do not publish it.
-    lacking = {name: [node.name for node in compared if name not in node.annotated] for name in published}
-    everywhere = [name for name in published if not lacking[name]]
-    omissions = [
-        f"{name} is left out: {len(lacking[name])} of {plural(len(compared), 'Node')} do not publish it: "
-        f"{listed(lacking[name], _MAX_NAMES)}"
-        for name in published
-        if lacking[name]
-    ]
-    omissions += [
-        f"{node.name} is left out: the annotation capacityd/published can't be read: {node.annotation_error}"
-        for node in nodes
-        if node.annotation_error
-    ]
+    published = {name for node in compared for name in node.annotated}
+    if resource_names:
+        published &= set(resource_names)
+    quantities: dict[str, int] = {}
+    omissions: list[str] = []
+    for name in sorted(published):
+        without = [node.name for node in compared if name not in node.annotated]
+        if without:
+            of_nodes = f"{len(without)} of {plural(len(compared), 'Node')}"
+            omissions.append(f"{name} is left out: {of_nodes} do not publish it: {listed(without, most=_MAX_NAMES)}")
+        else:
+            quantities[name] = min(node.annotated[name] for node in compared)
+    for node in nodes:
+        if node.annotation_error:
+            why = f"the annotation capacityd/published can't be read: {node.annotation_error}"
+            omissions.append(f"{node.name} is left out: {why}")
+    differences = [_larger_quantities(compared, name) for name in quantities]
     return Common(
         nodes=len(compared),
-        quantities={name: min(node.annotated[name] for node in compared) for name in everywhere},
-        differences=tuple(_differences(nodes, compared=compared, names=everywhere)),
+        quantities=quantities,
+        differences=tuple(filter(None, [_without_capacityd(nodes), *differences])),
         omissions=tuple(omissions),
     )
 
 
-def _differences(nodes: Sequence[NodeSummary], compared: Sequence[NodeSummary], names: Sequence[str]) -> Iterator[str]:
-    if without := [node.name for node in nodes if not node.has_capacityd]:
-        yield f"{plural(len(without), 'Node')} without capacityd: {listed(without, _MAX_NAMES)}"
-    for name in names:
-        nodes_by_quantity: dict[int, list[str]] = {}
-        for node in compared:
-            nodes_by_quantity.setdefault(node.annotated[name], []).append(node.name)
-        if len(nodes_by_quantity) > 1:
-            smallest, *larger = (
-                f"{quantity} on {listed(names_of_nodes, _MAX_NAMES)}"
-                for quantity, names_of_nodes in sorted(nodes_by_quantity.items())
-            )
-            yield f"{name} is {smallest}, but {', '.join(larger)}"
+def _without_capacityd(nodes: Sequence[NodeSummary]) -> str:
+    """Which Nodes capacityd does not write; "" if there are none."""
+    without = [node.name for node in nodes if not node.has_capacityd]
+    if not without:
+        return ""
+    return f"{plural(len(without), 'Node')} without capacityd: {listed(without, most=_MAX_NAMES)}"
+
+
+def _larger_quantities(nodes: Sequence[NodeSummary], name: str) -> str:
+    """Which Nodes publish more of the resource than others; "" if all publish the same quantity."""
+    nodes_by_quantity: dict[int, list[str]] = {}
+    for node in nodes:
+        nodes_by_quantity.setdefault(node.annotated[name], []).append(node.name)
+    if len(nodes_by_quantity) == 1:
+        return ""
+    texts = [
+        f"{quantity} on {listed(names_of_nodes, most=_MAX_NAMES)}"
+        for quantity, names_of_nodes in sorted(nodes_by_quantity.items())
+    ]
+    return f"{name} is {texts[0]}, but {', '.join(texts[1:])}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from capacityd.cli.fleet.assess import FleetReport
 from capacityd.cli.fleet.findings import Reason
@@ -17,26 +18,41 @@ _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resourc
     "waiting": "pods that request the resource and are not bound to a Node",
 }
 
-_Family: TypeAlias = tuple[str, str, tuple[str, ...], Mapping[tuple[str, ...], float]]
-"""A metric: name, help, the names of its labels (none or one), and the values of these labels -> the metric's value."""
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """A gauge: a value or, if it has a label, a value for each value of the label."""
+
+    name: str
+    """The name after capacityd_fleet_."""
+    help: str
+    values: Mapping[str, float]
+    """Value of the label -> value; "" is the only key if there is no label."""
+    label: str = ""
+    """The label's name; "" if there is none."""
 
 
-def metrics_text(report: FleetReport, context: str | None = None) -> bytes:
+def metrics_text(report: FleetReport, context: str | None) -> bytes:
     """Returns the report in Prometheus' text format. Raises ImportError without python3-prometheus-client.
 
-    context: for the label `context` of each series, so that one node_exporter can read the files of several clusters.
+    context: for the label `context` of each series, so that one node_exporter can read the files of several clusters;
+    None: without this label.
     """
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
-    cluster = {} if context is None else {"context": context}
+    context_label = {} if context is None else {"context": context}
 
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
-            for name, about, labels, values in _families(report):
-                family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*cluster, *labels])
-                for label_values, value in values.items():
-                    family.add_metric([*cluster.values(), *label_values], value)
+            for metric in _metrics(report):
+                own_label = [metric.label] if metric.label else []
+                family = GaugeMetricFamily(
+                    f"capacityd_fleet_{metric.name}", metric.help, labels=[*context_label, *own_label]
+                )
+                for label_value, value in metric.values.items():
+                    own_value = [label_value] if metric.label else []
+                    family.add_metric([*context_label.values(), *own_value], value)
                 yield family
 
     registry = CollectorRegistry()
@@ -44,21 +60,19 @@ def metrics_text(report: FleetReport, context: str | None = None) -> bytes:
     return bytes(generate_latest(registry))
 
 
-def _families(report: FleetReport) -> Iterator[_Family]:
-    yield "timestamp_seconds", "when the Nodes were read", (), {(): report.as_of}
-    yield "nodes", "Nodes that were read", (), {(): report.nodes}
-    findings: dict[tuple[str, ...], float] = {(reason,): float(count) for reason, count in _findings(report).items()}
-    yield "findings", "Nodes that need attention, by reason", ("reason",), findings
-    for name, about in _QUANTITIES.items():
-        values: dict[tuple[str, ...], float | None] = {
-            (resource.name,): getattr(resource, name) for resource in report.resources
-        }
-        known = {label_values: value for label_values, value in values.items() if value is not None}
-        yield f"resource_{name}", about, ("resource",), known
+def _metrics(report: FleetReport) -> Iterator[_Metric]:
+    yield _Metric("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
+    yield _Metric("nodes", "Nodes that were read", {"": report.nodes})
+    yield _Metric("findings", "Nodes that need attention, by reason", _nodes_by_reason(report), label="reason")
+    for field, about in _QUANTITIES.items():
+        quantities = {resource.name: getattr(resource, field) for resource in report.resources}
+        known = {name: quantity for name, quantity in quantities.items() if quantity is not None}
+        yield _Metric(f"resource_{field}", about, known, label="resource")
 
 
-def _findings(report: FleetReport) -> dict[str, int]:
+def _nodes_by_reason(report: FleetReport) -> dict[str, int]:
     """Reason -> number of Nodes, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
+    # A Node whose condition says Published is healthy.
     known = [reason.value for reason in (*Reason, *ConditionReason) if reason is not ConditionReason.PUBLISHED]
     counts = dict.fromkeys(known, 0)
     for attention in report.attention:

@@ -17,10 +17,10 @@ _CLUSTER = "(cluster)"
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
-def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) -> None:
+def print_fleet(report: FleetReport, *, every_node: bool, no_requests_hint: str) -> None:
     """Prints the report. every_node: print a row for each Node that needs attention, not for each group.
 
-    requests_hint: what to do to show requests.
+    no_requests_hint: why the requests are unknown, if they are, and what to do about it.
     """
     print_line(_headline(report))
     if counts := _counts_by_reason(report.groups):
@@ -29,7 +29,7 @@ def print_fleet(report: FleetReport, *, every_node: bool, requests_hint: str) ->
         print_line()
         _print_resources(report.resources)
         if any(resource.requested is None for resource in report.resources):
-            print_line(f"requested and free are not known: {requests_hint}")
+            print_line(f"requested and free are not known: {no_requests_hint}")
     if report.by_node:
         print_line()
         _print_nodes(report.by_node)
@@ -126,7 +126,7 @@ def _print_attention(attention: Sequence[Attention], now: float) -> None:
 
 
 def _sign(reason: str) -> str:
-    """The sign of a row; NOTES in cli/help.py describes it."""
+    """The sign of a row; SIGNS in cli/help.py describes it."""
     return "~" if reason in _OUTLIERS else "!"
 
 

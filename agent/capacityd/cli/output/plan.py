@@ -11,7 +11,7 @@ from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.quantity import plain
 
 _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
-# As in NOTES of cli/help.py. The sign of Action.SET depends on whether the key exists: see _row().
+# As in SIGNS of cli/help.py. The sign of Action.SET depends on whether the key exists: see _row().
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 

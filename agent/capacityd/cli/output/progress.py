@@ -1,4 +1,4 @@
-"""Tells the user of a terminal what a command does, if it takes more than some seconds."""
+"""Tells the user of a terminal what a command does while it reads."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 _FIRST = 2.0  # seconds until the line is shown; below the five seconds after which a user wonders
 _EVERY = 1.0  # seconds until it is shown again
+_ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the line
 
 
 @contextmanager
 def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iterator[None]:
-    """While the code inside runs, shows the task and its time on standard error, if that is a terminal.
+    """Shows the task and its time on standard error, if that is a terminal and the code inside takes long.
 
     first: seconds until the line is shown. every: seconds until it is shown again.
     Uses a timer instead of a thread, because the code inside may fork.
@@ -27,7 +28,7 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
     began = time.monotonic()
 
     def show(*_: object) -> None:
-        _write(terminal, f"\r\x1b[K{task} ({time.monotonic() - began:.0f} s)")
+        _write(terminal, f"{_ERASE_LINE}{task} ({time.monotonic() - began:.0f} s)")
 
     previous = signal.signal(signal.SIGALRM, show)
     signal.setitimer(signal.ITIMER_REAL, first, every)
@@ -37,7 +38,26 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
         if time.monotonic() - began >= first:  # the line has been shown
-            _write(terminal, "\r\x1b[K")  # removes the line
+            _write(terminal, _ERASE_LINE)
+
+
+@contextmanager
+def count_progress() -> Iterator[Callable[[str, int], None]]:
+    """Provides a function that shows on standard error, if that is a terminal, how much has been read so far.
+
+    The function takes the kind of the objects, such as "Nodes", and their number. Its line is erased at the end.
+    """
+    is_terminal = sys.stderr.isatty()
+
+    def show(kind: str, count: int) -> None:
+        if is_terminal:
+            print(f"{_ERASE_LINE}reading {kind}: {count}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if is_terminal:
+            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _write(terminal: int, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
-from capacityd.cli.output.terminal import print_line, print_table
+from capacityd.cli.output.terminal import print_line, print_table, without_column
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
@@ -89,10 +89,9 @@ def _print_resources(report: StatusReport) -> None:
     if not report.resources:
         print_line("no resource is configured: see `capacityd devices --toml` and capacityd.toml(5)")
         return
-    rows = [_HEADER, *map(_row, report.resources)]
+    rows: Sequence[Sequence[str]] = [_HEADER, *map(_row, report.resources)]
     if all(row.expect is None for row in report.resources):
-        # Without the column EXPECT, which would be empty.
-        rows = [(*row[:_EXPECT_COLUMN], *row[_EXPECT_COLUMN + 1 :]) for row in rows]
+        rows = without_column(rows, _EXPECT_COLUMN)
     print_table(rows)
 
 

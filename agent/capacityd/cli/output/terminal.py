@@ -31,6 +31,11 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
     print(" " * indent + prefix + printable(text))
 
 
+def print_message(message: str) -> None:
+    """Prints a message for the user on standard error; the result goes to standard output."""
+    print(f"capacityd: {message}", file=sys.stderr)
+
+
 def print_table(
     rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, *, signs: bool = False
 ) -> None:
@@ -51,6 +56,11 @@ def print_table(
         cells.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
     for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
         print(" " * indent + row)
+
+
+def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[str]]:
+    """The rows without the cells of this column. column: its number, from 0."""
+    return [(*row[:column], *row[column + 1 :]) for row in rows]
 
 
 def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:

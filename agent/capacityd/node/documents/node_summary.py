@@ -28,7 +28,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
     ready = _ready(node)
     return NodeSummary(
         name=state.name,
-        label=group,
+        label_value=group,
         capacity=_extended(state.capacity or {}),
         allocatable=_extended(state.allocatable or {}),
         annotated=published_resources(state),

@@ -23,10 +23,10 @@ from capacityd.node.documents.fields import JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
 from capacityd.node.documents.overlays import NodeOverlay, node_overlays
-from capacityd.node.errors import from_http_status, from_invalid_content, no_library_error, unexpected_response
+from capacityd.node.errors import from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
-from capacityd.node.transport_errors import from_transport_error
+from capacityd.node.transport_errors import from_request_error, from_transport_error
 
 T = TypeVar("T")
 
@@ -141,11 +141,9 @@ class Client:
         """
 
         def explain(e: Exception) -> NodeError:
-            if isinstance(e, HttpError):
-                return from_http_status(e, call)
             if isinstance(e, _ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
-            return from_transport_error(e, self.access)
+            return from_request_error(e, call)
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
         timeout = _PATCH_TIMEOUT if call.verb == "patch" else _IDLE_TIMEOUT

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain
 from queue import Empty, Full, Queue
 from typing import Any, TypeAlias
 
@@ -15,13 +14,14 @@ from capacityd.linux.thread import start_thread
 
 MAX_LINE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
 _PIECE_BYTES = 1 << 16
+"""Bytes to read at once."""
 _MAX_QUEUED = 4
 """Lines in the queue. While the queue is full, nothing more is read, so the server has to wait."""
 _PUT_TIMEOUT = 1.0
 """Seconds after which a thread that waits for room in the queue notices that the stream is closed."""
 
-Item: TypeAlias = bytes | Exception | None
-"""A line without its end; b"": the response has begun; None: the response has ended; the exception that ended it."""
+_Item: TypeAlias = bytes | Exception | None
+"""b"" for the header, then each line without its end, then None for the end; or the exception that ended the stream."""
 
 
 class Silence(Exception):
@@ -29,29 +29,33 @@ class Silence(Exception):
 
 
 class LineTooLong(Exception):
-    """A line has more than MAX_LINE_BYTES."""
+    """A line has more than MAX_LINE_BYTES bytes."""
 
 
 class LineStream:
     """A response that a thread opens and reads.
 
     Only with a thread can the time of each step be limited, including name resolution, and can reading continue after a
-    timeout.
+    timeout. The methods raise the thread's exceptions: those of open_response(), those of urllib3, and LineTooLong.
     """
 
     def __init__(self, open_response: Callable[[], Any]) -> None:
         """open_response: returns a response of urllib3 with chunks."""
-        self._items: Queue[Item] = Queue(_MAX_QUEUED)
+        self._items: Queue[_Item] = Queue(_MAX_QUEUED)
         self._is_closed = False
         self._socket: socket.socket | None = None
         start_thread(partial(self._run, open_response))
 
-    def next_item(self, timeout: float) -> Item:
-        """Returns the next item. Raises Silence if there is none within timeout seconds."""
-        try:
-            return self._items.get(timeout=timeout)
-        except Empty:
-            raise Silence from None
+    def wait_for_header(self, timeout: float) -> None:
+        """Returns when the response has begun. Raises Silence if it does not within timeout seconds."""
+        self._take(timeout)
+
+    def next_line(self, timeout: float) -> bytes | None:
+        """Returns the next line without its end; None if the response has ended. Call wait_for_header() before.
+
+        Raises Silence if nothing is received within timeout seconds.
+        """
+        return self._take(timeout)
 
     def close(self) -> None:
         """Closes the connection. If it is still being opened, the thread closes it as soon as it is open."""
@@ -60,27 +64,39 @@ class LineStream:
             with suppress(OSError):  # the server has closed it
                 self._socket.shutdown(socket.SHUT_RDWR)
 
+    def _take(self, timeout: float) -> bytes | None:
+        try:
+            item = self._items.get(timeout=timeout)
+        except Empty:
+            raise Silence from None
+        if isinstance(item, Exception):
+            raise item
+        return item
+
     def _run(self, open_response: Callable[[], Any]) -> None:
         try:
             response = open_response()
-        except Exception as e:  # noqa: BLE001  # the other thread handles it
+            with (
+                closing(response.connection),  # urllib3 would keep it for another request
+                closing(response),
+                # A descriptor of its own for close(): once urllib3 has closed the other one, another file may have its
+                # number.
+                socket.socket(fileno=os.dup(response.fileno())) as self._socket,
+            ):
+                self._pass_on(response)
+        except Exception as e:  # noqa: BLE001  # the other thread raises it
             self._put(e)
-            return
-        # urllib3 would keep the connection for another request.
-        with closing(response.connection), closing(response):
-            try:
-                # close() shuts the connection down through a descriptor of its own: once urllib3 has closed the other
-                # one, another file may have its number.
-                with socket.socket(fileno=os.dup(response.fileno())) as self._socket:
-                    # Empty lines are left out: b"" stands for the beginning.
-                    for item in chain([b""], filter(None, _lines(response)), [None]):
-                        if not self._put(item):
-                            break
-            except Exception as e:  # noqa: BLE001  # the other thread handles it
-                self._put(e)
 
-    def _put(self, item: Item) -> bool:
-        """Passes an item on. Returns whether the stream is still open."""
+    def _pass_on(self, response: Any) -> None:
+        """Passes on the header, the lines and the end, or as much until the stream is closed."""
+        self._put(b"")
+        for line in _lines(response):
+            if line and not self._put(line):  # an empty line contains no event
+                return
+        self._put(None)
+
+    def _put(self, item: _Item) -> bool:
+        """Waits for room in the queue. Returns whether the item was passed on, because the stream is still open."""
         while not self._is_closed:
             try:
                 self._items.put(item, timeout=_PUT_TIMEOUT)

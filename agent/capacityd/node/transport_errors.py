@@ -14,8 +14,16 @@ from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import reason_of
+from capacityd.node.errors import from_http_status, reason_of
 from capacityd.node.kubelet_kubeconfig import credentials_advice
+from capacityd.node.refusal import Call, HttpError
+
+
+def from_request_error(error: Exception, call: Call) -> NodeError:
+    """Explains why a request has no 2xx response."""
+    if isinstance(error, HttpError):
+        return from_http_status(error, call)
+    return from_transport_error(error, call.access)
 
 
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:

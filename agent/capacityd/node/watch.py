@@ -1,20 +1,20 @@
 """Watches one Node on the API server, over one connection that stays open.
 
 The request has no resourceVersion. So each connection begins with the Node as it is, and nothing is missed between two
-connections. A Node that does not exist is silence, or a bookmark before any other event.
+connections. If no Node exists, the API server sends nothing, or a bookmark before any other event.
 Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from capacityd.model.codec import parse
-from capacityd.model.errors import NodeError, NodeMissing, NodeUnreachable, WatchHeldBack
+from capacityd.model.errors import NodeMissing, NodeUnreachable, WatchHeldBack
 from capacityd.model.node import NodeState
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.fields import InvalidDocument
@@ -23,7 +23,7 @@ from capacityd.node.errors import from_http_status, from_invalid_content, no_lib
 from capacityd.node.line_stream import MAX_LINE_BYTES, LineStream, LineTooLong, Silence
 from capacityd.node.node_requests import NodeRequests
 from capacityd.node.refusal import Call, HttpError
-from capacityd.node.transport_errors import from_transport_error
+from capacityd.node.transport_errors import from_request_error
 from capacityd.node.watch_target import WatchTarget
 
 
@@ -60,9 +60,9 @@ class NodeWatch:
         """limits: shorter in tests. Raises NodeUnauthorized if the credentials cannot be used."""
         self.target = target
         self._limits = limits
-        self._known_missing = False  # whether the last event, or a GET after it, has shown that no Node exists
+        self._known_missing = False  # whether the last event or GET has shown that no Node exists
         self._watch_call = self._call("watch")
-        with no_library_error(self._explain(self._watch_call)):
+        with no_library_error(partial(from_request_error, call=self._watch_call)):
             self._requests = NodeRequests(target.access, target.node, limits.connect)
 
     def connect(self) -> Generator[WatchEvent, None, None]:
@@ -78,56 +78,56 @@ class NodeWatch:
             stream.close()
 
     def _wait_for_header(self, stream: LineStream) -> None:
-        try:
-            item = stream.next_item(self._limits.connect + self._limits.header)
-        except Silence:
-            self._exists()  # raises another error if the server does not respond to a GET either
-            raise self._held_back() from None
-        if isinstance(item, Exception):
-            raise self._explain(self._watch_call)(item)
-        # Otherwise, the item says that the response has begun.
+        with no_library_error(partial(from_request_error, call=self._watch_call)):
+            try:
+                stream.wait_for_header(self._limits.connect + self._limits.header)
+            except Silence:
+                self._exists()  # raises another error if the server does not respond to a GET either
+                raise self._held_back() from None
 
     def _events(self, stream: LineStream) -> Iterator[WatchEvent]:
-        has_event = False  # whether this connection has shown the Node, or that there is none
-        found_by_get = False  # whether a GET has shown that the Node exists, although no event has arrived
-        while True:
-            try:
-                timeout = self._limits.idle if has_event else self._limits.first_event
-                line = self._next(stream, timeout)
-            except Silence:
-                if has_event:
-                    self._known_missing = False  # a proxy may have held an event back
-                    raise self._unreachable(f"has sent nothing for {self._limits.idle:g} s") from None
-                if self._known_missing or not self._exists():
-                    self._known_missing = True
-                    has_event = True
-                    yield Missing()
-                elif found_by_get:
-                    raise self._held_back() from None
-                else:
-                    found_by_get = True  # if the Node was created just now, its event is on the way: wait once more
-                continue
-            if line is None:
-                return
-            event = self._event(line)
-            if isinstance(event, Alive) and not has_event:
-                event = Missing()  # a bookmark before any other event: no Node exists
+        event: WatchEvent | None = self._first_event(stream)
+        while event is not None:
             if not isinstance(event, Alive):
                 self._known_missing = isinstance(event, Missing)
-            has_event = True
             yield event
+            event = self._later_event(stream)
 
-    def _next(self, stream: LineStream, timeout: float) -> bytes | None:
-        """Returns the next line; None at the end. Raises Silence and NodeError."""
-        item = stream.next_item(timeout)
-        if isinstance(item, LineTooLong):
-            raise unexpected_response(self._watch_call, f"an event has more than {MAX_LINE_BYTES} bytes")
-        if isinstance(item, Exception):
-            raise self._unreachable("has closed the connection, or sent a damaged response")
-        return item
+    def _first_event(self, stream: LineStream) -> NodeState | Missing | None:
+        """Returns the Node as it is; None if the connection has ended."""
+        for _ in range(2):  # if the Node was created just now, its event is on the way: wait once more
+            try:
+                event = self._next_event(stream, self._limits.first_event)
+            except Silence:
+                if self._known_missing or not self._exists():
+                    return Missing()
+            else:
+                # A bookmark before any other event: no Node exists.
+                return Missing() if isinstance(event, Alive) else event
+        raise self._held_back()
+
+    def _later_event(self, stream: LineStream) -> WatchEvent | None:
+        """Returns the next event after the first one; None if the connection has ended."""
+        try:
+            return self._next_event(stream, self._limits.idle)
+        except Silence:
+            self._known_missing = False  # a proxy may have held an event back
+            raise self._unreachable(f"has sent nothing for {self._limits.idle:g} s") from None
+
+    def _next_event(self, stream: LineStream, timeout: float) -> WatchEvent | None:
+        """Returns the next event; None if the connection has ended. Raises Silence and NodeError."""
+        try:
+            line = stream.next_line(timeout)
+        except Silence:
+            raise
+        except LineTooLong:
+            raise unexpected_response(self._watch_call, f"an event has more than {MAX_LINE_BYTES} bytes") from None
+        except Exception:  # noqa: BLE001  # urllib3's and the socket's
+            raise self._unreachable("has closed the connection, or sent a damaged response") from None
+        return None if line is None else self._event(line)
 
     def _event(self, line: bytes) -> WatchEvent:
-        with no_library_error(self._explain_content):
+        with no_library_error(partial(from_invalid_content, call=self._watch_call, subject="an event")):
             event = parse(line)
             kind, content = event["type"], event["object"]
             match kind:
@@ -139,7 +139,7 @@ class NodeWatch:
                 case "BOOKMARK":
                     return Alive()
                 case "ERROR":
-                    raise from_http_status(_error_event(content), self._watch_call)
+                    raise from_http_status(_http_error(content), self._watch_call)
             raise InvalidDocument("an event is of an unknown type")
 
     def _state(self, document: object) -> NodeState:
@@ -148,13 +148,10 @@ class NodeWatch:
             raise InvalidDocument("an event is about another Node", detail=f'it is "{state.name}"')
         return state
 
-    def _explain_content(self, e: Exception) -> NodeError:
-        return from_invalid_content(e, self._watch_call, subject="an event")
-
     def _exists(self) -> bool:
         """Whether the Node exists, by a GET. Raises NodeError."""
         call = self._call("get")
-        with no_library_error(self._explain(call)):
+        with no_library_error(partial(from_request_error, call=call)):
             try:
                 seconds = self._limits.connect + self._limits.header
                 run_within(seconds, partial(self._requests.get, self._limits.header))
@@ -178,17 +175,6 @@ class NodeWatch:
         target = self.target
         return Call(target.access, verb=verb, resource="nodes", node=target.node, user=target.user)
 
-    def _explain(self, call: Call) -> Callable[[Exception], NodeError]:
-        def explain(e: Exception) -> NodeError:
-            match e:
-                case NodeError():
-                    return e
-                case HttpError():
-                    return from_http_status(e, call)
-            return from_transport_error(e, call.access)
-
-        return explain
-
     def _unreachable(self, why: str) -> NodeUnreachable:
         access = self.target.access
         return NodeUnreachable(f"{access.api_server} {why}", detail=access.address)
@@ -202,8 +188,8 @@ class NodeWatch:
         )
 
 
-def _error_event(status: object) -> HttpError:
-    """The response that an ERROR event stands for. status: a Kubernetes Status."""
+def _http_error(status: object) -> HttpError:
+    """The refusal of the watch that an ERROR event contains. status: a Kubernetes Status."""
     code = status.get("code") if isinstance(status, dict) else None
     if type(code) is not int or not 400 <= code <= 599:  # type(), because a bool is an int
         code = 500

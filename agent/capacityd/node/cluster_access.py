@@ -9,22 +9,29 @@ from capacityd.node.redaction import Secrets, secrets_of
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How to reach an API server, and with which identity. Certificates and keys are PEM."""
+    """How to reach an API server, and with which credentials. Certificates and keys are PEM."""
 
     kubeconfig: str
+    """The path, for messages."""
     server: str
+    """The URL."""
     authority: str | None = None
+    """The certificates of the server's authorities; None: those of the system."""
     verify: bool = True
     """False accepts any server certificate."""
     server_name: str | None = None
+    """The name in the server's certificate; None: the host in the URL."""
     proxy: str | None = field(default=None, repr=False)
+    """The URL, perhaps with user and password; None: no proxy."""
     token: str | None = field(default=None, repr=False)
     certificate: str | None = field(default=None, repr=False)
+    """The client certificate."""
     key: str | None = field(default=None, repr=False)
+    """The client certificate's key."""
     impersonated: str = ""
     """The user as whom every request acts; "" for the user of the credentials."""
-    user: str = field(default="", repr=False)
-    """Distinguishes the users of kubeconfigs. Changes with the user's entry in the kubeconfig, with the content of a
+    user_key: str = field(default="", repr=False)
+    """Differs between the users of kubeconfigs. Changes with the user's entry in the kubeconfig, with the content of a
     certificate file, and when a token file gets another user's token. What an exec plugin returns does not change
     it."""
     files: tuple[str, ...] = ()
@@ -47,7 +54,7 @@ class ClusterAccess:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every request that say who sends it."""
+        """The headers that say who sends the request."""
         headers = {}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -60,5 +67,5 @@ class ClusterAccess:
         return secrets_of(self.token, pem=(self.certificate, self.key), proxy=self.proxy)
 
     def redact(self, text: str) -> str:
-        """Makes foreign text safe for a message: without these credentials, printable, and of limited length."""
+        """Makes foreign text safe for a message. See Secrets.redact()."""
         return self.secrets().redact(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import sandbox_advice
@@ -16,12 +16,21 @@ from capacityd.linux.trust import Flaw, NotTrusted, Trust, flaw_of, open_trusted
 from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeUnauthorized
 from capacityd.model.text import printable
 
+if TYPE_CHECKING:
+    from capacityd.node.exec_plugin import ExecPlugin
+
 _MAX_FILE_BYTES = 1 << 20
 _MAX_NAME = 255
-"""Maximum length of a file's name in bytes (NAME_MAX)."""
-_LOOKS_LIKE_A_SECRET = re.compile(r"-----BEGIN|/LS0tLS1CRUdJTi|/eyJ[\w-]+\.|\n")
-"""The start of a certificate or key as PEM; of its base64; of a JSON Web Token, which starts with the base64 of {". The
-slash: resolve() has put a folder before the text."""
+"""Maximum length of a file's name (NAME_MAX)."""
+_LOOKS_LIKE_CONTENT = re.compile(
+    r"""
+    -----BEGIN             # a certificate or key as PEM
+    | /LS0tLS1CRUdJTi      # PEM in base64; resolve() has put a folder and a slash before it
+    | /eyJ[\w-]+\.         # a JSON Web Token, which starts with {" in base64
+    | \n
+    """,
+    re.VERBOSE,
+)
 _MICROK8S = "/var/snap/microk8s/"
 """MicroK8s lets its group microk8s write its kubeconfigs and certificates (snap/hooks/configure in canonical/microk8s).
 The group's members may start privileged pods, so this adds nothing to their rights."""
@@ -37,11 +46,8 @@ def permission_advice(path: str) -> str:
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
-def _kubelet_trust(kubeconfig: str, trust: Trust) -> Trust:
-    """Who may be able to change a kubelet's kubeconfig and the files that it names.
-
-    trust: for the kubelets of all other distributions than MicroK8s and Kubespray.
-    """
+def _with_owners_of_distribution(trust: Trust, kubeconfig: str) -> Trust:
+    """Adds the users who own a kubelet's kubeconfig and its files in MicroK8s and in Kubespray."""
     if kubeconfig.startswith(_MICROK8S):
         return trust.with_group_of(kubeconfig)
     if kubeconfig.startswith(f"{_KUBERNETES}/"):
@@ -57,24 +63,26 @@ def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
 class CredentialFiles:
     """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
-    def __init__(self, kubeconfig: str, *, of_kubelet: bool, trust: Trust | None = None) -> None:
-        """of_kubelet: whether it is the kubelet's kubeconfig, not a person's; messages depend on it.
+    def __init__(self, kubeconfig: str, trust: Trust | None) -> None:
+        """trust: who may be able to change the files of a kubelet; None for the kubeconfig of a person.
 
-        trust: who may be able to change a kubelet's files; None for own_trust(). A person's files are read whoever
-        could change them, as kubectl does, because they decide only what that person does.
+        A person's files are read whoever could change them, as kubectl does: they decide only what that person does.
         """
         self._kubeconfig = kubeconfig
-        self._of_kubelet = of_kubelet
-        # None: a person's files, which anybody may be able to change.
-        self.trust = _kubelet_trust(kubeconfig, trust or own_trust()) if of_kubelet else None
+        self._trust = None if trust is None else _with_owners_of_distribution(trust, kubeconfig)
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
         self._contents: dict[str, str] = {}  # path -> content
-        self._paths: dict[str, None] = {}  # in the order of the reads
+        self._paths: dict[str, None] = {}  # a set in the order of the reads
+
+    @property
+    def of_kubelet(self) -> bool:
+        """Whether it is a kubelet's kubeconfig, not a person's."""
+        return self._trust is not None
 
     @property
     def merge_advice(self) -> str:
         """Advice if an entry is missing, which kubectl may find in another file of a person's $KUBECONFIG."""
-        return "" if self._of_kubelet else " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
+        return "" if self.of_kubelet else " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
 
     def paths(self) -> tuple[str, ...]:
         """Returns the absolute paths of all files that were read or could not be read."""
@@ -89,7 +97,7 @@ class CredentialFiles:
 
         Raises CredentialsMissing if it does not exist, NodeUnauthorized if it cannot be read.
         """
-        if _is_secret(path):
+        if _is_content(path):
             raise NodeUnauthorized(
                 f"{purpose} named in {printable(self._kubeconfig)} is not a path. "
                 "Is it the content of the file instead?"
@@ -111,22 +119,21 @@ class CredentialFiles:
         is_shown = path == self._kubeconfig or os.path.lexists(path)
         return f"{named}, {printable(path)}," if is_shown else named
 
-    def require_trusted_plugin(self, find_flaw: Callable[[Trust], Flaw | None]) -> None:
+    def require_trusted_plugin(self, plugin: ExecPlugin) -> None:
         """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or choose another one.
 
-        find_flaw: returns what somebody else could change of the plugin. A person's plugin is only refused if somebody
-        else could change the kubeconfig.
+        A person's plugin is only refused if somebody else could change the kubeconfig.
         """
-        if self.trust is None:  # a person's kubeconfig
+        if self._trust is None:  # a person's kubeconfig
             flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
         else:
-            flaw = find_flaw(self.trust)
+            flaw = plugin.flaw(self._trust)
         if flaw:
             raise _not_trusted(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
     def _open(self, path: str) -> int:
-        if self.trust is not None:
-            return open_trusted(path, self.trust)
+        if self._trust is not None:
+            return open_trusted(path, self._trust)
         # O_NONBLOCK, because open() on a pipe waits for a writer.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -140,14 +147,14 @@ class CredentialFiles:
         except NotTrusted as e:
             raise _not_trusted(shown, e.flaw) from e
         except FileNotFoundError as e:
-            question = ". Has the kubelet joined the cluster?" if self._of_kubelet else ""
+            question = ". Has the kubelet joined the cluster?" if self.of_kubelet else ""
             raise CredentialsMissing(
                 f"{shown} does not exist{question}{sandbox_advice([path])}",
                 files=[os.path.abspath(path)],
                 detail=f"the path is {printable(path)}",
             ) from e
         except PermissionError as e:
-            advice = f". {permission_advice(path)}" if self._of_kubelet else ""
+            advice = f". {permission_advice(path)}" if self.of_kubelet else ""
             raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:
             reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
@@ -157,7 +164,7 @@ class CredentialFiles:
         return content
 
 
-def _is_secret(path: str) -> bool:
-    """Whether the text is a secret instead of its path. Messages quote paths, but must not quote secrets."""
-    cannot_be_path = any(len(name) > _MAX_NAME for name in path.split("/"))
-    return cannot_be_path or _LOOKS_LIKE_A_SECRET.search(path) is not None
+def _is_content(path: str) -> bool:
+    """Whether the text is a file's content instead of its path. Messages quote paths, but must not quote secrets."""
+    has_long_name = any(len(name) > _MAX_NAME for name in path.split("/"))
+    return has_long_name or _LOOKS_LIKE_CONTENT.search(path) is not None

@@ -36,14 +36,15 @@ class ExecPlugin:
     kubeconfig: str
     """The path, for messages."""
     version: str
+    """The apiVersion of the ExecCredentials that the plugin reads and prints."""
     command: str
     """A path, or a name to look up in PATH."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
-    cluster: Mapping[str, object] | None = None
-    """The information about the cluster that the plugin receives."""
-    install_hint: str = ""
-    on_terminal: bool = False
+    cluster: Mapping[str, object] | None
+    """The information about the cluster that the plugin receives; None if it asks for none."""
+    install_hint: str
+    on_terminal: bool
     """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
 
     def flaw(self, trust: Trust) -> Flaw | None:

@@ -103,7 +103,7 @@ def _shown_id(machine_id: str) -> str:
 
 
 def credentials_hash(access: ClusterAccess) -> str:
-    """Returns a hash that differs between users of kubeconfigs."""
-    # Clusters may share a loopback address, but not a certificate authority.
-    secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user))
+    """Returns a hash that differs between the users of all kubeconfigs and clusters."""
+    # The authority, because clusters may share an address on the loopback interface.
+    secret = "\0".join((access.kubeconfig, access.server, access.authority or "", access.user_key))
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

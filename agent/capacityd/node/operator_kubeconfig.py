@@ -10,16 +10,13 @@ from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.environment_proxy import proxy_from_environment
-from capacityd.node.kubeconfig import contexts, load
-
-_PLUGIN_TIMEOUT = 120.0
-"""Seconds for an exec plugin, which may wait until the user has logged in with a browser."""
+from capacityd.node.kubeconfig import Contexts, contexts, load_persons
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
     """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config.
 
-    context: replaces the current context, unless it is empty. Raises UsageError if no file contains it, and NodeError.
+    context: replaces the current context; None or "" does not. Raises UsageError if no file contains it, and NodeError.
 
     Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
     Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
@@ -31,38 +28,37 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
 
 def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     if len(paths) == 1 and not context:
-        return load(paths[0], plugin_timeout=_PLUGIN_TIMEOUT, of_kubelet=False)
-    contexts_of = {path: contexts(path) for path in paths}  # path -> its current context, and all of its contexts
+        return load_persons(paths[0])
+    contexts_by_path = {path: contexts(path) for path in paths}
     if context:
-        _require(context, contexts_of)
-        selected: str | None = context
+        _require(context, contexts_by_path)
     else:
-        selected = next((current for current, _ in contexts_of.values() if current), None)
-    # If no file contains the context, load() says so about the first file.
-    path = next((path for path, (_, names) in contexts_of.items() if selected in names), paths[0])
-    return load(path, plugin_timeout=_PLUGIN_TIMEOUT, of_kubelet=False, context=selected)
+        context = next((found.current for found in contexts_by_path.values() if found.current), None)
+    for path, found in contexts_by_path.items():
+        if context in found.names:
+            return load_persons(path, context)
+    return load_persons(paths[0], context)  # says that the file does not contain the context
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in _paths(kubeconfig):
-        _, names = contexts(path)
-        found |= names
-    return sorted(found)
+        names |= contexts(path).names
+    return sorted(names)
 
 
-def _require(context: str, contexts_of: Mapping[str, tuple[str | None, frozenset[str]]]) -> None:
+def _require(context: str, contexts_by_path: Mapping[str, Contexts]) -> None:
     """Raises UsageError if none of these files contains the context."""
-    known = sorted({name for _, names in contexts_of.values() for name in names})
+    known = sorted({name for found in contexts_by_path.values() for name in found.names})
     if context not in known:
         among = f"must be one of {', '.join(known)}" if known else "there is none"
-        files = " and ".join(contexts_of)
+        files = " and ".join(contexts_by_path)
         raise UsageError(printable(f'no context "{context}" (--context) in {files}; {among}'))
 
 
 def _paths(kubeconfig: str | None) -> Sequence[str]:
-    """The existing files. A file of $KUBECONFIG need not exist, but one of them must."""
+    """The existing files. Not every file in $KUBECONFIG needs to exist. Raises CredentialsMissing if none does."""
     if kubeconfig is not None:
         return [kubeconfig]
     variable = os.environ.get("KUBECONFIG") or ""

@@ -137,7 +137,7 @@ _TEXT = st.none() | st.text()
         token=_TEXT,
         certificate=_TEXT,
         key=_TEXT,
-        user=st.text(),
+        user_key=st.text(),
         files=st.lists(st.text()).map(tuple),
     ),
     _TEXT,

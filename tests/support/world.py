@@ -338,7 +338,7 @@ class Loop:
             self.comparison.request()
             if reasons := self.sources.compare():
                 self._hear(reasons)
-        if self.comparison.pop_difference(failing=self._schedule.failing):
+        if self.comparison.pop_difference(may_end_error=self._schedule.node_may_end_error):
             self._schedule.notify({PassReason.NODE}, self._monotonic())
             self.promises.add_event()
 

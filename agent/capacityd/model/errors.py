@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from capacityd.model.private import NOTHING, Private
 from capacityd.model.reasons import RetryCause
 from capacityd.model.text import printable
+
+if TYPE_CHECKING:
+    from capacityd.model.node import NodeState
 
 
 class Cause(Enum):
@@ -114,6 +118,9 @@ class NodeError(CapacitydError):
 
     cause = RetryCause.OTHER
     """The cause decides how soon the service retries."""
+
+    node_state: NodeState | None = None
+    """The Node as the failed attempt's last successful write left it; None: no write succeeded."""
 
     def __init__(self, message: str, reason: str = "", *, detail: str = "") -> None:
         super().__init__(message)

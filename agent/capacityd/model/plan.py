@@ -148,6 +148,8 @@ class Write:
     """The quantities in the annotation after the write."""
     condition: tuple[str, str] | None = None
     """Reason and status of the Node condition after the write; None if no condition is kept."""
+    condition_follows: bool = False
+    """Whether the condition becomes True with a patch of its own, once the API server has stored this one."""
     recorded: Mapping[str, int] | None = None
     """The quantities in the machine record after the write. None: the record is not changed."""
     reported: Reported = Reported()

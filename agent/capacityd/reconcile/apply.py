@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.reconcile.writing import Attempt, Planner, is_same_version, report, unexplained
@@ -70,6 +70,18 @@ def apply(
     Events are best effort: apply() reports a change once, after the write. If the response is lost, no Event is
     created.
     """
+    answers: list[NodeState] = []
+    try:
+        return _apply(node, make_plan, start, intentions, retries, answers)
+    except NodeError as e:
+        e.node_state = answers[-1] if answers else None
+        raise
+
+
+def _apply(  # noqa: PLR0913  # the arguments of apply(), and the answers
+    node: Node, make_plan: Planner, start: Start, intentions: Intentions, retries: Retries, answers: list[NodeState]
+) -> Outcome:
+    """As apply(). answers: to this list, adds the Node after each write."""
     deadline = time.monotonic() + retries.timeout
     conflicts = 0
     failures = 0
@@ -100,6 +112,7 @@ def apply(
                 machine_record=machine_record,
                 plan=plan,
                 rejects_failed_writes=not retries.failed_writes,
+                answers=answers,
             )
             is_writing = True
             return attempt.write_in_parts(rejection) if rejection else attempt.write()

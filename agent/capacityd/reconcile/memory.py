@@ -164,7 +164,7 @@ class Memory:
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:
         """The memory after a pass that this error has ended."""
-        memory = self
+        memory = self if error.node_state is None else replace(self, node=error.node_state, node_at=uptime)
         if isinstance(error, NodeConflict):
             first_message = self.conflict.message if self.conflict else str(error)
             memory = replace(memory, conflict=Conflict(first_message, at=uptime))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from capacityd.model.label import label_of
-from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
 from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -108,16 +108,29 @@ def _write(
         configuration=configuration,
         condition=condition if keeps_condition else REMOVED,
     )
+    # What was denied may be denied again, or altered. So the condition becomes True only after the rest is stored.
+    condition_follows = False
+    if keeps_condition and condition is not None and condition.is_true and _was_denied(node_state):
+        rest = patch_for(node_state, changes, annotated=annotated, configuration=configuration, condition=None)
+        if condition_follows := bool(rest):
+            patch, condition = rest, None
     reported = reported_after(health, last_reported, facts)
     recovered = last_reported.below_expected - reported.below_expected
     return Write(
         patch=patch,
         annotated=annotated,
         condition=_condition_after(node_state, condition) if keeps_condition else None,
+        condition_follows=condition_follows,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
         recovered=tuple(sorted(recovered & facts.config.expectations().keys())),
     )
+
+
+def _was_denied(node_state: NodeState) -> bool:
+    """Whether the condition says that the API server has denied something."""
+    condition = node_state.condition
+    return condition is not None and condition.reason in (ConditionReason.DENIED.value, ConditionReason.REJECTED.value)
 
 
 def _condition_after(node_state: NodeState, condition: DesiredCondition | None) -> tuple[str, str] | None:

@@ -225,7 +225,9 @@ class Pass:
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         files = error.files if isinstance(error, NodeUnauthorized) else ()
         failure = Failure(message, error.cause, retry_after=retry_after, credential_files=files)
-        return replace(self.result(memory, plan, failure), node_missing=isinstance(error, NodeMissing))
+        result = self.result(memory, plan, failure)
+        answered, missing = error.node_state is not None, isinstance(error, NodeMissing)
+        return replace(result, answered=answered, node_missing=missing)
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
         """The result, with all waits. memory: for the next pass. plan: the last plan; None: there was none."""

@@ -18,10 +18,8 @@ from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
 from capacityd.model.quantity import plain
 from capacityd.reconcile.condition import changed_condition
 from capacityd.reconcile.events import events
+from capacityd.reconcile.isolation import isolate
 from capacityd.reconcile.patch import condition_patch
-
-FEW = 8
-"""isolate() tries a denied part with at most this many names name by name."""
 
 _ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
 _CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has not changed: {}"
@@ -49,6 +47,8 @@ class Attempt:
     """Whether a server error to a write counts as a rejection."""
     written: set[str] = field(default_factory=set)
     """The names whose changes have been written so far."""
+    answers: list[NodeState] = field(default_factory=list)
+    """The Node after each write of this attempt and of earlier ones."""
 
     def confirmed(self, recorded: MachineRecord) -> dict[str, int]:
         """Name -> quantity, of what has been written so far. recorded: the record with the attempt's intention."""
@@ -62,7 +62,7 @@ class Attempt:
         except NodeRejected as error:
             return self.write_in_parts(error)
         altered = self._altered_quantities(self.plan, node_state)
-        if altered:
+        if altered or self.plan.write.condition_follows:
             return self._write_condition_of_denials(node_state, written=_writing(self.plan), denied=altered)
         return report(self.node, Outcome(self.plan, node_state, applied=True))
 
@@ -108,7 +108,8 @@ class Attempt:
 
     def _write(self, patch: Patch) -> NodeState:
         try:
-            return self.node.write(patch)
+            self.answers.append(self.node.write(patch))
+            return self.answers[-1]
         except NodeWriteFailed as e:
             if self.rejects_failed_writes:
                 raise e.rejection from e
@@ -129,8 +130,11 @@ class Attempt:
         denied: Denied,
         error: NodeRejected | None = None,
     ) -> Outcome:
-        """Reports denied changes in the condition, unless it already does. written: the changes of the earlier patches.
-        error: raised if this write is denied as well; None: the write's own error is raised."""
+        """Reports denied changes in the condition, or that nothing is denied any more, unless it already does.
+
+        written: the changes of the earlier patches. error: raised if this write is denied as well; None: that of the
+        write is raised.
+        """
         plan = self._plan_after(node_state, denied)
         if plan.write.patch:
             try:
@@ -196,31 +200,6 @@ class Attempt:
         if record is not None:
             record = replace(record, reported=self.plan.reported_before)
         return self.make_plan(node_state, record, denied)
-
-
-def isolate(names: tuple[str, ...], accepts: Callable[[tuple[str, ...]], bool]) -> None:
-    """Isolates the denied changes, after the API server has denied a patch with all of these names.
-
-    accepts: tries to write the changes of some names, returns whether the API server has accepted them, and remembers
-    which it has denied. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one
-    by one: this takes fewer patches if several are denied.
-    """
-    # The names always contain a denied change. So a single name needs no attempt.
-    while len(names) > 1:
-        are_few = len(names) <= FEW
-        count = 1 if are_few else (len(names) + 1) // 2
-        tried, rest = names[:count], names[count:]
-        if accepts(tried):  # then the rest contains a denied change
-            names = rest
-            continue
-        if are_few:
-            for name in rest:
-                accepts((name,))
-            return
-        isolate(tried, accepts)
-        if accepts(rest):
-            return
-        names = rest
 
 
 def _writing(plan: Plan) -> tuple[Change, ...]:

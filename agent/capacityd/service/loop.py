@@ -88,7 +88,7 @@ class Service:
 
     def _start_worker(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
-        if self._watcher.comparison.pop_difference(failing=self._schedule.failing):
+        if self._watcher.comparison.pop_difference(may_end_error=self._schedule.node_may_end_error):
             self._schedule.notify({PassReason.NODE}, now)
         if self._schedule.pop_check(now):
             if self._is_ready:

@@ -35,17 +35,17 @@ class NodeComparison:
         watched when the pass began."""
         self._known = self._seen_by_pass if known is None else known
 
-    def pop_difference(self, *, failing: bool) -> bool:
+    def pop_difference(self, *, may_end_error: bool) -> bool:
         """Whether the Node is a reason for a pass. Each report and each request counts once.
 
-        failing: whether the last pass failed.
+        may_end_error: whether the last pass failed, and any report may end the error.
         """
         reported, requested = self._reported, self._requested
         self._reported = self._requested = False
         if self._seen is None:
             return False
-        if reported and failing:
-            return True  # what has changed may end the error
+        if reported and may_end_error:
+            return True
         if reported or requested:
             return self._seen != self._known
         return False

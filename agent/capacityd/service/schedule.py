@@ -81,9 +81,9 @@ class Schedule:
         self._check_requested_for = now  # the time of the next check of the configuration; infinity: none is requested
 
     @property
-    def failing(self) -> bool:
-        """Whether the last pass has failed."""
-        return self._failure_cause is not None
+    def node_may_end_error(self) -> bool:
+        """Whether the last pass has failed with an error that any news of the Node may end."""
+        return self._failure_cause in _NODE_MAY_END
 
     def request_check(self, at: float) -> None:
         """Requests a check of the configuration at this time."""
@@ -122,7 +122,7 @@ class Schedule:
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
         # While a pass fails, its retry looks at the Node. While a disk is full, retries are rare.
-        retry_suffices = self.failing and self._failure_cause is not RetryCause.STATE
+        retry_suffices = self._failure_cause and self._failure_cause is not RetryCause.STATE
         if not self._is_watched and not retry_suffices:
             self._timed[PassReason.POLL] = self._poll_at
 
@@ -133,7 +133,7 @@ class Schedule:
             self._events[reason] = first, now
         if reasons & _END_WAIT:
             self._not_before = -math.inf
-        elif PassReason.NODE in reasons and self._failure_cause in _NODE_MAY_END:
+        elif PassReason.NODE in reasons and self.node_may_end_error:
             self._not_before = min(self._not_before, self._retry_after_until)
 
     def delay_start(self, seconds: float, now: float) -> None:
@@ -145,7 +145,7 @@ class Schedule:
         if PassReason.START in self._timed:
             return self._timed[PassReason.START]
         # While the last pass has failed, its retry does what a resync would do.
-        timed = [at for reason, at in self._timed.items() if not (self.failing and reason is PassReason.RESYNC)]
+        timed = [at for reason, at in self._timed.items() if not (self._failure_cause and reason is PassReason.RESYNC)]
         return max(min([self._events_due_at(), *timed]), self._not_before)
 
     def _events_due_at(self) -> float:
@@ -180,7 +180,7 @@ class Schedule:
         if now < self.wakes_at():
             return frozenset()
         reasons = self._events.keys() | {reason for reason, at in self._timed.items() if at <= now}
-        if self.failing:
+        if self._failure_cause:
             reasons.add(PassReason.RETRY)
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now

@@ -29,7 +29,7 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     PassResult.
     """
     outcome = result.outcome
-    is_node_known = outcome is not None or result.node_missing
+    is_node_known = outcome is not None or result.answered or result.node_missing
     return PassResult(
         failure,
         requeue_after=result.requeue_after,

@@ -129,6 +129,23 @@ def test_a_condition_that_a_webhook_removes_for_a_time_comes_back(history: LongH
     history.end()
 
 
+def test_while_a_webhook_removes_the_annotation_few_writes_try_it(history: LongHistory) -> None:
+    """What such a write leaves is no news. The condition is True at the first one only."""
+    webhook = ("a_webhook_alters", (Alters("annotation", None),), B, Quantity(3))
+    take(history, (has(A, 2), 15.0), (webhook, 15.0))
+    statuses: set[str] = set()
+    history.server.listeners.append(lambda: statuses.add(history.server.condition["status"]))
+    history.server.patches = 0
+    take(history, (("loop.run", 3600.0), 0.0))
+    assert 20 <= history.server.patches <= 45
+    assert "True" not in statuses
+    began, history.server.alters = history.world.uptime, ()
+    while history.server.condition["status"] != "True":
+        take(history, (("loop.run", 1.0), 0.0))
+        assert history.world.uptime < began + 370.0
+    history.end()
+
+
 def test_a_checkpoint_that_becomes_readable_is_read_in_time(history: LongHistory) -> None:
     """No event reports that it became unreadable, or readable again."""
     take(history, (has(A, 2), 15.0))

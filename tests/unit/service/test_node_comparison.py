@@ -17,41 +17,41 @@ def after_a_pass(known: str | None, *reports: str) -> NodeComparison:
 
 
 def test_the_report_of_a_passs_own_write_starts_no_pass_before_or_after_its_end() -> None:
-    assert not after_a_pass("b", "b").pop_difference(failing=False)
+    assert not after_a_pass("b", "b").pop_difference(may_end_error=False)
     late = after_a_pass("b")
     late.report("b")
-    assert not late.pop_difference(failing=False)
+    assert not late.pop_difference(may_end_error=False)
 
 
 def test_a_change_by_another_writer_starts_a_pass_during_or_after_a_pass() -> None:
-    assert after_a_pass("b", "b", "c").pop_difference(failing=False)
+    assert after_a_pass("b", "b", "c").pop_difference(may_end_error=False)
     later = after_a_pass("b", "b")
-    assert not later.pop_difference(failing=False)
+    assert not later.pop_difference(may_end_error=False)
     later.report("c")
-    assert later.pop_difference(failing=False)
-    assert not later.pop_difference(failing=False), "once"
+    assert later.pop_difference(may_end_error=False)
+    assert not later.pop_difference(may_end_error=False), "once"
 
 
 def test_a_difference_that_was_missed_starts_a_pass_at_the_next_reminder() -> None:
     comparison = after_a_pass("b")
-    comparison.pop_difference(failing=False)
-    assert not comparison.pop_difference(failing=False)
+    comparison.pop_difference(may_end_error=False)
+    assert not comparison.pop_difference(may_end_error=False)
     comparison.request()
-    assert comparison.pop_difference(failing=False), "the Node is watched as a, but the pass left it as b"
+    assert comparison.pop_difference(may_end_error=False), "the Node is watched as a, but the pass left it as b"
 
 
 def test_while_passes_fail_only_news_shortens_their_pause() -> None:
     comparison = after_a_pass(None)
-    comparison.pop_difference(failing=True)
+    comparison.pop_difference(may_end_error=True)
     for _ in range(3):
         comparison.request()
-        assert not comparison.pop_difference(failing=True), "the pass has planned for this Node"
+        assert not comparison.pop_difference(may_end_error=True), "the pass has planned for this Node"
     comparison.report("a")
-    assert comparison.pop_difference(failing=True), "the API server can be reached again"
+    assert comparison.pop_difference(may_end_error=True), "the API server can be reached again"
 
 
 def test_a_node_that_is_not_watched_starts_no_pass() -> None:
     comparison = after_a_pass("b", "c")
     comparison.report(None)
     comparison.request()
-    assert not comparison.pop_difference(failing=True)
+    assert not comparison.pop_difference(may_end_error=True)

@@ -12,28 +12,29 @@ from capacityd.model.node import Node
 
 
 class Review(NamedTuple):
-    """The identity of our credentials, according to the API server (SelfSubjectReview)."""
+    """Who we are: the API server's SelfSubjectReview, or the user that the kubeconfig impersonates."""
 
     user: str
+    """Our user name; "" if the API server does not report it."""
     node: str
     """The Node that the user's token is bound to; "" for none."""
     credentials: str
-    """A hash of the user's credentials."""
+    """The credentials_hash() of the credentials."""
     impersonated: bool = False
-    """Whether the credentials are another user's, which acts as this one. The kubeconfig names it (as)."""
-    refused: float | None = None
-    """When the review was last repeated after HTTP 403 or 404 with the same result, as time.monotonic(); None: never.
+    """Whether the kubeconfig names this user (as), so that the credentials are another user's."""
+    denied_at: float | None = None
+    """When a request was last answered with HTTP 403 or 404 although the review was new, as time.monotonic().
+
+    None: never. Soon after that time, another review would not help.
     """
 
 
 @dataclass(slots=True)
-class ReviewCache:
-    """What a pass knows of its credentials: the last review, and the files that were last used.
-
-    All Nodes that a pass opens share one cache.
-    """
+class CredentialsCache:
+    """What a pass knows of its credentials. All Nodes that a pass opens share one cache."""
 
     review: Review | None = None
+    """The last review; None: not yet."""
     files: tuple[str, ...] = ()
     """The files with the credentials that were last used."""
 
@@ -43,7 +44,7 @@ def open_node(  # noqa: PLR0913  # what identifies the Node and the machine
     node_name: str | None,
     hostname: str,
     machine_id: str | None,
-    cache: ReviewCache | None = None,
+    cache: CredentialsCache | None = None,
     system_uuid: str = "",
 ) -> Node:
     """Returns this machine's Node on the API server, without sending a request.
@@ -51,7 +52,7 @@ def open_node(  # noqa: PLR0913  # what identifies the Node and the machine
     kubeconfig: None for the first existing one of the kubelet's usual paths.
     node_name: None to determine the name from the credentials or the host name.
     hostname: this machine's host name.
-    machine_id: this machine's id. The Node's must be equal, unless the credentials are those of the Node's kubelet.
+    machine_id: this machine's id, which the Node must have, unless the credentials are those of the Node's kubelet.
     None accepts any Node.
     cache: what an earlier pass knew of the credentials; None if there was none.
     system_uuid: this machine's; "" if unknown. It tells clones with the same machine id apart.
@@ -63,7 +64,7 @@ def open_node(  # noqa: PLR0913  # what identifies the Node and the machine
         node_name=node_name,
         hostname=hostname,
         machine_id=machine_id,
-        cache=cache or ReviewCache(),
+        cache=cache or CredentialsCache(),
         system_uuid=system_uuid,
     )
 

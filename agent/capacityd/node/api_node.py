@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, NodeState
-from capacityd.node import Review, ReviewCache
+from capacityd.node import CredentialsCache, Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import Identity, credentials_hash, identify, is_of_machine, require_own_machine
@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 _REVIEW_INTERVAL = 300.0
 """Minimum seconds between two SelfSubjectReviews after HTTP 403 or 404, which a changed identity may explain."""
-_MAX_EVENT_MESSAGE = 1024  # characters
+_MAX_EVENT_MESSAGE = 1024
+"""Characters. The API server accepts no more in Events of events.k8s.io."""
 
 
 class ApiNode:
@@ -31,7 +32,7 @@ class ApiNode:
         node_name: str | None,
         hostname: str,
         machine_id: str | None,
-        cache: ReviewCache,
+        cache: CredentialsCache,
         system_uuid: str = "",
     ) -> None:
         self._kubeconfig = kubeconfig
@@ -42,7 +43,6 @@ class ApiNode:
         self._cache = cache
         self._client: Client | None = None
         self._identity: Identity | None = None
-        self._review_denied = False  # whether the API server has denied the SelfSubjectReview
         self._is_checked = False  # whether the Node has been found to be this machine's
 
     @property
@@ -53,7 +53,7 @@ class ApiNode:
     def watch_target(self, names: Collection[str]) -> WatchTarget:
         """What a watch of the Node needs. names: the configured and recorded resources. Raises NodeError."""
         identity = self._identify()
-        access = self._call(lambda client: client.access)
+        access = self._call(lambda client: client.access)  # the credentials of this identity
         machine_id = None if identity.is_own_node else self._machine_id  # None: the watcher need not check it
         return WatchTarget(
             access,
@@ -67,8 +67,9 @@ class ApiNode:
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
         state = self._read_own()
+        is_reported = state.machine_id != ""  # not yet, if the Node was created just now
         is_ours = is_of_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
-        if self._identify().cached and state.machine_id and not is_ours:
+        if self._identify().is_cached and is_reported and not is_ours:
             # The kubeconfig may now contain credentials of another user, who may read every Node.
             self._forget_identity()
             state = self._read_own()
@@ -80,7 +81,7 @@ class ApiNode:
         try:
             self._require_own_machine(state)
         except NodeUnauthorized:
-            if not self._identify().cached:
+            if not self._identify().is_cached:
                 raise
             self.read()  # checks again: the kubeconfig may now contain credentials of another user
 
@@ -123,7 +124,7 @@ class ApiNode:
         try:
             return self._read_named()
         except (NodeForbidden, NodeMissing) as e:
-            if not self._review_denied or self._configured_name is not None:
+            if not self._identify().is_guess:
                 raise
             # The authorizer of a newly started API server does not know the default rights yet.
             raise NodeUnreachable(
@@ -143,39 +144,46 @@ class ApiNode:
         return self._call(lambda client: client.read_node(name))
 
     def _refresh_identity(self) -> bool:
-        """Asks the API server again who we are, at most once in _REVIEW_INTERVAL, if our identity is a cached one.
+        """Asks the API server again who we are if our identity is a cached one. Call it after HTTP 403 or 404.
 
-        Returns whether our identity has changed.
+        Does not ask within _REVIEW_INTERVAL after a review that did not help. Returns whether our identity has changed.
         """
         last = self._identify()
-        review = self._cache.review
         now = time.monotonic()
-        if last.cached:
-            # The time may come from an earlier boot, and be later than now.
-            if review and review.refused is not None and 0 <= now - review.refused < _REVIEW_INTERVAL:
+        if last.is_cached:
+            if self._has_just_been_denied(now):
                 return False
             self._forget_identity()
             current = self._identify()  # sends a review, and puts it into the cache
             if (current.user, current.node) != (last.user, last.node):
                 return True
-            review = self._cache.review
-        self._cache.review = review._replace(refused=now) if review else None
+        if self._cache.review:
+            self._cache.review = self._cache.review._replace(denied_at=now)
         return False
+
+    def _has_just_been_denied(self, now: float) -> bool:
+        """Whether a request was denied after a new review, less than _REVIEW_INTERVAL ago. now: time.monotonic()."""
+        review = self._cache.review
+        if review is None or review.denied_at is None:
+            return False
+        # A time of an earlier boot may be later than now.
+        return 0 <= now - review.denied_at < _REVIEW_INTERVAL
 
     def _forget_identity(self) -> None:
         self._cache.review = None
         self._identity = None
 
     def _identify(self) -> Identity:
+        """Returns our identity. The first call uses the cached review, or sends one."""
         if self._identity is None:
-            review, cached = self._call(self._review)
-            self._identity = identify(review, configured=self._configured_name, hostname=self._hostname, cached=cached)
-            if self._client is not None:
-                self._client.user = self._identity.user  # for messages
+            review, is_cached = self._call(self._review)
+            self._identity = identify(
+                review, configured=self._configured_name, hostname=self._hostname, is_cached=is_cached
+            )
         return self._identity
 
-    def _review(self, client: Client) -> tuple[Review, bool]:
-        """Returns the result of a SelfSubjectReview, and whether it was cached."""
+    def _review(self, client: Client) -> tuple[Review | None, bool]:
+        """Returns a review, and whether it was cached. The review is None if the API server denies it."""
         credentials = credentials_hash(client.access)
         impersonated = client.access.impersonated
         if impersonated:
@@ -188,11 +196,9 @@ class ApiNode:
         try:
             user, node = client.review_self()
         except NodeForbidden:
-            self._review_denied = True
-            return Review(user="", node="", credentials=""), False  # not put into the cache
-        self._review_denied = False
+            return None, False
         review = Review(user=user, node=node, credentials=credentials)
-        if review.user:
+        if user:
             self._cache.review = review
         return review, False
 
@@ -212,15 +218,17 @@ class ApiNode:
             renewed = load(self._kubeconfig)
             if renewed == access:
                 raise
+        # After the handler: a second error needs no first one as its context.
         return self._call_with(renewed, action)
 
     def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:
-        """Runs the action with these credentials. Adds their files to NodeUnauthorized."""
+        """Runs the action with these credentials. Adds their files to the cache, and to NodeUnauthorized."""
+        self._cache.files = access.files
         try:
-            self._cache.files = access.files
             if self._client is None or self._client.access != access:
                 self._client = Client(access)
-                self._client.user = self._identity.user if self._identity else ""
+            if self._identity:
+                self._client.user = self._identity.user  # for messages
             return action(self._client)
         except NodeUnauthorized as e:
             e.files = access.files

@@ -51,12 +51,13 @@ class ExecPlugin:
         """What somebody else could change, of all that run() runs; None if there is nothing."""
         search_path = self._variables().get("PATH") or os.defpath
         if "/" in self.command:
-            program: str | None = self.command  # also if it can't be run now: somebody may change this before it is run
+            # Even if it can't be run now: somebody may change this before it is run.
+            program: str | None = self.command
         else:
-            program = self._program
             flaw = flaw_of_name(self.command, search_path, trust)
             if flaw:
                 return flaw
+            program = self._program
         if program:
             flaw = flaw_of_command([program, *self.arguments], search_path, trust)
             if flaw:
@@ -77,8 +78,9 @@ class ExecPlugin:
         if self.cluster is not None:
             spec["cluster"] = self.cluster
         request = {"apiVersion": self.version, "kind": "ExecCredential", "spec": spec}
-        # default: the YAML of a cluster's extension may contain values that JSON does not have.
-        environment = {**self._variables(), "KUBERNETES_EXEC_INFO": json.dumps(request, default=str)}
+        # The YAML of a cluster's extension may contain values that JSON does not have: they are sent as text.
+        request_json = json.dumps(request, default=str)
+        environment = {**self._variables(), "KUBERNETES_EXEC_INFO": request_json}
         program = self._program
         if program is None:
             hint = f"; {NO_SECRETS.redact(self.install_hint)}" if self.install_hint else ""
@@ -87,6 +89,7 @@ class ExecPlugin:
             raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
         status, output = self._output([program, *self.arguments], environment, timeout)
         if status != 0:
+            # As in subprocess, the status is negative for a signal.
             failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
             advice = sandbox_advice([program, *self.arguments], runs=True)
             raise PluginFailed(f"{self._name} {failure}. {_SEE_OUTPUT}{advice}")
@@ -107,7 +110,7 @@ class ExecPlugin:
 
     @property
     def _name(self) -> str:
-        """The plugin for a message, with its path only if it exists: else it may be something else than a path."""
+        """The plugin for a message, with its path only if the program exists: other text may be a secret."""
         program = self._program
         return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 
@@ -129,7 +132,7 @@ class ExecPlugin:
         except OutputTooLargeError:
             raise NodeUnauthorized(f"{self._name} printed more than {_MAX_OUTPUT_BYTES} bytes") from None
         except (OSError, ValueError, subprocess.SubprocessError) as e:
-            code = e.errno if isinstance(e, OSError) else None
-            error = os.strerror(code) if code else type(e).__name__
-            reason = why_not_started(command[0], code) or error
+            errno = e.errno if isinstance(e, OSError) else None
+            error = os.strerror(errno) if errno else type(e).__name__
+            reason = why_not_started(command[0], errno) or error
             raise NodeUnauthorized(f"{self._name} could not be started: {reason}") from e

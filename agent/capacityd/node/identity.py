@@ -22,23 +22,30 @@ KUBELET_PREFIX = "system:node:"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Our user and Node according to the API server."""
+    """Our user and Node."""
 
     user: str
     """The user name; "" if the API server does not report it."""
     node: str
     is_own_node: bool
     """Whether the user is this Node's kubelet, so that the Node cannot be another machine's."""
-    cached: bool
+    is_guess: bool
+    """Whether the Node's name is only the host name, because the API server has denied the SelfSubjectReview."""
+    is_cached: bool
     """Whether the identity comes from an earlier SelfSubjectReview."""
 
 
-def identify(review: Review, configured: str | None, hostname: str, *, cached: bool) -> Identity:
+def identify(review: Review | None, configured: str | None, hostname: str, *, is_cached: bool) -> Identity:
     """Determines the credentials' user and the Node to use.
 
-    configured: node_name in the configuration, if it is set. hostname: this machine's. cached: whether the review comes
-    from an earlier request. Raises NodeUnauthorized if the configuration names another Node.
+    review: None if the API server has denied it. configured: node_name in the configuration, if it is set. hostname:
+    this machine's. is_cached: whether the review comes from an earlier request. Raises NodeUnauthorized if the
+    configuration names another Node.
     """
+    # The kubelet derives its name from the host name in the same way.
+    name = configured or hostname.strip().lower()
+    if review is None:
+        return Identity("", node=name, is_own_node=False, is_guess=configured is None, is_cached=is_cached)
     is_kubelet = review.user.startswith(KUBELET_PREFIX)
     reported = review.user.removeprefix(KUBELET_PREFIX) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
@@ -46,18 +53,17 @@ def identify(review: Review, configured: str | None, hostname: str, *, cached: b
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
             "Remove node_name, or use a kubeconfig of that Node"
         )
-    # The kubelet derives its name from the host name in the same way.
-    name = reported or configured or hostname.strip().lower()
     # Who acts as the Node by impersonation may have come from an image of another machine.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
-    return Identity(review.user, node=name, is_own_node=is_own_node, cached=cached)
+    node = reported or name
+    return Identity(review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
 
 
 def token_user(token: str) -> str:
     """Returns what stays the same if this user's token is renewed: a JSON Web Token's user and Node, else the token."""
     try:
         payload = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(f"{payload}=="))  # the payload has no padding of its own
+        claims = json.loads(base64.urlsafe_b64decode(f"{payload}=="))  # JSON Web Tokens leave out the padding
         return repr((claims["sub"], claims.get("kubernetes.io", {}).get("node")))
     except (ValueError, LookupError, TypeError, AttributeError):
         return token
@@ -70,12 +76,12 @@ def is_of_machine(state: NodeState, machine_id: str | None, system_uuid: str) ->
     """
     if machine_id is None:
         return True
-    return _has_machine_id(state, machine_id) and not is_of_another_machine(state.system_uuid, system_uuid)
+    return _has_machine_id(state, machine_id) and not is_of_another_machine(theirs=state.system_uuid, ours=system_uuid)
 
 
 def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> None:
     """Raises NodeUnauthorized if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
-    if is_of_machine(state, machine_id, system_uuid):
+    if is_of_machine(state, machine_id=machine_id, system_uuid=system_uuid):
         return
     if _has_machine_id(state, machine_id):
         raise NodeUnauthorized(
@@ -92,7 +98,7 @@ def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: s
 
 
 def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
-    # "": /etc/machine-id is empty, so nothing is known.
+    # Two empty ids are unknown, not equal.
     return bool(machine_id) and state.machine_id == machine_id
 
 

@@ -20,7 +20,7 @@ from capacityd.model.options import WorkerOptions
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.node import ReviewCache
+from capacityd.node import CredentialsCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import Intentions
 from capacityd.reconcile.facts import Facts
@@ -58,7 +58,7 @@ class _Reconciled:
     """The result of reconciling the Node."""
 
     result: ReconcileResult
-    cache: ReviewCache
+    cache: CredentialsCache
     names: frozenset[str]
     """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
@@ -174,7 +174,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     returned in the meantime would still count as gone.
     """
     options, config, host = inputs.options, inputs.config, inputs.host
-    cache = ReviewCache(inputs.state.review)
+    cache = CredentialsCache(inputs.state.review)
     save_errors = inputs.save_errors
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):

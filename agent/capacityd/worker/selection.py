@@ -8,7 +8,7 @@ from capacityd.model.config import Config
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.model.options import Selection, WorkerOptions
-from capacityd.node import ReviewCache, open_node, open_node_file
+from capacityd.node import CredentialsCache, open_node, open_node_file
 from capacityd.worker import runtime_files
 
 
@@ -26,7 +26,7 @@ def node_name_of(selection: Selection, config: Config, host: Host) -> str:
     return selection.node_name or config.settings.node_name or host.hostname().lower()
 
 
-def node_of(selection: Selection, config: Config, host: Host, cache: ReviewCache | None = None) -> Node:
+def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
     """The Node, in a file or on the API server. cache: an earlier Node's review. Raises NodeError."""
     if selection.node_file is not None:
         return open_node_file(selection.node_file)

@@ -9,7 +9,7 @@ from capacityd.model.errors import NodeError, NodeUnreachable, StateError, Usage
 from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.model.watch import TargetError
-from capacityd.node import ReviewCache
+from capacityd.node import CredentialsCache
 from capacityd.node.api_node import ApiNode
 from capacityd.node.watch_target import WatchTarget
 from capacityd.reconcile import machine_record
@@ -30,7 +30,7 @@ def determine_target(options: WorkerOptions) -> int:
 
 def _target(options: WorkerOptions) -> WatchTarget:
     config, _ = active_config(options)
-    cache = ReviewCache(runtime_files.read_state(options.folder).review)
+    cache = CredentialsCache(runtime_files.read_state(options.folder).review)
     node = node_of(options.selection, config, host_of(options.selection), cache)
     if not isinstance(node, ApiNode):
         raise UsageError("--node-file replaces the API server, so there is no Node to watch")

@@ -17,7 +17,7 @@ import pytest
 from capacityd import __version__
 from capacityd.model.errors import NodeError, NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import Event, Node
-from capacityd.node import Review, ReviewCache, client, open_node
+from capacityd.node import CredentialsCache, Review, client, open_node
 from capacityd.node.documents.node import node_state
 from capacityd.node.identity import credentials_hash
 from capacityd.node.kubeconfig import load
@@ -341,7 +341,7 @@ def test_a_configured_name_is_no_guess(opened: Open) -> None:
 
 def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
     with opened(script(who=failure(404))) as (server, api_node):
-        cache = ReviewCache()
+        cache = CredentialsCache()
         path = str(api_node._kubeconfig)  # type: ignore[attr-defined]
         for _ in range(2):
             assert open_node(path, None, "host", None, cache).name == "host"
@@ -376,7 +376,7 @@ class Cluster:
 @pytest.fixture
 def setup(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]]:
     """A cluster, its server, and a function that opens the Node like a new process."""
-    cluster, cache = Cluster(), ReviewCache()
+    cluster, cache = Cluster(), CredentialsCache()
     with serve(cluster) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", cache)
@@ -477,7 +477,7 @@ def test_a_denied_user_is_reviewed_now_and_then(setup: Setup, monkeypatch: pytes
 
 @pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
 def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None:
-    cache = ReviewCache(Review("x", "n9", "another user's"))
+    cache = CredentialsCache(Review("x", "n9", "another user's"))
     with serve(lambda request: ME if request.method == "POST" else raw) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
@@ -563,7 +563,7 @@ def test_only_the_kubeconfigs_proxy_is_used(opened: Open, tmp_path: Path, monkey
 
 def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path) -> None:
     """Nobody is asked who that is. The machine is checked, because the credentials may come from an image."""
-    cache = ReviewCache()
+    cache = CredentialsCache()
     with serve(script(event=answer(201, {}))) as server:
         user = {"token": "secret-token", "as": "system:node:n1"}
         path = written(tmp_path, config({"server": server.url}, user), "own.conf")

@@ -32,20 +32,21 @@ def find(host: Host) -> Iterator[Device]:
 
 def _filters(resource: Resource) -> EventFilters:
     """Addresses in the networks and on the interfaces that the resource counts, and the names of these interfaces."""
-    interfaces = {interface for table in resource.tables for interface in table.globs("interface")}
+    interfaces: set[str] = set()
+    addresses = []
+    for table in resource.tables:
+        interfaces |= {*table.globs("interface")}
+        # link_local stands for both scopes that the addresses of every pod have.
+        link_local = table.may_match("scope", "link") or table.may_match("scope", "host")
+        addresses += [
+            AddressPattern(network=network, interface=interface, link_local=link_local)
+            for network in table.networks("address")
+            for interface in table.globs("interface")
+        ]
     # For any interface ("*"), links need no events: the addresses of a removed link have events of their own.
     named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
-    addresses = tuple(
-        AddressPattern(
-            network=network,
-            interface=interface,
-            link_local=table.may_match("scope", "link") or table.may_match("scope", "host"),
-        )
-        for table in resource.tables
-        for network in table.networks("address")
-        for interface in table.globs("interface")
-    )
-    return EventFilters(links=LinkFilter(named, system=resource.tests("system")), addresses=addresses)
+    links = LinkFilter(software=named, system=resource.tests("system"))
+    return EventFilters(links=links, addresses=tuple(addresses))
 
 
 DETECTOR = DeviceDetector(

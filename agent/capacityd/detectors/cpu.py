@@ -13,11 +13,12 @@ from capacityd.model.value_types import Amount
 
 def find(_: Host) -> Iterator[Device]:
     """Yields the one device."""
-    yield Device(path="/", name="cpu")  # the path is that of the whole machine, which is not a udev device
+    # The path is that of the whole machine, which is not a udev device.
+    yield Device(path="/", name="cpu")
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a measure. Every processor has each of them, so a missing measure is unknown, not absent."""
+    """Reads a measure. Every processor has each of the measures, so a missing one is unknown, not absent."""
 
     def read(host: Host, _: Device) -> Value:
         value = host.processors(key)

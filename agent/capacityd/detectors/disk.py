@@ -3,11 +3,11 @@ do not count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
 from typing import cast
 
-from capacityd.host.disks import BLOCK, device_of, serial_number, whole_disks, world_wide_id
+from capacityd.host.disks import BLOCK, Disk, device_of, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key, is_system
@@ -22,7 +22,7 @@ from capacityd.model.value_types import Amount, Choice, Flag, Text
 
 _SECTOR_BYTES = 512
 """The unit of sizes in /sys, regardless of the disk's block size."""
-_TRANSPORTS = (  # part of the path in /sys, and the transport; the first match wins: a SATA disk behind USB is "usb"
+_TRANSPORTS = (
     ("/usb", "usb"),
     ("/session", "iscsi"),
     ("/rport-", "fc"),
@@ -31,36 +31,36 @@ _TRANSPORTS = (  # part of the path in /sys, and the transport; the first match 
     ("/nvme", "nvme"),
     ("/ndbus", "nvdimm"),
 )
+"""Part of the path in /sys, and the transport. The first match wins: a SATA disk behind USB is "usb"."""
 _TYPES = {"0": "ssd", "1": "hdd"}
 """Content of queue/rotational -> type."""
-_LOCAL_NVME = (None, "pcie", "apple-nvme")
-"""Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c. None:
-no controller says its transport."""
+_LOCAL_NVME = ("pcie", "apple-nvme")
+"""Transports of NVMe inside the machine: names of nvme_ctrl_ops in the kernel's drivers/nvme/host/{pci,apple}.c."""
 
 
 def find(host: Host) -> Iterator[Device]:
     """Yields every disk. A disk with several paths is represented by the device of its first path."""
     disks = whole_disks(host)
-
-    @cache
-    def system_disks_by_name() -> SystemDevices:
-        """The disks with at least one path that the operating system depends on."""
-        system_paths = system_disks(host)
-        found = [disk for disk in disks if not system_paths.names.isdisjoint(disk.paths)]
-        incomplete_because = system_paths.incomplete_because
-        for disk in sorted(found, key=lambda disk: disk.name):
-            # If this may be another path to a different disk, the system may depend on that disk, too.
-            incomplete_because = incomplete_because or disk.may_be_duplicate
-        return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
-
+    read_system_disks = cache(partial(_system_disks, host, disks))
     for disk in disks:
         yield Device(
             path=f"{BLOCK}/{disk.name}",
-            name=disk.name.replace("!", "/"),
-            system_devices=system_disks_by_name,
-            cached_values={"paths": disk.paths, "incomplete_because": disk.incomplete_because},
+            name=disk.name.replace("!", "/"),  # the kernel writes a "/" in a name as "!" in /sys
+            system_devices=read_system_disks,
+            details=disk,
             may_be_duplicate=disk.may_be_duplicate,
         )
+
+
+def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
+    """The disks with at least one path that the operating system depends on."""
+    system_paths = system_disks(host)
+    found = [disk for disk in disks if not system_paths.names.isdisjoint(disk.paths)]
+    incomplete_because = system_paths.incomplete_because
+    for disk in sorted(found, key=lambda disk: disk.name):
+        # If this may be another path to a different disk, the system may depend on that disk, too.
+        incomplete_because = incomplete_because or disk.may_be_duplicate
+    return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
 
 def _wwn(host: Host, device: Device) -> Value:
@@ -68,7 +68,7 @@ def _wwn(host: Host, device: Device) -> Value:
     wwid = world_wide_id(host, device.path)
     if wwid is None:
         return host.property(device.path, "ID_WWN")
-    return f"0x{wwid[4:]}" if wwid.startswith("naa.") else wwid
+    return f"0x{wwid.removeprefix('naa.')}" if wwid.startswith("naa.") else wwid
 
 
 def _serial(host: Host, device: Device) -> Value:
@@ -83,7 +83,8 @@ def _model(host: Host, device: Device) -> Value:
 
 def _vendor(host: Host, device: Device) -> Value:
     vendor = host.text(f"{device_of(host, device.path)}/vendor")
-    return None if vendor and vendor.startswith("0x") else vendor  # for virtio, this is a PCI id
+    is_pci_id = vendor is not None and vendor.startswith("0x")  # for virtio
+    return None if is_pci_id else vendor
 
 
 def _type(host: Host, device: Device) -> Value:
@@ -93,9 +94,9 @@ def _type(host: Host, device: Device) -> Value:
         return "pmem"
     path = f"{device.path}/queue/rotational"
     rotational = host.text(path)
+    if rotational is None:
+        raise HostError(f"{path} does not exist")
     if rotational not in _TYPES:
-        if rotational is None:
-            raise HostError(f"{path} does not exist")
         raise HostError(f"{path} is neither 0 nor 1 ({extent(rotational)})", detail=f"it contains {quoted(rotational)}")
     return _TYPES[rotational]
 
@@ -109,24 +110,25 @@ def _transport(host: Host, device: Device) -> Value:
     transport = transports[0]
     if transport == "nvme":
         nvme_transport = _nvme_transport(host, real_path)
-        return "nvme" if nvme_transport in _LOCAL_NVME else f"nvme-{nvme_transport}"
+        is_local = nvme_transport is None or nvme_transport in _LOCAL_NVME
+        return "nvme" if is_local else f"nvme-{nvme_transport}"
     if transport == "sata":
-        return _sata_or_ata(host, real_path)
+        return "ata" if _is_parallel(host, real_path) else "sata"
     return transport
 
 
-def _sata_or_ata(host: Host, real_path: str) -> str:
-    """Serial or parallel ATA (IDE), from the driver, as lsblk does.
-
-    Raises HostError if the link to the folder of the disk's SCSI host is dangling.
-    """
-    scsi_host = next((part for part in real_path.split("/") if part.startswith("host")), "host")
-    folder = f"/sys/class/scsi_host/{scsi_host}"
+def _is_parallel(host: Host, real_path: str) -> bool:
+    """Whether an ATA disk is parallel (IDE), according to its driver, as lsblk decides. Raises HostError if the link to
+    the folder of the disk's SCSI host is dangling."""
+    scsi_hosts = [part for part in real_path.split("/") if part.startswith("host")]
+    if not scsi_hosts:
+        return False
+    folder = f"/sys/class/scsi_host/{scsi_hosts[0]}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
-        resolve_link(host, folder)  # raises HostError if the link is dangling: then the transport is unknown
-        return "sata"
-    return "ata" if driver == "ata_piix" or driver.startswith("pata") else "sata"
+        resolve_link(host, folder)  # only for the error
+        return False
+    return driver == "ata_piix" or driver.startswith("pata")
 
 
 def _nvme_transport(host: Host, real_path: str) -> str | None:
@@ -154,13 +156,13 @@ def _size(host: Host, device: Device) -> Value:
 
     None for 0 sectors, as in an empty card reader: then no comparison matches.
     """
-    for path in cast(tuple[str, ...], device.cached_values["paths"]):
-        sectors = read_int(host, f"{BLOCK}/{path}/size")
+    disk = cast(Disk, device.details)
+    for name in disk.paths:
+        sectors = read_int(host, f"{BLOCK}/{name}/size")
         if sectors:  # neither None nor 0
             return sectors * _SECTOR_BYTES
-    paths_missing_because = device.cached_values["incomplete_because"]
-    if paths_missing_because:
-        raise HostError(str(paths_missing_because))
+    if disk.incomplete_because:  # a path that was not found may have a size
+        raise HostError(disk.incomplete_because)
     return None
 
 
@@ -169,7 +171,7 @@ def _filters(resource: Resource) -> EventFilters:
     if not resource.tests("system"):
         return NO_EVENTS
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
-    return EventFilters(MountFilter(disks=True, points=points, trees=OS_TREES))
+    return EventFilters(mounts=MountFilter(disks=True, points=points, trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(

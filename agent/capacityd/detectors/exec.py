@@ -8,7 +8,7 @@ from typing import cast
 
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError, ProgramFailed
-from capacityd.model.host import Host
+from capacityd.model.host import Host, Output
 from capacityd.model.private import Private, extent, quoted, shortened
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
@@ -19,36 +19,37 @@ from capacityd.model.text import printable
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     """The number that the program prints. Raises HostError if the exit status is not 0 or the output is not one
     number."""
-    try:
-        return _read(host, settings)
-    except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:
-            raise
-        advice = host.sandbox_advice(cast(tuple[str, ...], settings["command"]), runs=True)
-        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
-
-
-def _read(host: Host, settings: Mapping[str, object]) -> Contribution:
     command = cast(tuple[str, ...], settings["command"])
-    output = host.run(command, cast(float, settings["timeout"]))
-    program = command[0]
-    # A public message contains only the length of the program's output. The text is in the private detail.
-    error_text = f"standard error: {quoted(output.err)}" if output.err else ""
-    error_length = f"standard error: {extent(output.err)}" if output.err else "no standard error"
-    if output.status:
-        raise ProgramFailed(f"{program} {_end(output.status)}; {error_length}", detail=error_text)
+    timeout = cast(float, settings["timeout"])
     try:
-        number = whole_number(output.out)
-    except ValueError as e:
-        length = f"; {error_length}" if output.err else ""
-        detail = f"it printed {quoted(output.out)}"
-        if error_text:
-            detail += f"; {error_text}"
-        raise ProgramFailed(f"{program} printed: {e}{length}", detail=detail) from e
+        output = host.run(command, timeout=timeout)
+        number = _number(command[0], output)
+    except HostError as e:
+        if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the sandbox is not the reason
+            raise
+        advice = host.sandbox_advice(command, runs=True)
+        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
     return Contribution(printable(" ".join(command)), number, detail=Private(shortened(output.err)))
 
 
-def _end(status: int) -> str:
+def _number(program: str, output: Output) -> int:
+    """The printed number. Raises ProgramFailed; its message contains only the length of the program's output, because
+    anybody may read it. The text is in the private detail."""
+    error_text = f"standard error: {quoted(output.err)}" if output.err else ""
+    error_length = f"standard error: {extent(output.err)}" if output.err else ""
+    if output.status:
+        raise ProgramFailed(
+            f"{program} {_how_it_ended(output.status)}; {error_length or 'no standard error'}", detail=error_text
+        )
+    try:
+        return whole_number(output.out)
+    except ValueError as e:
+        message = "; ".join(filter(None, (f"{program} printed: {e}", error_length)))
+        detail = "; ".join(filter(None, (f"it printed {quoted(output.out)}", error_text)))
+        raise ProgramFailed(message, detail=detail) from e
+
+
+def _how_it_ended(status: int) -> str:
     """How a program ended. status: as in Output, but not 0."""
     if status > 0:
         return f"exited with status {status}"

@@ -15,6 +15,7 @@ from capacityd.model.setting_types import Duration, FilePath, Setting
 from capacityd.model.text import duration_text
 
 _MAX_BYTES = 4096
+"""More than any number needs: a larger file is a mistake."""
 _MAX_CLOCK_STEP = 60
 """Seconds by which the clock may have been set back since the file was written."""
 
@@ -30,18 +31,24 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
             raise
         why = f"{e}{host.sandbox_advice([path])}"
         raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail.text) from e
-    if max_age is not None and content.age < -_MAX_CLOCK_STEP:
-        raise HostError(f"{path} is dated {duration_text(-content.age)} in the future; is the clock right?")
-    if max_age is not None and content.age > max_age:
-        raise HostError(
-            f"{path} is {duration_text(content.age)} old, max_age is {duration_text(max_age)}; does its writer run?"
-        )
+    valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
     try:
         number = whole_number(content.text)
     except ValueError as e:
         raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
-    valid_for = None if max_age is None else max_age - content.age
     return Contribution(path, number, valid_for=valid_for)
+
+
+def _valid_for(path: str, age: float, *, max_age: float) -> float:
+    """Seconds until the file is too old. Raises HostError if it is, or if it is dated in the future."""
+    future = -age
+    if future > _MAX_CLOCK_STEP:
+        raise HostError(f"{path} is dated {duration_text(future)} in the future; is the clock right?")
+    if age > max_age:
+        raise HostError(
+            f"{path} is {duration_text(age)} old, max_age is {duration_text(max_age)}; does its writer run?"
+        )
+    return max_age - age
 
 
 DETECTOR = ValueDetector(

@@ -7,8 +7,8 @@ statvfs(2) hangs on a network file system whose server does not respond, so only
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
-from typing import cast
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
@@ -19,7 +19,7 @@ from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
-from capacityd.model.host import Host
+from capacityd.model.host import Host, SystemDevices
 from capacityd.model.matchers import Value
 from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.reasons import KernelEvents
@@ -28,7 +28,7 @@ from capacityd.model.value_types import Amount, Choice, Flag, Text
 
 _ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
 """How the sources of file systems on a block device start in units and in fstab(5)."""
-_KERNEL_FOLDERS = ("/proc", "/sys")
+_PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
 
 
@@ -37,50 +37,48 @@ def find(host: Host) -> Iterator[Device]:
 
     A file system behind an automount that is waiting for an access is also yielded, with unknown values.
     """
-
     read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
-        if not points:
-            continue
         if filesystem.is_trigger:  # an automount
-            yield from (_unmounted(host, filesystem, point) for point in points)
-            continue
-        partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
-        printable_points = tuple(map(printable, points))
-        cached_values: dict[str, Value] = {
-            "mount": printable_points[0] if len(points) == 1 else printable_points,
+            yield from (_unmounted(host, point, source=filesystem.source) for point in points)
+        elif points:
+            yield _mounted(host, replace(filesystem, points=points), read_system_filesystems)
+
+
+def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
+    """The device of a mounted file system; its details are the file system."""
+    partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
+    points = tuple(map(printable, filesystem.points))
+    return Device(
+        path=partition or MOUNT_TABLE,
+        name=points[0],
+        system_devices=read_system_filesystems,
+        cached_values={
+            "mount": points[0] if len(points) == 1 else points,
             "type": printable(filesystem.type),
             "kind": kind_of(filesystem.type, on_device=has_device(filesystem.number)),
             "source": printable(filesystem.source),
             "read_only": filesystem.read_only,
-            # These are no keys of a configuration. The functions below need them.
-            "points": points,
-            "number": filesystem.number,
-            "mount_ids": tuple(sorted(filesystem.ids)),
-        }
-        yield Device(
-            path=partition or MOUNT_TABLE,
-            name=printable_points[0],
-            system_devices=read_system_filesystems,
-            cached_values=cached_values,
-        )
+        },
+        details=filesystem,
+    )
 
 
-def _unmounted(host: Host, trigger: Filesystem, point: str) -> Device:
-    """The file system behind an automount that is waiting for an access. Only a unit of systemd says what it is."""
-    unit = automount(host, point, trigger.source)
-    cached_values: dict[str, Value] = {
-        "mount": printable(point),
-        "system": is_of_system(point),
-        "unmounted_because": f"the automount {unit.name} mounts it at the first access, which has not happened",
-    }
+def _unmounted(host: Host, point: str, *, source: str) -> Device:
+    """The file system behind an automount that is waiting for an access; its details are why its values are unknown.
+
+    Only a unit of systemd says what will be mounted. source: of the automount, as in the mount table.
+    """
+    unit = automount(host, point, source)
+    cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
     if unit.type:
         cached_values["type"] = unit.type
         cached_values["kind"] = kind_of(unit.type, on_device=unit.source.startswith(_ON_DEVICE))
-    elif any(is_inside(point, folder) for folder in _KERNEL_FOLDERS):
+    elif any(is_inside(point, folder) for folder in _PSEUDO_FOLDERS):
         cached_values["kind"] = "pseudo"
-    return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values)
+    why_unknown = f"the automount {unit.name} mounts it at the first access, which has not happened"
+    return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values, details=why_unknown)
 
 
 def _value(key: str) -> Callable[[Host, Device], Value]:
@@ -89,7 +87,7 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 
     def read(_: Host, device: Device) -> Value:
         if key not in device.cached_values:
-            raise HostError(str(device.cached_values["unmounted_because"]))
+            raise HostError(str(device.details))
         return device.cached_values[key]
 
     return read
@@ -97,12 +95,12 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 
 def _system(_: Host, device: Device) -> Value:
     """Whether the machine needs the file system; it may need only a part, which a bind mount shows elsewhere."""
-    if device.system_devices is None:  # not mounted yet
+    filesystem = device.details
+    if not isinstance(filesystem, Filesystem) or device.system_devices is None:  # not mounted yet
         return device.cached_values["system"]
-    points = cast(tuple[str, ...], device.cached_values["points"])
-    if any(map(is_of_system, points)):
+    if any(map(is_of_system, filesystem.points)):
         return True
-    return device.system_devices().has(str(device.cached_values["number"]))
+    return device.system_devices().has(filesystem.number)
 
 
 def _size(host: Host, device: Device) -> Value:
@@ -111,13 +109,13 @@ def _size(host: Host, device: Device) -> Value:
     None for an interface of the kernel without a size. Raises HostError if another file system reports no size, as some
     FUSE programs do.
     """
-    if "unmounted_because" in device.cached_values:
-        raise HostError(str(device.cached_values["unmounted_because"]))
-    mount_ids = cast(tuple[str, ...], device.cached_values["mount_ids"])
+    filesystem = device.details
+    if not isinstance(filesystem, Filesystem):  # not mounted yet
+        raise HostError(str(filesystem))
     error: HostError | None = None
-    for point in cast(tuple[str, ...], device.cached_values["points"]):
+    for point in filesystem.points:
         try:
-            size = host.filesystem_size(point, mount_ids=mount_ids)
+            size = host.filesystem_size(point, mount_ids=filesystem.mount_ids)
         except HostError as e:
             error = error or e
             continue
@@ -125,7 +123,7 @@ def _size(host: Host, device: Device) -> Value:
             return size
         if device.cached_values["kind"] == "pseudo":
             return None
-        error = HostError(f"the file system on {point} reports no size")
+        error = HostError(f"the file system on {point} reports no size")  # says more than a point that is unreadable
     raise error or HostError("the file system is not mounted anywhere")
 
 
@@ -140,9 +138,9 @@ def _filters(resource: Resource) -> EventFilters:
         for point in table.globs("mount")
     )
     if not resource.tests("system"):
-        return EventFilters(MountFilter(counted))
+        return EventFilters(mounts=MountFilter(counted))
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
-    return EventFilters(MountFilter(counted, points=points, trees=OS_TREES))
+    return EventFilters(mounts=MountFilter(counted, points=points, trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(

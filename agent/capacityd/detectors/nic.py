@@ -6,7 +6,7 @@ Virtual functions, bonds, bridges and VLANs report the speed of the underlying i
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 
 from capacityd.host.ethtool import speeds_of
@@ -33,11 +33,16 @@ from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
 _INTERFACES = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
+_VENDOR_ATTRIBUTES = {"usb": "idVendor", "pci": "vendor"}
+"""Bus -> the name of the attribute with the vendor's id."""
+_PRODUCT_ATTRIBUTES = {"usb": "idProduct", "pci": "device"}
+"""Bus -> the name of the attribute with the product's or device's id."""
 _MBIT = 10**6
-_NO_SPEEDS = (0, 2**16 - 1)
+_UNKNOWN_SPEEDS = (0, 2**16 - 1)
+"""Values in Mbit/s that mean an unknown speed, as in ethtool(8): 0, and -1 in 16 bits, from drivers that fill only
+ethtool_cmd.speed."""
 _MAX_SPEED = 2**31 - 1
-"""Values in Mbit/s that mean an unknown speed, as in ethtool(8): 0, -1 in 16 bits (from drivers that fill only
-ethtool_cmd.speed), and -1 in 32 bits (SPEED_UNKNOWN). ethtool_validate_speed() allows no other value above INT_MAX
+"""The highest speed in Mbit/s, INT_MAX. Above it, ethtool_validate_speed() allows only -1 in 32 bits, SPEED_UNKNOWN
 (include/uapi/linux/ethtool.h)."""
 
 
@@ -57,16 +62,13 @@ def _hardware(host: Host, device: Device) -> str | None:
 def _kind(host: Host, device: Device) -> Value:
     """The kind; None if the interface has disappeared, perhaps during the reads."""
     hardware = _hardware(host, device)
-    try:
-        kind = software_kind(host, device.path)
-        if kind is None:
-            kind = hardware_kind(host, device.path, hardware) if hardware else "virtual"
-    except AmbiguousValue:
-        raise
-    except HostError as e:
-        if hardware is None:
+    if hardware is None:
+        try:
+            kind = software_kind(host, device.path) or "virtual"
+        except HostError as e:
             raise AmbiguousValue(e, possible=_WITHOUT_HARDWARE) from e
-        raise
+    else:
+        kind = software_kind(host, device.path) or hardware_kind(host, device.path, hardware)
     has_disappeared = host.resolve(device.path) is None
     return None if has_disappeared else kind
 
@@ -79,28 +81,29 @@ def _bus(host: Host, device: Device) -> Value:
     return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
 
 
-def _id_reader(*, usb: str, pci: str) -> Callable[[Host, Device], Value]:
-    """Reads an id of the interface's USB or PCI device: the nearest one above the interface.
-
-    usb, pci: the name of the attribute with the id, on each bus.
-    """
-
-    def read(host: Host, device: Device) -> Value:
-        _, id_text = _bus_and_id(host, device, {"usb": usb, "pci": pci})
-        return id_text
-
-    return read
-
-
 def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id. attributes: bus -> name of the attribute with the id."""
-    return hardware_id(host, _hardware(host, device) or "", attributes)
+    """The bus and an id of the USB or PCI device: the nearest one above the interface; "" and None if there is none.
+
+    attributes: bus -> name of the attribute with the id.
+    """
+    hardware = _hardware(host, device)
+    return hardware_id(host, hardware, attributes) if hardware else ("", None)
+
+
+def _vendor(host: Host, device: Device) -> Value:
+    _, vendor = _bus_and_id(host, device, _VENDOR_ATTRIBUTES)
+    return vendor
+
+
+def _product(host: Host, device: Device) -> Value:
+    _, product = _bus_and_id(host, device, _PRODUCT_ATTRIBUTES)
+    return product
 
 
 def _modalias(host: Host, device: Device) -> str | None:
     """The modalias of the interface's PCI or USB device, with only vendor and product."""
-    bus, vendor = _bus_and_id(host, device, {"usb": "idVendor", "pci": "vendor"})
-    _, product = _bus_and_id(host, device, {"usb": "idProduct", "pci": "device"})
+    bus, vendor = _bus_and_id(host, device, _VENDOR_ATTRIBUTES)
+    _, product = _bus_and_id(host, device, _PRODUCT_ATTRIBUTES)
     if not vendor or not product:
         return None
     vendor = vendor.upper()
@@ -122,7 +125,7 @@ def _link(host: Host, device: Device) -> Value:
 
 
 def _link_by_carrier(host: Host, device: Device) -> Value:
-    """As _link()."""
+    """As _link(), from the carrier."""
     try:
         carrier = host.text(f"{device.path}/carrier")
     except HostError as e:
@@ -135,14 +138,14 @@ def _link_by_carrier(host: Host, device: Device) -> Value:
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed in bit/s. -1 (prometheus/node_exporter#1967) and EINVAL mean that it is unknown."""
+    """The negotiated speed in bit/s. Raises HostError if it is unknown."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
     text = read_optional_attr(host, path)
-    is_reported = text and not text.startswith("-")
-    speed = read_int(host, path) if is_reported else None
-    if speed is None or speed in _NO_SPEEDS or speed > _MAX_SPEED:
+    is_negative = text is not None and text.startswith("-")  # -1: unknown (prometheus/node_exporter#1967)
+    speed = read_int(host, path) if text and not is_negative else None
+    if speed is None or speed in _UNKNOWN_SPEEDS or speed > _MAX_SPEED:
         raise HostError("its driver does not report its speed")
     return speed * _MBIT
 
@@ -187,8 +190,9 @@ def _filters(resource: Resource) -> EventFilters:
         if table.may_match("kind", kind)
         for name in table.globs("name")
     )
-    links = LinkFilter(software, system=resource.tests("system"))
-    return EventFilters(links=links, udev_software_links=False)  # rtnetlink reports the links without hardware, too
+    links = LinkFilter(software=software, system=resource.tests("system"))
+    # rtnetlink reports the links without hardware, so udev need not report them, too.
+    return EventFilters(links=links, udev_software_links=False)
 
 
 DETECTOR = DeviceDetector(
@@ -199,16 +203,14 @@ DETECTOR = DeviceDetector(
         "name": Key(Text(mistakes=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
         "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": Key(HexId(4), _id_reader(usb="idVendor", pci="vendor"), "vendor id of the PCI or USB device"),
-        "device": Key(
-            HexId(4), _id_reader(usb="idProduct", pci="device"), "device or product id of the PCI or USB device"
-        ),
+        "vendor": Key(HexId(4), _vendor, "vendor id of the PCI or USB device"),
+        "device": Key(HexId(4), _product, "device or product id of the PCI or USB device"),
         "kind": Key(
             Choice(_KINDS),
             _kind,
-            "physical: includes virtio; vf: of SR-IOV, vDPA, or the lower half of an accelerated pair; bmc: to the "
-            "machine's service processor (iDRAC, iLO); other: CAN, or to a switch inside the machine; virtual: other "
-            "software",
+            "physical: includes virtio; vf: of SR-IOV, vDPA, or the lower of two interfaces that work as one (Azure's "
+            "accelerated networking, virtio with failover); bmc: to the machine's service processor (iDRAC, iLO); "
+            "other: CAN, or to a switch inside the machine; virtual: other software",
         ),
         "link": Key(
             Choice(("up", "down")), _link, "whether the link is up now, so the quantity may change at any time"

@@ -18,8 +18,8 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     """The number of usable addresses in all networks, each counted once, without the excepted ones."""
     networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
-    excepted = _count(_usable_in_all(networks)) - remaining
-    note = f"{excepted} excepted" if excepted else ""
+    excepted_number = _count(_usable_in_all(networks)) - remaining
+    note = f"{excepted_number} excepted" if excepted_number else ""
     return Contribution(", ".join(map(str, networks)), remaining, note=note)
 
 
@@ -27,7 +27,7 @@ def number(settings: Mapping[str, object]) -> int:
     """The number of addresses, as in read()."""
     usable = _usable_in_all(parsed_networks(settings["cidr"]))
     excepted = parsed_networks(settings["except"])
-    # Excepted addresses need not be in a network: the difference counts the addresses that only the networks have.
+    # Not the difference of both numbers: some excepted addresses may be in no network.
     return _count([*usable, *excepted]) - _count(excepted)
 
 

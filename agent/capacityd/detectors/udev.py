@@ -43,15 +43,17 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def elsewhere(host: Host, subsystems: Collection[str]) -> str:
-    """Which subsystems have the devices that a class lists only under another name: mdev_bus lists those of pci."""
+    """If one of these classes lists devices of other subsystems: their names, as the end of a message; else "".
+
+    For example, the class mdev_bus lists devices of the bus pci.
+    """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
         with suppress(HostError):
-            owners = {link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)}
-            other_owners = {owner for owner in owners if owner} - {subsystem}
-            if other_owners:
-                all_owners = ", ".join(sorted(owner for owner in owners if owner))
-                return f"; {folder} lists devices of {all_owners}: write that subsystem"
+            links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
+            owners = {owner for owner in links if owner}  # without the entries that are no devices
+            if owners - {subsystem}:
+                return f"; {folder} lists devices of {', '.join(sorted(owners))}: write that subsystem"
     return ""
 
 
@@ -64,9 +66,10 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
         own_subsystem = link_name(host, f"{path}/subsystem")
         if own_subsystem is not None:
             return own_subsystem == subsystem
-        return host.resolve(path) is None  # then it is a dangling link, so no attribute
+        is_dangling_link = host.resolve(path) is None
     except HostError:
         return True
+    return is_dangling_link  # an attribute is a file
 
 
 def _subsystem(host: Host, device: Device) -> Value:
@@ -76,8 +79,8 @@ def _subsystem(host: Host, device: Device) -> Value:
         if name is None:
             raise HostError(f"{device.path} is a dangling link")
     except HostError as e:
-        below = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")  # tty/ttyUSB0, usb/devices/1-1
-        subsystem, _, _ = below.partition("/")
+        relative = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")  # usb/devices/1-1, tty/ttyUSB0
+        subsystem, _, _ = relative.partition("/")
         raise AmbiguousValue(e, possible=(subsystem,)) from e
     return name
 

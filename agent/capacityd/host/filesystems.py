@@ -33,7 +33,7 @@ class Filesystem:
     """The file system's mount points, the shortest first."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
-    ids: frozenset[str]
+    mount_ids: frozenset[str]
     """The ids of the file system's mounts: the first field in mountinfo."""
     is_trigger: bool
     """Whether it is not a file system but the mount point of one that is mounted at the first access."""
@@ -119,6 +119,6 @@ def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
         source=first.source,
         points=tuple(sorted(points, key=lambda point: (len(point), point))),
         read_only=first.read_only,
-        ids=frozenset(mount.id for mount in mounts_of_one),
+        mount_ids=frozenset(mount.id for mount in mounts_of_one),
         is_trigger=first.is_trigger,
     )

@@ -29,6 +29,8 @@ class Device:
     because it reads every mount or route. All devices of a pass share one call. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     """Values that the detector's find() has already read; see cached()."""
+    details: object = field(default=None, compare=False, repr=False)
+    """What else find() knows about the device, for the other functions of its detector."""
     may_be_duplicate: str = field(default="", compare=False)
     """Why this may be another path to a device that was already found: if it matches, it is unknown whether it counts.
     "": it is a separate device."""

@@ -62,4 +62,4 @@ def _local_mount_points(source: Source) -> Iterator[tuple[str, frozenset[str]]]:
     """Yields each mount point of file systems on this machine, with the file system's mount ids; none if unknown."""
     with suppress(HostError):
         for filesystem in local_filesystems(source):
-            yield from ((point, filesystem.ids) for point in filesystem.points)
+            yield from ((point, filesystem.mount_ids) for point in filesystem.points)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from capacityd.detectors import load
-from capacityd.linux.mountinfo import is_inside
+from capacityd.linux.paths import is_inside
 from capacityd.model.address_ranges import parsed_networks
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector

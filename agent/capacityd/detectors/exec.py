@@ -27,7 +27,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     except HostError as e:
         if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the sandbox is not the reason
             raise
-        advice = host.sandbox_advice(command, runs=True)
+        advice = host.sandbox_advice(command, program_failed=True)
         raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
     return Contribution(printable(" ".join(command)), number, detail=Private(shortened(output.err)))
 

@@ -13,11 +13,12 @@ def block_device_path(host: Host, node: str) -> str:
 
     Raises HostError, also if there is no such device.
     """
-    path = _named_by_mapper(host, node) or _named_by_kernel(host, node)
-    if path is None and (target := basename(host.resolve(node))):  # /dev/disk/by-uuid/…
-        path = host.resolve(f"{_BLOCKS}/{target}")
-    if path is None and node.startswith("/dev/"):
-        path = _linked_by_udev(host, node)
+    path = (
+        _named_by_mapper(host, node)
+        or _named_by_kernel(host, node)
+        or _target_of_link(host, node)
+        or _linked_by_udev(host, node)
+    )
     if path is None:
         raise HostError(f"/sys knows no block device {node}")
     return path
@@ -25,7 +26,7 @@ def block_device_path(host: Host, node: str) -> str:
 
 def _named_by_kernel(host: Host, node: str) -> str | None:
     """The path of the device to which the kernel gives this name; None if there is none."""
-    # Without /dev/, because a swap area keeps the path /zram0 if the mount of /dev that it was opened on has gone.
+    # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after it was opened.
     name = node.removeprefix("/dev").removeprefix("/").replace("/", "!")
     return host.resolve(f"{_BLOCKS}/{name}")
 
@@ -41,11 +42,19 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
     return None
 
 
+def _target_of_link(host: Host, node: str) -> str | None:
+    """The path of the device that this link leads to, such as /dev/disk/by-uuid/…; None if it leads to none."""
+    target = basename(host.resolve(node))
+    return host.resolve(f"{_BLOCKS}/{target}") if target else None
+
+
 def _linked_by_udev(host: Host, node: str) -> str | None:
     """The path of the device for which udev made this link; None if udev knows none.
 
-    The links themselves do not lead there in the service, because its /dev has none.
+    The service's own /dev lacks the links, but udev's database lists them.
     """
+    if not node.startswith("/dev/"):
+        return None
     for name in host.listdir(_BLOCKS):
         path = f"{_BLOCKS}/{name}"
         if node in (host.property(path, "DEVLINKS") or "").split():

@@ -68,7 +68,7 @@ def _meminfo(lines: Sequence[str], name: str) -> int | None:
 
 def _cores(host: Host) -> int | None:
     """The number of cores with online processors; None if it is unknown."""
-    cores = _groups(host, _online(host), names=_CORE_LISTS)
+    cores = _groups(host, _online_folders(host), names=_CORE_LISTS)
     if cores is None:
         with _psutil_errors("the processors"):
             cores = psutil.cpu_count(logical=False)
@@ -87,7 +87,7 @@ def _threads(host: Host) -> int | None:
             threads: int | None = psutil.cpu_count(logical=True)
             return threads
     except HostError:  # psutil could not read /proc/cpuinfo, for example
-        folders = _online(host)
+        folders = _online_folders(host)
         if not folders:
             raise
         return len(folders)
@@ -99,7 +99,7 @@ def _sockets(host: Host) -> int | None:
     Packages have ids. On s390, packages in different books may have the same id, and books in different drawers as
     well. An id may be -1 (POWER, SPARC): then each package has a different list of processors.
     """
-    folders = _online(host)
+    folders = _online_folders(host)
     ids = [host.text(f"{folder}/topology/physical_package_id") for folder in folders]
     if not any(ids):
         return None
@@ -111,7 +111,8 @@ def _sockets(host: Host) -> int | None:
         return None
     if has_no_ids:
         packages = _groups(host, folders, names=_PACKAGE_LISTS)
-        # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips.
+        # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips. A single
+        # core is in a single package.
         lists_are_of_cores = packages != 1 and packages == _groups(host, folders, names=_CORE_LISTS)
         return None if lists_are_of_cores else packages
     drawers = [host.text(f"{folder}/topology/drawer_id") for folder in folders]  # of each processor; None: no drawers
@@ -141,7 +142,7 @@ def _max_frequency(host: Host) -> int | None:
     """
     policies = [f"{_FREQUENCIES}/{name}" for name in host.listdir(_FREQUENCIES) if name.startswith("policy")]
     if not policies:
-        policies = [f"{folder}/cpufreq" for folder in _online(host)]
+        policies = [f"{folder}/cpufreq" for folder in _online_folders(host)]
     frequencies = [_policy_kilohertz(host, policy) for policy in policies]
     return max((kilohertz * 1000 for kilohertz in frequencies if kilohertz), default=None)
 
@@ -185,7 +186,7 @@ def _psutil_errors(subject: str) -> Iterator[None]:
         raise HostError(message, code, detail=quoted(printable(str(e)))) from e
 
 
-def _online(host: Host) -> list[str]:
+def _online_folders(host: Host) -> list[str]:
     """The folders in /sys of the online processors; of all processors if the kernel can't take any offline.
 
     Kernels without the list have a file for each processor that can be taken offline.
@@ -240,4 +241,4 @@ def _mask_numbers(text: str) -> set[int]:
     except ValueError as e:
         why = f"{_CPUS} contains a text that is not a mask of processors ({extent(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
-    return {number for number in range(mask.bit_length()) if mask & 1 << number}
+    return {number for number in range(mask.bit_length()) if mask & (1 << number)}

@@ -177,11 +177,11 @@ def _earlier_disk(
                 return disk, ""
             try:
                 own_facts = facts(name, id_)
-                if not all(own_facts.may_be(facts(other, id_)) for other in disk.names):
+                if not all(own_facts.may_be_of_same_disk(facts(other, id_)) for other in disk.names):
                     continue
                 first_facts = facts(disk.names[0], id_)
                 if own_facts.serial and first_facts.serial:
-                    return disk, ""  # may_be() has compared the serial numbers: they are equal
+                    return disk, ""  # they are equal: may_be_of_same_disk() has compared them
                 may_be_duplicate = may_be_duplicate or (
                     f"{_MAY_BE_DUPLICATE}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
                     "numbers that tell them apart"
@@ -205,7 +205,7 @@ class _Facts:
     """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, whatever ids the disks
     share: UFS gives all disks of a chip the same id."""
 
-    def may_be(self, other: _Facts) -> bool:
+    def may_be_of_same_disk(self, other: _Facts) -> bool:
         """Whether both paths may lead to the same disk, because no fact shows the contrary."""
         if self.target and self.target == other.target:
             return False

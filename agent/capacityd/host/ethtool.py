@@ -71,7 +71,7 @@ def supported_modes(interface: str) -> list[str]:
         raise HostError(f"{failed}: this kernel does not name them, as Linux 5.6 and newer do", errno.EOPNOTSUPP)
     if mask.bit_length() > len(names):
         raise HostError(f"{failed}: the kernel does not name number {mask.bit_length() - 1}")
-    return [name for bit, name in enumerate(names) if mask & 1 << bit]
+    return [name for bit, name in enumerate(names) if mask & (1 << bit)]
 
 
 def _supported_mask(s: socket.socket, interface: str) -> int:
@@ -92,7 +92,7 @@ def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> in
     mask = 0
     for start in range(0, len(words), 4):
         word = int.from_bytes(words[start : start + 4], order)
-        mask |= word << 8 * start
+        mask |= word << (8 * start)
     return mask
 
 

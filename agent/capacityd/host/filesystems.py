@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
 from capacityd.linux.filesystems import Backing, backing, has_device, is_snapshot, may_hang
-from capacityd.linux.mountinfo import Mount, MountTree, whole
+from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
@@ -56,7 +56,9 @@ def local_filesystems(host: Host) -> list[Filesystem]:
 
 
 def _is_local(filesystem: Filesystem) -> bool:
-    if filesystem.type == "devtmpfs" or has_device(filesystem.number):
+    if has_device(filesystem.number):
+        return True
+    if filesystem.type == "devtmpfs":  # its kind is pseudo, but it is in memory and has a size
         return True
     on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
     return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
@@ -92,14 +94,14 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     return size_or_error
 
 
-def _measure(point: str, ids: Collection[str]) -> int:
+def _measure(point: str, mount_ids: Collection[str]) -> int:
     """As filesystem_size(), but may hang."""
     try:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:
             with open(f"/proc/self/fdinfo/{fd}") as f:
                 mount_id = next((line.split()[1] for line in f if line.startswith("mnt_id:")), "")
-            if mount_id not in ids:
+            if mount_id not in mount_ids:
                 raise HostError(f"{point} is hidden by another mount")
             status = os.statvfs(fd)
             return status.f_blocks * status.f_frsize
@@ -112,7 +114,7 @@ def _measure(point: str, ids: Collection[str]) -> int:
 def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
     """The file system that all these mounts are of."""
     first = mounts_of_one[0]
-    points = {mount.point for mount in whole(mounts_of_one)}
+    points = {mount.point for mount in mounts_of_whole(mounts_of_one)}
     return Filesystem(
         number=first.number,
         type=first.type,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from capacityd.host.program import run
+from capacityd.host.program import run_trusted
 from capacityd.model.errors import HostError
 from capacityd.model.text import printable
 
@@ -19,7 +19,7 @@ def look_up(modalias: str) -> Mapping[str, str]:
     if not modalias or "\0" in modalias:
         return {}
     try:
-        status, out, _ = run([_PROGRAM, "query", "--", modalias], _TIMEOUT)
+        status, out, _ = run_trusted([_PROGRAM, "query", "--", modalias], _TIMEOUT)
     except HostError:
         return {}
     if status != 0:

@@ -13,6 +13,7 @@ from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import (
     Host,
     basename,
+    device_and_above,
     link_name,
     read_optional_attr,
     resolve_link,
@@ -124,7 +125,7 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     if bus in _OTHER_BUSES:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
-        return "vf" if _has_pci_function(host, hardware) else "virtual"
+        return "vf" if _is_below_pci_function(host, hardware) else "virtual"
     if bus == "virtio" and link_name(host, f"{hardware.rpartition('/')[0]}/driver") == _DPU_TO_HOST_DRIVER:
         return "other"
     if bus == "usb" and _is_bmc(host, hardware):
@@ -148,14 +149,10 @@ def _is_vdpa(host: Host, hardware: str) -> bool:
     return driver not in (None, "virtio-pci")  # virtio-pci drives the cards that a hypervisor provides
 
 
-def _has_pci_function(host: Host, path: str) -> bool:
+def _is_below_pci_function(host: Host, hardware: str) -> bool:
     """Whether a device above this one in /sys is a PCI function."""
-    above = path.rpartition("/")[0]
-    while above.startswith("/sys/devices/"):
-        if link_name(host, f"{above}/subsystem") == "pci":
-            return True
-        above = above.rpartition("/")[0]
-    return False
+    above = (path for path in device_and_above(hardware) if path != hardware)
+    return any(link_name(host, f"{path}/subsystem") == "pci" for path in above)
 
 
 def _is_representor(host: Host, path: str) -> bool:
@@ -181,11 +178,9 @@ def hardware_id(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[st
 
     names: bus -> the name of the attribute with the id. Raises HostError.
     """
-    path = hardware
-    while path.startswith("/sys/devices/"):
+    for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""
         text = host.text(f"{path}/{names[bus]}") if bus in names else None
         if text is not None:
             return bus, text.removeprefix("0x")
-        path = path.rpartition("/")[0]
     return "", None

@@ -34,7 +34,7 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
     """
     try:
         text = "".join(host.lines(CHECKPOINT))
-        if not text:
+        if not text:  # the file is missing or empty
             is_missing = host.resolve(CHECKPOINT) is None
             return frozenset() if is_missing else None
         checkpoint = decode(_Checkpoint, parse(text.encode("utf-8", "surrogatepass")), ignore_unknown=True)

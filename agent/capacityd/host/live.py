@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pyudev
 
-from capacityd.host.cpu_memory import PROCESSOR_MEASURES, memory
+from capacityd.host import cpu_memory
 from capacityd.host.ethtool import supported_modes
+from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, text_of
 from capacityd.host.filesystems import filesystem_size
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, link_kind, linked_interface
-from capacityd.host.program import run
-from capacityd.host.regular_file import ABSENT, read_optional, read_regular, unreadable
+from capacityd.host.program import run_trusted
+from capacityd.host.regular_file import ABSENT, read_optional_text, read_regular, read_text, unreadable
 from capacityd.host.routes import default_interfaces
 from capacityd.linux.opening import open_data_file
 from capacityd.linux.sandbox import sandbox_advice
@@ -25,10 +27,6 @@ from capacityd.model.host import Content, Memory, Output
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
-Answer = TypeVar("Answer")
-
-_MAX_ATTRIBUTE_BYTES = 65536
-_MAX_TABLE_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
 _DELETED = " (deleted)"  # the kernel appends this to the path of a removed file
 _UDEV_DATABASE = "/run/udev/data"
 
@@ -44,14 +42,14 @@ class LiveHost:
             return sorted(os.listdir(folder))
         except OSError as e:
             # Without a mounted sysfs, nothing is known about a folder in /sys.
-            may_be_without_sysfs = folder.startswith("/sys/") and not os.path.isdir("/sys/devices")
-            if e.errno in ABSENT and not may_be_without_sysfs:
+            is_mounted = not folder.startswith("/sys/") or os.path.isdir("/sys/devices")
+            if e.errno in ABSENT and is_mounted:
                 return ()
             raise unreadable(folder, e) from e
 
     def text(self, path: str) -> str | None:
-        raw = read_optional(path, _MAX_ATTRIBUTE_BYTES)
-        return None if raw is None else printable(raw.strip(b" \t\n\0"))
+        content = read_optional_text(path, MAX_ATTRIBUTE_BYTES)
+        return None if content is None else text_of(content)
 
     def resolve(self, path: str) -> str | None:
         try:
@@ -72,54 +70,48 @@ class LiveHost:
         return self.resolve(path) is not None
 
     def properties(self, device: str) -> Mapping[str, str]:
-        def all_properties(known: Mapping[str, str]) -> Mapping[str, str]:
+        with self._udev_properties(device) as known:
             return {printable(name): _property(known, name) for name in known}
 
-        return self._ask_udev(device, all_properties)
-
     def property(self, device: str, *names: str) -> str | None:
-        def first_property(known: Mapping[str, str]) -> str | None:
+        with self._udev_properties(device) as known:
             values = (_property(known, name) for name in names)
             return next((value for value in values if value), None)
 
-        return self._ask_udev(device, first_property)
-
-    def _ask_udev(self, device: str, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
-        """Calls ask with the properties that udev has for a device, and returns the answer.
-
-        Raises HostError, also for an exception of pyudev that ask raises.
-        """
+    @contextmanager
+    def _udev_properties(self, device: str) -> Iterator[Mapping[str, str]]:
+        """The properties that udev has for a device, for a with block. pyudev's exceptions in it become HostErrors."""
         try:
             self.text(f"{device}/uevent")  # raises HostError; libudev treats an unreadable file as an empty one
             # As bytes: pyudev can't encode a path that is not UTF-8, and an interface's name may not be UTF-8.
             self._udev = self._udev or pyudev.Context()
             udev_device = pyudev.Devices.from_sys_path(self._udev, os.fsencode(device))
             if not udev_device.is_initialized:
-                self._require_no_entry(device, udev_device)
-            return ask(udev_device.properties)
+                self._require_no_rule_applies(device, udev_device)
+            yield udev_device.properties
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
             why = f"udev's properties of {device} could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
-    def _require_no_entry(self, device: str, udev_device: Any) -> None:
-        """Raises HostError unless udev's database has no entry for this device because no rule applies to it.
+    def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
+        """Raises HostError if a rule of udev may apply to a device of which libudev has found no entry.
 
-        Before udev's rules have run, or if no udevd is running, a property is not missing but unknown. udevd keeps no
-        entry for a device that no rule applies to and that has neither a node nor an interface number, such as a PCI
-        function.
+        Then its properties are unknown, not missing. If no rule applies, udevd makes no entry for a device without a
+        number of a node or an interface, such as a PCI function.
         """
         has_number_in_udev = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number_in_udev or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
             raise HostError(f"udev has not processed {device} yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
-        # A device without a number has an entry with this name.
+        # The entry of a device without a number has this name.
         entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
         if self.resolve(entry) is not None:
             raise HostError(f"udev's entry for {device} could not be read")
 
+    raw = staticmethod(read_text)
     hardware_names = staticmethod(look_up)
     link_kind = staticmethod(link_kind)
     link_modes = staticmethod(supported_modes)
@@ -130,22 +122,20 @@ class LiveHost:
     sandbox_advice = staticmethod(sandbox_advice)
 
     def memory(self) -> Memory:
-        return memory(self)
+        return cpu_memory.memory(self)
 
     def processors(self, measure: str) -> int | None:
-        return PROCESSOR_MEASURES[measure](self)
+        return cpu_memory.PROCESSOR_MEASURES[measure](self)
 
     def lines(self, path: str) -> Sequence[str]:
-        raw = read_optional(path, _MAX_TABLE_BYTES) or b""
-        lines = raw.replace(b"\0", b"\n").replace(b"\t", b" ").split(b"\n")
-        return [printable(line) for line in lines if line]
+        return lines_of(read_optional_text(path, MAX_TABLE_BYTES) or "")
 
-    def read_file(self, path: str, most: int) -> Content:
-        raw, modified = read_regular(path, most, opener=open_data_file)  # modified: seconds since the epoch
-        return Content(printable(raw.strip()), age=time.time() - modified)
+    def read_file(self, path: str, limit: int) -> Content:
+        raw, modified_epoch = read_regular(path, limit, opener=open_data_file)
+        return Content(printable(raw.strip()), age=time.time() - modified_epoch)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
-        status, out, err = run(command, timeout)
+        status, out, err = run_trusted(command, timeout)
         return Output(status, out=printable(out.strip()), err=printable(err.strip()))
 
     def arch(self) -> str:
@@ -164,14 +154,6 @@ class LiveHost:
                 return sorted((entry.name, _kind(entry)) for entry in entries)
         except OSError as e:
             raise unreadable(folder, e) from e
-
-    def raw(self, path: str, limit: int) -> str:
-        """A file's content. Bytes that are not UTF-8 become surrogates.
-
-        Raises HostError, with EFBIG if the file is longer than limit bytes.
-        """
-        content, _ = read_regular(path, limit)
-        return content.decode("utf-8", "surrogateescape")
 
     def readlink(self, path: str) -> str:
         """The target of a link, unchanged. Raises HostError."""

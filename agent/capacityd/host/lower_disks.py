@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterator, Sequence
 from capacityd.host.automounts import automount
 from capacityd.host.block_devices import block_device_path
 from capacityd.host.disks import is_virtual
+from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystems import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
@@ -53,7 +54,6 @@ _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "eth
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
 """Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
-_MAX_BYTES = 65536
 _LAYER_SEPARATOR = re.compile(r"(?<!\\):+")  # colons, but not the escaped ones in a folder's name
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -68,12 +68,12 @@ def layers_of(mount: Mount) -> list[str]:
     A relative folder that has the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
     """
     lower = ":".join(mount.values(("lowerdir", "lowerdir+")))
-    metadata, _, data = lower.partition("::")
-    data = ":".join([data, *mount.values(["datadir+"])])
+    metadata, _, data_of_lower = lower.partition("::")
+    data = ":".join([data_of_lower, *mount.values(["datadir+"])])
     has_data = data.strip(":") != ""
     upper = ":".join(mount.values(("upperdir", "workdir")))
-    escaped = _LAYER_SEPARATOR.split(f"{data if has_data else metadata}:{upper}")
-    folders = [_ESCAPED.sub(r"\1", folder) for folder in escaped if folder]
+    layers = f"{data}:{upper}" if has_data else f"{metadata}:{upper}"
+    folders = [_ESCAPED.sub(r"\1", escaped) for escaped in _LAYER_SEPARATOR.split(layers) if escaped]
     return [mount.point if mount.point.endswith(f"/{folder}") else folder for folder in folders]
 
 
@@ -139,10 +139,10 @@ class LowerDisks:
         # The source of btrfs is one of the devices; that of bcachefs may be all of them.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            members = {self._target(link) for link in links}
-            if not members.isdisjoint(devices):
-                devices |= members
-                break
+            devices_of_filesystem = {self._target(link) for link in links}
+            if not devices_of_filesystem.isdisjoint(devices):
+                devices |= devices_of_filesystem
+                break  # no device belongs to a second file system
         for block in sorted(devices):
             yield from self._of_block(block, above)
 
@@ -161,12 +161,12 @@ class LowerDisks:
         if not folders or mount.id in above:
             raise HostError("its layers are unknown")
         for folder in folders:
-            if folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None:
-                folder = folder.removeprefix(INITRAMFS_ROOT)
+            is_of_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
+            present_folder = folder.removeprefix(INITRAMFS_ROOT) if is_of_initramfs else folder
             # at_before(), because a layer may be a folder that the overlay itself covers.
-            lower = self._tree.at_before(mount, self._existing(folder))
+            lower = self._tree.at_before(mount, self._existing(present_folder))
             if lower is None:
-                raise HostError(f"no file system contains {folder}")
+                raise HostError(f"no file system contains {present_folder}")
             yield from self.of_mount(lower, above=(*above, mount.id))
 
     def _of_existing(self, path: str, above: Collection[str]) -> Iterator[str]:
@@ -217,28 +217,28 @@ class LowerDisks:
             return
         above = (*above, block)
         is_partition = self._host.text(f"{block}/partition") is not None
-        path = block.rpartition("/")[0] if is_partition else block
-        lower_names = self._host.listdir(f"{path}/slaves")
+        whole = block.rpartition("/")[0] if is_partition else block
+        lower_names = self._host.listdir(f"{whole}/slaves")
         for lower in lower_names:
-            yield from self._of_block(self._target(f"{path}/slaves/{lower}"), above)
-        name = path.rpartition("/")[2]
+            yield from self._of_block(self._target(f"{whole}/slaves/{lower}"), above)
+        name = whole.rpartition("/")[2]
         kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; etherd of etherd!e1.1
         if lower_names or kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":
-            yield from self._of_existing(self._path_in(f"{path}/loop/backing_file"), above)
+            yield from self._of_existing(self._path_in(f"{whole}/loop/backing_file"), above)
         elif kind == "zram":
-            node = self._host.text(f"{path}/backing_dev")
+            node = self._host.text(f"{whole}/backing_dev")
             if node and node != "none":
                 yield from self.of_node(node, above)
-        elif is_virtual(name, path):
+        elif is_virtual(name, whole):
             raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd
         else:
             yield _PART_OF_CARD.sub(r"\1", name)
 
     def _path_in(self, attribute: str) -> str:
         """The path of a file that an attribute in /sys contains, with bytes that are not printable."""
-        return self._host.raw(attribute, _MAX_BYTES).removesuffix("\n")
+        return self._host.raw(attribute, MAX_ATTRIBUTE_BYTES).removesuffix("\n")
 
     def _target(self, link: str) -> str:
         """The path of a link's target. Raises HostError if the link is dangling."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
+from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -13,13 +14,11 @@ from capacityd.model.text import printable
 
 SWAPS = "/proc/swaps"
 
-_MAX_BYTES = 16 * 1024 * 1024  # the mount table of a node with many pods
-
 
 def mounts(host: Host) -> list[Mount]:
     """All mounts, in the order of the table. Raises HostError, also if a line is malformed or if there is none."""
     found = []
-    for line in host.raw(MOUNT_TABLE, _MAX_BYTES).split("\n"):
+    for line in host.raw(MOUNT_TABLE, MAX_TABLE_BYTES).split("\n"):
         mount = mount_of(line)
         if mount is not None:
             found.append(mount)
@@ -33,7 +32,7 @@ def mounts(host: Host) -> list[Mount]:
 def swaps(host: Host) -> Iterator[tuple[str, bool]]:
     """Yields each swap area: its path, and whether it is a file. Raises HostError."""
     try:
-        table = host.raw(SWAPS, _MAX_BYTES)
+        table = host.raw(SWAPS, MAX_TABLE_BYTES)
     except HostError as e:
         if e.errno != errno.ENOENT:
             raise

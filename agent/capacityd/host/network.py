@@ -29,6 +29,7 @@ _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
 _ADDRESS_MESSAGE = struct.Struct("BBBBi")  # struct ifaddrmsg
 _ATTEMPTS = 5
+"""Reads of a list whose interfaces disappear while it is read, as on a node whenever a pod ends."""
 
 Answer = TypeVar("Answer")
 
@@ -44,11 +45,10 @@ def kernel_errors(subject: str) -> Iterator[None]:
         raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer") from e
 
 
-def with_names(read: Callable[[], Answer]) -> Answer:
-    """What read returns. read: turns numbers of interfaces into names, and raises ENXIO for a number without interface.
+def retried_if_interface_vanishes(read: Callable[[], Answer]) -> Answer:
+    """Calls read, again if an interface has disappeared meanwhile, and returns its answer. Raises OSError.
 
-    Then an interface has disappeared meanwhile, as on a node whenever a pod ends, and read is called again. Raises
-    OSError.
+    read: turns numbers of interfaces into names, and raises ENXIO for a number without an interface.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -106,7 +106,8 @@ def _link(interface: str) -> bytes:
 def addresses() -> list[Address]:
     """All addresses, sorted, without addresses that another machine on the link already uses. Raises HostError."""
     with kernel_errors("the addresses of interfaces"):
-        return with_names(lambda: sorted(_addresses(), key=lambda a: (a.interface, a.family, a.address)))
+        found = retried_if_interface_vanishes(lambda: [*_addresses()])
+    return sorted(found, key=lambda address: (address.interface, address.family, address.address))
 
 
 def _addresses() -> Iterator[Address]:

@@ -17,10 +17,11 @@ from capacityd.model.private import quoted
 from capacityd.model.text import printable
 
 _MAX_OUTPUT_BYTES = 65536
+_SECONDS_TO_KILL = 1.0
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
+def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     """Runs a program for at most timeout seconds. The calling process must have no other children.
 
     Returns the exit status, standard output and standard error. Raises HostError if the program can't be started, does
@@ -41,18 +42,25 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
     except OSError as e:
         why = why_not_started(program, e.errno)
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
-        line = first_line(program).strip() if why else b""
-        detail = f"it begins with {quoted(printable(line))}" if line.startswith(b"#") else ""
-        raise ProgramFailed(message, e.errno, detail=detail) from e
+        raise ProgramFailed(message, e.errno, detail=_beginning(program) if why else "") from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
-        kill_children(deadline=time.monotonic() + 1)
+        kill_children(deadline=time.monotonic() + _SECONDS_TO_KILL)
 
 
 def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """The first file that somebody else could change, of all that run() would run; None if there is none."""
+    """The first file that somebody else could change, of all that run_trusted() would run; None if there is none."""
     return flaw_of_command(command, search_path=_ENVIRONMENT["PATH"], trust=trust)
+
+
+def _beginning(program: str) -> str:
+    """A script's first line, as the detail of an error; "" if the program can't be read, or is binary."""
+    try:
+        line = first_line(program).strip()
+    except OSError:
+        return ""
+    return f"it begins with {quoted(printable(line))}" if line.startswith(b"#") else ""
 
 
 def _require_executable(program: str) -> None:

@@ -15,11 +15,16 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 """The errors that show that a path does not exist, or that its device or driver has gone."""
 
 
-def read_optional(path: str, limit: int) -> bytes | None:
-    """The content of a regular file; None if the file does not exist, or is a folder. Raises HostError."""
+def read_text(path: str, limit: int) -> str:
+    """The content of a regular file. A byte that is not UTF-8 is a surrogate. Raises HostError, as read_regular()."""
+    content, _ = read_regular(path, limit)
+    return content.decode("utf-8", "surrogateescape")
+
+
+def read_optional_text(path: str, limit: int) -> str | None:
+    """As read_text(), but None if the file does not exist, or is a folder."""
     try:
-        content, _ = read_regular(path, limit)
-        return content
+        return read_text(path, limit)
     except HostError as e:
         if e.errno in (*ABSENT, errno.EISDIR):
             return None

@@ -22,9 +22,9 @@ from capacityd.host.network import (
     NEWLINK,
     kernel_errors,
     link_info,
-    with_names,
+    retried_if_interface_vanishes,
 )
-from capacityd.linux.netlink import DEFAULT_BITS, ask, attribute, attributes, integer, pieces
+from capacityd.linux.netlink import MAX_DEFAULT_PREFIX_BITS, ask, attribute, attributes, integer, pieces
 from capacityd.model.errors import HostError
 
 # Types of messages: RTM_NEWROUTE, …, RTM_NEWNEXTHOP, RTM_GETNEXTHOP
@@ -64,7 +64,7 @@ def default_interfaces() -> list[str]:
     the packets of programs in the VRF.
     """
     with kernel_errors("the routes"):
-        return with_names(_default_interfaces)
+        return retried_if_interface_vanishes(_default_interfaces)
 
 
 def _default_interfaces() -> list[str]:
@@ -92,7 +92,7 @@ def _default_route(message: bytes, tables: Collection[int]) -> _Route | None:
     """The route in a message, if it is a default route of one of these tables. Dead next hops count as well."""
     _family, prefix_bits, _, _, short_table, _, _, kind, _flags = _ROUTE.unpack_from(message)
     values = attributes(message[_ROUTE.size :])
-    if prefix_bits > DEFAULT_BITS or kind != _UNICAST or _table(values, short_table) not in tables:
+    if prefix_bits > MAX_DEFAULT_PREFIX_BITS or kind != _UNICAST or _table(values, short_table) not in tables:
         return None
     # An attribute that is missing is empty here, and contains no number.
     single = [number for (number,) in struct.iter_unpack("i", values.get(_OIF, b""))]
@@ -118,8 +118,8 @@ def _interfaces_of_hops(wanted: Collection[int]) -> set[int]:
     for kind, message in ask(_GETHOP, _HOP_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         if kind == _NEWHOP:
             values = attributes(message[_HOP_MESSAGE.size :])
-            (hop,) = struct.unpack("I", values.get(_HOP_ID, bytes(4)))
-            known[hop] = values
+            if hop_id := integer(values.get(_HOP_ID, b"")):  # no next hop has the id 0
+                known[hop_id] = values
     waiting = [*wanted]
     seen: set[int] = set()
     interfaces: set[int] = set()
@@ -146,7 +146,7 @@ def _tables() -> Mapping[int, set[int]]:
         if _L3MDEV in values:  # one rule leads to the tables of all VRFs
             has_vrf_rule = True
         # A rule for some packets applies to nearly all packets if it is inverted.
-        is_for_some_packets = bool(type_of_service) or _selects(values)
+        is_for_some_packets = bool(type_of_service) or _excludes_own_packets(values)
         is_inverted = bool(flags & _INVERT)
         if action == _TO_TABLE and (is_inverted or not is_for_some_packets):
             tables[family].add(_table(values, short_table))
@@ -168,7 +168,7 @@ def _rules() -> list[bytes]:
         return []
 
 
-def _selects(values: Mapping[int, bytes]) -> bool:
+def _excludes_own_packets(values: Mapping[int, bytes]) -> bool:
     """Whether a policy rule, unless it is inverted, excludes packets that the machine's own programs send.
 
     A rule for packets from the interface lo, or of root, includes them. wg-quick makes an inverted rule: "not fwmark".

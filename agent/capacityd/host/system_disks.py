@@ -13,11 +13,13 @@ from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
 from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
-from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree, is_inside
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree
+from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
 OS_FOLDERS = ("/", "/var")
+"""Mount points of the machine's own file systems. A file system below, as on /var/local, need not be its own."""
 OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …
 
@@ -59,13 +61,13 @@ def is_of_system(point: str) -> bool:
 def system_disks(host: Host) -> SystemDevices:
     """The whole disks below the machine's own file systems, the node's data and swap."""
     names: set[str] = set()
-    reasons: list[str] = []
+    reason = ""  # the first reason why disks may be missing
     try:
         table = mounts(host)
         tree = MountTree(table)
         lower = LowerDisks(host, tree)
         if tree.at("/") is None:
-            reasons.append(f"cannot determine the system's disks: {MOUNT_TABLE} has no /")
+            reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
         # Each search is what is searched, for a message, and an iterator that yields the disks or raises HostError.
         searches: list[tuple[str, Iterator[str]]] = [
             (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
@@ -81,10 +83,10 @@ def system_disks(host: Host) -> SystemDevices:
                 for disk in disks:
                     names.add(disk)  # disks found before an error also count
             except HostError as e:
-                reasons.append(f"cannot determine the disk of {subject}: {e}")
+                reason = reason or f"cannot determine the disk of {subject}: {e}"
     except HostError as e:
-        reasons.append(f"cannot determine the system's disks: {e}")
-    return SystemDevices(frozenset(names), reasons[0] if reasons else "")
+        reason = reason or f"cannot determine the system's disks: {e}"
+    return SystemDevices(frozenset(names), incomplete_because=reason)
 
 
 def system_filesystems(host: Host) -> SystemDevices:
@@ -92,12 +94,16 @@ def system_filesystems(host: Host) -> SystemDevices:
     try:
         table = mounts(host)
         tree = MountTree(table)
-        needed = list(_needed_mounts(host, table, tree))
-        overlays = [mount for mount in needed if mount.type == "overlay"]
-        mounts_of_layers = [tree.at(folder) for overlay in overlays for folder in layers_of(overlay)]
-        return SystemDevices(frozenset(mount.number for mount in (*needed, *mounts_of_layers) if mount is not None))
+        numbers = set()
+        for mount in _needed_mounts(host, table, tree):
+            numbers.add(mount.number)
+            layers = layers_of(mount) if mount.type == "overlay" else []
+            for folder in layers:
+                if mount_of_layer := tree.at(folder):
+                    numbers.add(mount_of_layer.number)
+        return SystemDevices(frozenset(numbers))
     except HostError as e:
-        return SystemDevices(frozenset(), f"cannot determine the system's file systems: {e}")
+        return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's file systems: {e}")
 
 
 def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Iterator[Mount]:
@@ -114,7 +120,11 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
     for folder in NODE_FOLDERS:
-        for path in {folder, host.resolve(folder) or folder}:  # the folder may be a link to a larger disk
+        paths = [folder]
+        target = host.resolve(folder)
+        if target is not None and target != folder:  # the folder is a link to a larger disk
+            paths.append(target)
+        for path in paths:
             if mount_of_folder := tree.at(path):
                 yield mount_of_folder
 
@@ -131,5 +141,5 @@ def _resume_number(host: Host) -> str:
     except HostError as e:
         if e.errno != errno.ENODATA:
             raise
-        return ""  # not part of an older recording
+        return ""  # recordings of earlier versions lack it
     return number if number and has_device(number) else ""

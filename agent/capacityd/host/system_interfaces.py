@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, SystemDevices, link_name, resolve_link
+from capacityd.model.host import Host, SystemDevices, device_and_above, link_name, resolve_link
 from capacityd.model.text import printable
 
 _NETS = "/sys/class/net"
@@ -92,7 +92,7 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
         if current not in found:
             found.add(current)
             yield current
-            waiting += [*lower_interfaces(host, current), *_of_the_same_hardware(host, current)]
+            waiting += [*lower_interfaces(host, current), *_interfaces_with_hardware_of(host, current)]
         if waiting or any(_hardware(host, interface) for interface in found):
             continue
         # Only software interfaces so far: follow their other links, such as a veth pair.
@@ -125,18 +125,18 @@ def _ports_of_datapath(host: Host, name: str) -> list[str]:
     return ports if ports and host.link_kind(name) == "openvswitch" else []
 
 
-def _of_the_same_hardware(host: Host, name: str) -> Iterator[str]:
+def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
     """Yields the parent of a child, and the interfaces of the PCI functions that an interface uses."""
     hardware = _hardware(host, name)
     if hardware is None:
         return
     yield from _parents(host, name, hardware=hardware)
-    for other in _of_functions_above(host, hardware):
+    for other in _interfaces_of_functions_above(host, hardware):
         yield other
         yield from _members_of_master(host, other)
 
 
-def _of_physical_function(host: Host, function: str) -> Iterator[str]:
+def _interfaces_of_function(host: Host, function: str) -> Iterator[str]:
     """Yields the interfaces of a PCI function; those of virtio are one folder below."""
     yield from host.listdir(f"{function}/net")
     for name in host.listdir(function):
@@ -144,12 +144,10 @@ def _of_physical_function(host: Host, function: str) -> Iterator[str]:
             yield from host.listdir(f"{function}/{name}/net")
 
 
-def _of_functions_above(host: Host, hardware: str) -> Iterator[str]:
+def _interfaces_of_functions_above(host: Host, hardware: str) -> Iterator[str]:
     """Yields the interfaces of the PCI functions above a device, and of the physical functions of virtual ones."""
-    path = hardware
-    while path.startswith("/sys/devices/"):
+    for path in device_and_above(hardware):
         if resolve_link(host, f"{path}/physfn"):
-            yield from _of_physical_function(host, f"{path}/physfn")
+            yield from _interfaces_of_function(host, f"{path}/physfn")
         if path != hardware and link_name(host, f"{path}/subsystem") == "pci":
             yield from host.listdir(f"{path}/net")
-        path = path.rpartition("/")[0]

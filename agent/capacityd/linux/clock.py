@@ -18,13 +18,13 @@ def suspended() -> float:
     return uptime() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def running_time(process: int) -> float:
+def running_time(pid: int) -> float:
     """Seconds for which a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
 
     For the rest of its time, the thread was blocked: by hardware, a server or a disk, or it slept.
     """
     try:
-        with open(f"/proc/{process}/schedstat", "rb") as f:
+        with open(f"/proc/{pid}/schedstat", "rb") as f:
             on_processor, waiting, _ = f.read().split()
     except (OSError, ValueError):
         return 0.0

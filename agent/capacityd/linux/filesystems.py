@@ -71,14 +71,14 @@ def is_snapshot(type_: str, source: str) -> bool:
 
 
 def has_device(number: str) -> bool:
-    """Whether a file system's number, major:minor, is that of a block device."""
+    """Whether a file system's number, major:minor, is that of a block device. The major number 0 is for all others."""
     return not number.startswith("0:")
 
 
 KINDS = ("local", "image", "memory", "network", "overlay", "pseudo")
 """The kinds of file systems in the configuration."""
 
-_BY_BACKING = {
+_KIND_OF_BACKING = {
     Backing.LOCAL: "local",
     Backing.IMAGE: "image",
     Backing.MEMORY: "memory",
@@ -91,11 +91,11 @@ _BY_BACKING = {
 def kind_of(type_: str, *, on_device: bool) -> str:
     """One of KINDS. type_: of the file system. on_device: whether it is on a block device."""
     backed_by = backing(type_)
-    if backed_by in _BY_BACKING:
-        return _BY_BACKING[backed_by]
+    if backed_by in _KIND_OF_BACKING:
+        return _KIND_OF_BACKING[backed_by]
     if on_device:
         return "local"  # includes FUSE on a disk, such as NTFS, with the type fuseblk
-    return "network" if backed_by is Backing.PROGRAM else "pseudo"
+    return "network" if backed_by is Backing.PROGRAM else "pseudo"  # most programs of FUSE connect to a server
 
 
 # Parts of the paths of mount points, because the folders above depend on the distribution and on the configuration:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from capacityd.linux.paths import is_inside, parents, steps_to
+
 MOUNT_TABLE = "/proc/self/mountinfo"
 
 AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
@@ -39,7 +41,7 @@ class Mount:
 
     @property
     def read_only(self) -> bool:
-        """Whether the file system is read-only through all its mounts."""
+        """Whether the file system itself is read-only, regardless of its mounts."""
         return not set(READ_ONLY_OPTIONS).isdisjoint(self.options.split(","))
 
     @property
@@ -84,17 +86,23 @@ class MountTree:
     """The mounts of a table as they are stacked: each mount lies on a mount point in the mount below it."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
-        """mounts: in the order of the table, which decides if a parent is not in the table."""
+        """mounts: in the order of the table. Of two mounts on one point whose parent is not in it, the later is above.
+
+        The table lacks the parents outside of this process's root directory.
+        """
         self._roots: list[Mount] = []  # mounts without a mount below them
         # id() identifies the object, not the field Mount.id.
         self._upper: dict[tuple[int, str], Mount] = {}  # id() of a mount, and a mount point in it -> the mount there
         self._lower: dict[int, Mount] = {}  # id() of a mount -> the mount below it
         by_id = {mount.id: mount for mount in mounts}
         for mount in mounts:
-            lower = by_id.get(mount.parent)
-            has_parent = lower is not None and lower is not mount and is_inside(mount.point, lower.point)
-            if not has_parent:
-                lower = None if mount.point == "/" else self.at(mount.point)
+            parent = by_id.get(mount.parent)
+            if parent is not None and parent is not mount and is_inside(mount.point, parent.point):
+                lower: Mount | None = parent
+            elif mount.point == "/":
+                lower = None
+            else:
+                lower = self.at(mount.point)
             if lower is None:
                 self._roots.append(mount)
             else:
@@ -123,13 +131,13 @@ class MountTree:
 
     def _up(self, mount: Mount, path: str) -> Mount:
         """The mount that contains the path. mount: any mount below it that the path goes through."""
-        for folder in _folders(path):
-            while upper := self._upper.get((id(mount), folder)):
+        for step in steps_to(path):  # without /: a process's root directory stays, even if something is mounted over /
+            while upper := self._upper.get((id(mount), step)):
                 mount = upper
         return mount
 
 
-def whole(mounts: Collection[Mount]) -> Iterator[Mount]:
+def mounts_of_whole(mounts: Collection[Mount]) -> Iterator[Mount]:
     """Yields the mounts of the whole file system, not of a folder in it. mounts: all mounts of one file system.
 
     If no mount has the file system's own root, those count whose root is not inside the root of another mount. Always
@@ -141,27 +149,6 @@ def whole(mounts: Collection[Mount]) -> Iterator[Mount]:
         is_below_another = not roots.isdisjoint(parents(mount.root))
         if mount.is_subvolume or mount.point == "/" or not is_below_another:
             yield mount
-
-
-def parents(path: str) -> Iterator[str]:
-    """Yields all folders above an absolute path."""
-    while path.startswith("/") and path != "/":
-        path = path.rpartition("/")[0] or "/"
-        yield path
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Whether an absolute path is the folder or inside it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
-
-
-def _folders(path: str) -> Iterator[str]:
-    """Yields the folders on the way to an absolute path, the highest first, and then the path.
-
-    Without /, because a path starts at a process's root directory, even if another file system is mounted over /.
-    """
-    for end_of_name in re.finditer("(?<=[^/])(?=/|$)", path):
-        yield path[: end_of_name.start()]
 
 
 def unescaped(text: str) -> str:

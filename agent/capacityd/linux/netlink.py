@@ -19,7 +19,7 @@ _ATTRIBUTE = struct.Struct("HH")  # nlattr: length, type
 _TYPE = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER_BYTES = 1 << 18
 _QUEUE_BYTES = 1 << 22  # of events that may wait
-DEFAULT_BITS = 3
+MAX_DEFAULT_PREFIX_BITS = 3
 """The longest prefix of a route that replaces a default route: 0.0.0.0/1 and 128.0.0.0/1 together, or 2000::/3."""
 _ATTEMPTS = 5
 """Requests for a list that changes while the kernel sends it, as iproute2 and libnl advise."""
@@ -68,7 +68,7 @@ def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int,
                     return
             if not dump:
                 return  # the response to any other request is a single message
-            if not data:
+            if not data:  # no end of the list, and no further message
                 raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
 

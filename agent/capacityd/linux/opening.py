@@ -12,7 +12,8 @@ import shlex
 import stat
 from contextlib import ExitStack
 
-from capacityd.linux.path_entries import MAX_LINKS, reversed_names
+from capacityd.linux.path_entries import MAX_LINKS
+from capacityd.linux.paths import reversed_names
 from capacityd.linux.permissions import owner_and_mode, owner_name
 from capacityd.model.text import printable
 
@@ -37,58 +38,56 @@ def open_data_file(path: str) -> int:
 def _open(path: str, descriptors: ExitStack) -> int:
     """As open_data_file(). descriptors: closes the descriptors of everything on the path."""
 
-    def kept(fd: int) -> int:
+    def close_at_end(fd: int) -> int:
         descriptors.callback(os.close, fd)
         return fd
 
     is_absolute = path.startswith("/")
-    start = kept(os.open("/" if is_absolute else ".", os.O_PATH | os.O_CLOEXEC))
-    folder = start  # the descriptor of the folder, and at the end of the file, that has been reached
-    folder_path = "" if is_absolute else "."
-    foreign_links: dict[str, int] = {}  # path of a symbolic link of another user -> owner of the link
-    hard_links: list[str] = []  # why another user may have made a hard link on the path; "" for other entries
+    start = close_at_end(os.open("/" if is_absolute else ".", os.O_PATH | os.O_CLOEXEC))
+    reached = start  # the descriptor of the last entry so far: a folder or, at the end of the path, the file
+    reached_path = "" if is_absolute else "."
+    foreign_symlinks: dict[str, int] = {}  # path of a symbolic link of another user -> owner of the link
+    foreign_hard_link = ""  # why another user may have made a hard link on the path
     link_count = 0
     names = reversed_names(path)  # still to follow, the next one last
     while names:
         name = names.pop()
         try:
-            entry = kept(_find(name, folder, expect_folder=bool(names)))
+            entry = close_at_end(_find(name, folder=reached, expect_folder=bool(names)))
         except OSError:
-            _refuse_foreign_links(foreign_links, file_owner=None)
+            _refuse_foreign_symlinks(foreign_symlinks, file_owner=None)
             raise
-        entry_path = f"{folder_path}/{name}"
+        entry_path = f"{reached_path}/{name}"
         status = os.fstat(entry)
-        hard_links.append(
-            _foreign_hard_link(entry_path, status, folder_path=folder_path, folder_status=os.fstat(folder))
+        foreign_hard_link = foreign_hard_link or _foreign_hard_link(
+            entry_path, status, folder_path=reached_path, folder_status=os.fstat(reached)
         )
         if stat.S_ISLNK(status.st_mode):
             link_count += 1
             if link_count > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             if not _is_trusted_user(status.st_uid):
-                foreign_links[entry_path] = status.st_uid
+                foreign_symlinks[entry_path] = status.st_uid
             is_in_proc = status.st_dev == os.stat("/proc").st_dev
             if not is_in_proc:
                 target = os.readlink("", dir_fd=entry)
                 names += reversed_names(target)
                 if target.startswith("/"):
-                    folder = start
-                    folder_path = ""
+                    reached = start
+                    reached_path = ""
                 continue
             # A link in /proc may lead to an open file or into another file system, and its text does not name the
             # target. So the kernel follows this link.
-            entry = kept(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder))
-        folder = entry
-        folder_path = entry_path
-    file = folder
+            entry = close_at_end(os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=reached))
+        reached = entry
+        reached_path = entry_path
     # Symbolic links come before hard links: the rest of a path behind another user's link is that user's text, and must
     # not appear in a message.
-    _refuse_foreign_links(foreign_links, file_owner=os.fstat(file).st_uid)
-    reasons = [*filter(None, hard_links)]
-    if reasons:
-        raise ForeignLink(reasons[0])
+    _refuse_foreign_symlinks(foreign_symlinks, file_owner=os.fstat(reached).st_uid)
+    if foreign_hard_link:
+        raise ForeignLink(foreign_hard_link)
     # The kernel's link to the open file, because the path may lead to another file by now.
-    return os.open(f"/proc/self/fd/{file}", _READ_FLAGS)
+    return os.open(f"/proc/self/fd/{reached}", _READ_FLAGS)
 
 
 def _find(name: str, folder: int, *, expect_folder: bool) -> int:
@@ -107,8 +106,8 @@ def _is_trusted_user(uid: int) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _refuse_foreign_links(links: dict[str, int], *, file_owner: int | None) -> None:
-    """Raises ForeignLink unless the owner of the file also owns the links.
+def _refuse_foreign_symlinks(links: dict[str, int], *, file_owner: int | None) -> None:
+    """Raises ForeignLink unless the owner of the file also owns the symbolic links.
 
     links: path -> owner of the link. file_owner: None if the links lead to no file. The message is the same then,
     because a user must not learn from it which files exist.

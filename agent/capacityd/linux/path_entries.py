@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from capacityd.linux.paths import reversed_names
+
 MAX_LINKS = 40
 """Links that the kernel follows in a path (path_resolution(7))."""
 
@@ -22,6 +24,7 @@ class PathEntry:
     status: os.stat_result | None
     """Of the entry itself, even if it is a link. None: the entry does not exist."""
     is_last: bool
+    """Whether no name follows. If the last name is a link, the last name of its target is also last."""
 
 
 def path_entries(path: str) -> Iterator[PathEntry]:
@@ -35,11 +38,12 @@ def path_entries(path: str) -> Iterator[PathEntry]:
         # The folder's path has no links, so ".." is the folder above in the path, too.
         entry_path = os.path.dirname(folder) if name == ".." else os.path.join(folder, name)
         try:
-            status = os.lstat(entry_path)
+            status: os.stat_result | None = os.lstat(entry_path)
         except FileNotFoundError:
-            yield PathEntry(folder, folder_status, path=entry_path, status=None, is_last=True)
+            status = None
+        yield PathEntry(folder=folder, folder_status=folder_status, path=entry_path, status=status, is_last=not names)
+        if status is None:
             return
-        yield PathEntry(folder, folder_status, path=entry_path, status=status, is_last=not names)
         if not stat.S_ISLNK(status.st_mode):
             folder = entry_path
             folder_status = status
@@ -52,8 +56,3 @@ def path_entries(path: str) -> Iterator[PathEntry]:
         if target.startswith("/"):
             folder = "/"
             folder_status = os.stat(folder)
-
-
-def reversed_names(path: str) -> list[str]:
-    """The names in a path, the last one first."""
-    return [name for name in reversed(path.split("/")) if name not in ("", ".")]

@@ -9,6 +9,8 @@ import os
 import shlex
 import stat
 
+from capacityd.linux.paths import is_inside, steps_to
+
 _ACL = "system.posix_acl_access"
 _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 
@@ -16,10 +18,9 @@ _OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
 def why_unreadable_to_root(path: str) -> str:
     """Returns which file, or folder above it, denies access to root without capabilities, and how to fix it.
 
-    Returns "" if owners and modes deny nothing, or if one of these files has an ACL.
+    Returns "" if owners and modes deny nothing, or if one of these files has an ACL, which may allow the access.
     """
-    resolved = os.path.realpath(path)
-    for part in (*_folders_above(resolved), resolved):
+    for part in steps_to(os.path.realpath(path)):
         try:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
@@ -43,22 +44,15 @@ def others_may_read(path: str, root: str) -> bool:
 
     root: this folder and those above it do not count, unless the file is a link that leads out of this folder.
     """
-    resolved = os.path.realpath(path)
-    resolved_root = os.path.realpath(root).rstrip("/")
-    folders = _folders_above(resolved)
-    if resolved.startswith(f"{resolved_root}/"):
-        folders = [folder for folder in folders if folder.startswith(f"{resolved_root}/")]
+    *folders, file = steps_to(os.path.realpath(path))
+    real_root = os.path.realpath(root)
+    if is_inside(file, real_root):
+        folders = [folder for folder in folders if folder != real_root and is_inside(folder, real_root)]
     try:
         may_enter = all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
-        return may_enter and bool(os.stat(resolved).st_mode & stat.S_IROTH)
+        return may_enter and bool(os.stat(file).st_mode & stat.S_IROTH)
     except OSError:
         return False
-
-
-def _folders_above(path: str) -> list[str]:
-    """All folders above an absolute path, without /, the highest one first."""
-    slashes = (position for position, character in enumerate(path) if character == "/")
-    return [path[:slash] for slash in slashes if slash > 0]
 
 
 def _permissions_of_root(status: os.stat_result) -> int:

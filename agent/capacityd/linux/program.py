@@ -55,9 +55,9 @@ def run_program(  # noqa: PLR0913  # what a program needs
                     start_new_session=True,
                 )
             pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
-            files = [stack.enter_context(pipe).fileno() for pipe in pipes]
+            descriptors = [stack.enter_context(pipe).fileno() for pipe in pipes]
             deadline = time.monotonic() + timeout
-            outputs = _collect(process.pid, files, deadline=deadline, max_output=max_output)
+            outputs = _collect(process.pid, descriptors, deadline=deadline, max_output=max_output)
         finally:
             if process is not None:
                 # The process has not been reaped yet, so its process group cannot belong to another process.
@@ -97,8 +97,8 @@ def _signals_held_back() -> Iterator[None]:
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
     """The output in each pipe, once the program has ended. Processes that the program left behind may keep pipes open.
 
-    deadline: as time.monotonic(). max_output: limit of bytes for each pipe. Raises ProgramTimeoutError and
-    OutputTooLargeError.
+    pipes: descriptors. deadline: as time.monotonic(). max_output: limit of bytes for each pipe. Raises
+    ProgramTimeoutError and OutputTooLargeError.
     """
     output = {pipe: bytearray() for pipe in pipes}
     exited = os.pidfd_open(pid)
@@ -107,10 +107,11 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
         poll.register(fd, select.POLLIN)
     try:
         while True:
-            timeout = deadline - time.monotonic()
-            timeout_ms = max(0.0, timeout) * 1000
-            ready = {fd for fd, _ in poll.poll(timeout_ms)}
-            if timeout < 0 or not ready:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left < 0:
+                raise ProgramTimeoutError
+            ready = {fd for fd, _ in poll.poll(1000 * seconds_left)}
+            if not ready:
                 raise ProgramTimeoutError
             for fd in output.keys() & ready:
                 chunk = os.read(fd, _CHUNK_BYTES)

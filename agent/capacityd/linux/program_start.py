@@ -10,7 +10,7 @@ import shlex
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.text import printable
 
-MAX_FIRST_LINE = 256
+_MAX_FIRST_LINE = 256
 """Bytes of a script's first line that the kernel reads (execve(2))."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REMOVE_CARRIAGE_RETURNS = r"s/\r$//"  # a command of sed
@@ -36,7 +36,10 @@ def why_not_started(program: str, code: int | None) -> str:
     """Why an executable program can't be started; "" if the file does not show it. code: the errno of execve(2)."""
     if code not in (errno.ENOENT, errno.ENOEXEC):
         return ""
-    start = first_line(program)
+    try:
+        start = first_line(program)
+    except OSError:
+        start = b""
     if code == errno.ENOENT:
         if start.startswith(b"\x7fELF"):
             return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"
@@ -60,9 +63,11 @@ def _command(*words: str) -> str:
 
 
 def first_line(program: str) -> bytes:
-    """A script's first line with its line feed; empty if the script can't be read."""
-    try:
-        with open(program, "rb") as file:
-            return file.readline(MAX_FIRST_LINE)
-    except OSError:
-        return b""
+    """A script's first line with its line feed, as much as the kernel reads. Raises OSError."""
+    with open(program, "rb", opener=_open_without_waiting) as file:
+        return file.readline(_MAX_FIRST_LINE)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Opens a path that may be a FIFO without a writer, or a terminal."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

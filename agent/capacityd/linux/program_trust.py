@@ -14,42 +14,44 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from capacityd.linux.program_start import MAX_FIRST_LINE
+from capacityd.linux.program_start import first_line
 from capacityd.linux.trust import Flaw, Trust, flaw_of_folder, flaw_of_program
 
 _MAX_DEPTH = 5
-"""How many scripts are followed, each the interpreter of the one before. The kernel gives up after four (execve(2))."""
+"""How many programs are followed, each started by the one before. Of scripts that are each other's interpreters, the
+kernel follows four (execve(2))."""
 _WORD = re.compile(r"""[^\s"'`;|&<>(){}$=:,@]+""")
 """A word of a script, or a part of an option, as in --include=/opt/a:/opt/b."""
 _REMEDY_FOR_DATA = "if it is only data, name it in a script of root instead"
 _REMEDY_FOR_LOOKUP = "write the absolute path of the program instead"
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    """What env(1) runs: a command whose program may be a name, and the PATH in which the name is looked up."""
-
-    command: Sequence[str]
-    search_path: str
-
-
-def flaw_of_command(command: Sequence[str], search_path: str, trust: Trust) -> Flaw | None:
+def flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, *, depth: int = _MAX_DEPTH) -> Flaw | None:
     """The first flaw of a command that is started in the folder /; None if there is none.
 
-    command: the program's path and its arguments. search_path: the command's PATH.
+    command: the program's path and its arguments. search_path: the command's PATH. depth: how many programs are still
+    followed from this one to the one that it starts.
     """
-    flaw = _flaw_of_command(command, search_path, trust, depth=_MAX_DEPTH)
-    return flaw or _flaw_of_texts(command[1:], search_path, trust, depth=_MAX_DEPTH)
+    flaw = _flaw_of_start(command, search_path, trust, depth=depth)
+    return flaw or flaw_of_texts(command[1:], search_path, trust, depth=depth)
 
 
-def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust) -> Flaw | None:
+def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth: int = _MAX_DEPTH) -> Flaw | None:
     """The first flaw of a path in arguments or variables of a command that is started in /; None if there is none.
 
-    search_path: the command's PATH.
+    search_path, depth: as for flaw_of_command().
     """
-    return _flaw_of_texts(texts, search_path, trust, depth=_MAX_DEPTH)
+    for text in texts:
+        for path in _paths(text):
+            flaw = _flaw_of_start([path], search_path, trust, depth=depth)
+            if flaw is None:
+                continue
+            if flaw.remedy.endswith(_REMEDY_FOR_DATA):  # of a text in this file's first line
+                return flaw
+            return replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
+    return None
 
 
 def flaw_of_name(name: str, search_path: str, trust: Trust) -> Flaw | None:
@@ -83,24 +85,8 @@ def _paths(text: str) -> Iterator[str]:
             yield word[word.index("/") :]  # /opt/modules in -I/opt/modules
 
 
-def _flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
-    """As flaw_of_texts(). depth: as for _flaw_of_command()."""
-    for text in texts:
-        for path in _paths(text):
-            flaw = _flaw_of_command([path], search_path, trust, depth=depth)
-            if flaw is None:
-                continue
-            if flaw.remedy.endswith(_REMEDY_FOR_DATA):
-                return flaw
-            return replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
-    return None
-
-
-def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
-    """The flaw of the program, and of what it runs because of its first line or, if it is env, of its arguments.
-
-    depth: how many programs are still followed from this one to the one that it runs.
-    """
+def _flaw_of_start(command: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
+    """As flaw_of_command(), but ignores the arguments, unless the program is env, which starts one of them."""
     program, *arguments = command
     try:
         flaw = flaw_of_program(program, trust)
@@ -108,45 +94,50 @@ def _flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, *, 
         return None
     if flaw or depth == 0:
         return flaw
+    # Both names, because env may be a link to a program of many names, such as busybox, or the target of a link.
     if "env" in (os.path.basename(program), os.path.basename(os.path.realpath(program))):
-        return _flaw_of_lookup(program, arguments, search_path, trust, depth=depth)
+        return _flaw_of_env(program, arguments, search_path, trust, depth=depth)
     try:
         interpreter = _interpreter(program)
     except OSError:
         if not os.access(program, os.X_OK):
             return None  # the program can't be started
-        # The kernel runs the interpreter of a script that this process can't read.
+        # The kernel starts the interpreter even of a script that this process can't read.
         remedy = shlex.join(["chmod", "u+r", program])
         return Flaw(program, "can't be read, so its interpreter is not known", remedy=remedy)
     if not interpreter:
         return None
     if not interpreter[0].startswith("/"):
         return Flaw(program, "has an interpreter without an absolute path", remedy="write its absolute path")
-    flaw = _flaw_of_command(interpreter, search_path, trust, depth=depth - 1)
-    return flaw or _flaw_of_texts(interpreter[1:], search_path, trust, depth=depth - 1)
+    return flaw_of_command(interpreter, search_path, trust, depth=depth - 1)
 
 
-def _flaw_of_lookup(env: str, arguments: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
-    """The flaw of what env(1) runs. env: the path of env. depth: as for _flaw_of_command()."""
-    lookup = _lookup(arguments, search_path)
-    if lookup is None:
+def _flaw_of_env(env: str, arguments: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
+    """The flaw of what env(1) starts. env: the path of env. depth: as for flaw_of_command()."""
+    started = _started_by_env(arguments, search_path)
+    if started is None:
         return Flaw(env, "has options that are not supported here", remedy=_REMEDY_FOR_LOOKUP)
-    if not lookup.command:
+    command, path_of_command = started
+    if not command:
         return None
-    name, *rest = lookup.command
+    name, *rest = command
     if "/" in name:
         program = os.path.join("/", name)
-        return _flaw_of_command([program, *rest], lookup.search_path, trust, depth=depth - 1)
-    if flaw := flaw_of_name(name, lookup.search_path, trust):
-        return flaw
-    found = shutil.which(name, path=lookup.search_path)
-    if found is None:
-        return None
-    return _flaw_of_command([found, *rest], lookup.search_path, trust, depth=depth - 1)
+    else:
+        if flaw := flaw_of_name(name, path_of_command, trust):
+            return flaw
+        found = shutil.which(name, path=path_of_command)
+        if found is None:
+            return None
+        program = found
+    return _flaw_of_start([program, *rest], path_of_command, trust, depth=depth - 1)
 
 
-def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
-    """What env(1) runs with these arguments; None for options that are not supported here."""
+def _started_by_env(arguments: Sequence[str], search_path: str) -> tuple[list[str], str] | None:
+    """The command that env(1) starts, and its PATH; None for options that are not supported here.
+
+    The command's program may be a name that env looks up in this PATH.
+    """
     words = list(arguments)  # what is left of the command line
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -170,24 +161,19 @@ def _lookup(arguments: Sequence[str], search_path: str) -> _Lookup | None:
     # env -S replaces ${NAME} by a variable that is not known here.
     if words and "$" in words[0]:
         return None
-    return _Lookup(command=words, search_path=search_path)
+    return words, search_path
 
 
 def _interpreter(program: str) -> list[str]:
     """The interpreter in a script's first line, and its argument; empty if the file is no script. Raises OSError."""
     if not os.path.isfile(program):  # only a regular file has a first line, and reading another one may have an effect
         return []
-    with open(program, "rb", opener=_open_without_waiting) as file:
-        first = file.read(MAX_FIRST_LINE).split(b"\n")[0]
-    if not first.startswith(b"#!"):
+    line = first_line(program)
+    if not line.startswith(b"#!"):
         return []
     # The kernel passes everything behind the interpreter's path as a single argument (execve(2)).
-    words = re.split(rb"[ \t]+", first[2:].strip(b" \t"), maxsplit=1)
+    words = re.split(rb"[ \t]+", line.removeprefix(b"#!").strip(b" \t\n"), maxsplit=1)
     return [os.fsdecode(word) for word in words if word]
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _split(text: str) -> list[str]:

@@ -7,19 +7,20 @@ settings come from systemd, so that they include all drop-ins.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from capacityd.linux.mountinfo import is_inside
+from capacityd.linux.paths import is_inside
 from capacityd.linux.permissions import why_unreadable_to_root
+from capacityd.linux.unit import unit_properties
 
 UNIT = "capacityd.service"
 _TIMEOUT = 1.0
-"""Seconds for systemctl. They are part of the time that a detector has in addition to its program's timeout."""
+"""Seconds for systemctl. A detector asks for advice after its program has failed, and may then take two seconds more
+than the program's timeout (discovery/child.py)."""
 _STATUS = "/proc/self/status"
 _SANDBOXED_LINE = "NoNewPrivs:\t1"
-"""The line in /proc/self/status (proc_pid_status(5)) of processes in the service's sandbox."""
+"""A line in /proc/self/status (proc_pid_status(5)). The unit sets NoNewPrivileges=, which a shell of root lacks."""
 _DEVICES = "/dev"
 _PSEUDO_NAMES = (
     "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue", "hugepages", "log",
@@ -34,6 +35,12 @@ _HIDDEN_BY = {
 }
 """Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
+_ADVICE_FOR_PROGRAM = (
+    " (it ran in the service's sandbox, which may deny what works in a shell of root, such as a write, or code that is "
+    "compiled at run time, as in Java and Node.js: `systemctl edit capacityd` extends the sandbox, for example with "
+    'the lines "[Service]" and "ReadWritePaths=FOLDER" or "MemoryDenyWriteExecute=no"; for exec, '
+    "`capacityd probe --as-service` shows the result)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +82,7 @@ class Sandbox:
 
 def service_sandbox() -> Sandbox:
     """The sandbox of the service's unit; one that hides nothing if there is no systemd or no unit."""
-    names = (*_HIDDEN_BY, *_BINDS)
-    command = ["systemctl", "show", f"--property={','.join(names)}", UNIT]
-    try:
-        shown = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return Sandbox()
-    settings = dict(line.split("=", 1) for line in shown.stdout.splitlines() if "=" in line)
+    settings = unit_properties(UNIT, (*_HIDDEN_BY, *_BINDS), timeout=_TIMEOUT)
     hidden: dict[str, str] = {}
     for name, (values, folders) in _HIDDEN_BY.items():
         if settings.get(name) in values:
@@ -90,31 +91,24 @@ def service_sandbox() -> Sandbox:
     return Sandbox(hidden=hidden, visible=(*_PSEUDO_DEVICES, *binds))
 
 
-def sandbox_advice(paths: Sequence[str], *, runs: bool = False) -> str:
+def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str:
     """The reason in the service's sandbox why paths can't be used, as the end of a message; "" outside of the sandbox.
 
-    paths: what was read, or the program that failed, and its arguments. runs: whether a program failed.
+    paths: what was read, or the command whose program failed.
     """
     if not is_sandboxed():
         return ""
     absolute_paths = [path for path in paths if path.startswith("/")]
-    # Asking systemd for the settings takes 10 ms.
-    sandbox = service_sandbox() if any(map(_may_be_hidden, absolute_paths)) else Sandbox()
+    sandbox = Sandbox()  # hides nothing
+    if any(map(_may_be_hidden, absolute_paths)):
+        sandbox = service_sandbox()  # takes 10 ms, so it is asked only now
     for path in absolute_paths:
         advice = sandbox.advice(path)
-        if not advice and not runs:
+        if not advice and not program_failed:
             advice = why_unreadable_to_root(path)
         if advice:
             return f" ({advice})"
-    return _RUN_ADVICE if runs else ""
-
-
-_RUN_ADVICE = (
-    " (it ran in the service's sandbox, which may deny what works in a shell of root, such as a write, or code that is "
-    "compiled at run time, as in Java and Node.js: `systemctl edit capacityd` extends the sandbox, for example with "
-    'the lines "[Service]" and "ReadWritePaths=FOLDER" or "MemoryDenyWriteExecute=no"; for exec, '
-    "`capacityd probe --as-service` shows the result)"
-)
+    return _ADVICE_FOR_PROGRAM if program_failed else ""
 
 
 def _may_be_hidden(path: str) -> bool:

@@ -18,16 +18,16 @@ def become_subreaper() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def children(process: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """PIDs of a process's children, running or not yet reaped. The kernel lists them by thread."""
-    pids = []
+    found = []
     try:
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with open(f"/proc/{process}/task/{thread}/children") as f:
-                pids += [int(child) for child in f.read().split()]
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as f:
+                found += [int(child) for child in f.read().split()]
     except OSError:
         pass
-    return pids
+    return found
 
 
 def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
@@ -44,14 +44,14 @@ def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
             with suppress(OSError):
-                pid, status = os.waitpid(child, os.WNOHANG)
-                if pid:
-                    statuses[pid] = status
+                reaped, status = os.waitpid(child, os.WNOHANG)  # 0: the child still runs
+                if reaped:
+                    statuses[child] = status
         now = time.monotonic()
         if not remaining or now >= deadline:
             return statuses
-        all_reaped = statuses.keys() >= set(remaining)
-        if all_reaped:
+        all_are_reaped = all(child in statuses for child in remaining)
+        if all_are_reaped:
             continue  # the children of the reaped children may be this process's children now
         time.sleep(min(pause, deadline - now))
         pause = min(2 * pause, _LONGEST_PAUSE)

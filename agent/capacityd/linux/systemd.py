@@ -105,4 +105,5 @@ def _journal_is_writable() -> bool:
 
 
 def _encodable(text: str) -> str:
+    """The text with escapes for lone surrogates, which UTF-8 can't encode."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,5 @@
-"""Decides which files may decide what root does: configuration, programs, their interpreters, and credentials.
+"""Finds files that somebody else could change, among those that decide what root does: configuration, programs, their
+interpreters, and credentials.
 
 Such a file, and every folder and symbolic link on its path, from / on, must belong to a trusted user, and nobody else
 may be able to write it. Trusted users are root and the user who runs the command.
@@ -121,8 +122,8 @@ def flaw_of_program(path: str, trust: Trust) -> Flaw | None:
 def open_trusted(path: str, trust: Trust) -> int:
     """Opens a file for reading, and returns its descriptor. Raises NotTrusted if somebody else could change it.
 
-    Raises OSError, even if it is also not trusted, if it is missing or can't be read, and ValueError if it is not a
-    path. Does not wait for the writer of a pipe.
+    Raises OSError if the file is missing or can't be read, which is checked first. Raises ValueError if the path
+    contains a NUL. Does not wait for the writer of a pipe.
     """
     # O_PATH, because opening a device has effects. By the descriptor, because the path may lead nowhere by now.
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -146,14 +147,15 @@ def _first_flaw(path: str, trust: Trust, *, may_be_in_shared_folder: bool, may_b
     if not path.startswith("/"):
         try:
             path = os.path.join(os.getcwd(), path)
-        except OSError:  # a flaw, because the kernel still follows ".." from the removed folder
+        except OSError:
+            # The current folder has no path any more, but ".." still leads out of it, so the file may exist.
             return Flaw(path, "is relative to a folder that was removed", remedy="write the absolute path")
     reached = "/"
     try:
         status = os.stat(reached)
         for entry in path_entries(path):
-            is_safe_in_shared_folder = may_be_in_shared_folder or not entry.is_last
-            if flaw := _flaw_of_entry(entry, trust, may_be_in_shared_folder=is_safe_in_shared_folder):
+            entry_may_be_in_shared_folder = may_be_in_shared_folder or not entry.is_last
+            if flaw := _flaw_of_entry(entry, trust, may_be_in_shared_folder=entry_may_be_in_shared_folder):
                 return flaw
             if entry.status is None:
                 return None
@@ -170,6 +172,7 @@ def _flaw_of_entry(entry: PathEntry, trust: Trust, *, may_be_in_shared_folder: b
     """The flaw of an entry's folder, or of the entry itself if it is a link."""
     if flaw := _flaw_of_part(entry.folder, entry.folder_status, trust, sticky_bit_suffices=True):
         return flaw
+    # Without other flaws, the folder has one now only if it is shared.
     flaw_of_shared_folder = _flaw_of_part(entry.folder, entry.folder_status, trust, sticky_bit_suffices=False)
     if entry.status is None:
         return flaw_of_shared_folder
@@ -202,8 +205,10 @@ def _flaw_of_part(path: str, status: os.stat_result, trust: Trust, *, sticky_bit
         command = ["chown", "-h", "root", path] if is_link else ["chown", "root", path]
         return Flaw(path, f"does not belong to root {shown_mode}", remedy=shlex.join(command))
     is_sticky_folder = stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX)
-    if is_link or (sticky_bit_suffices and is_sticky_folder):
+    if is_link:
         return None  # nobody can write a link
+    if is_sticky_folder and sticky_bit_suffices:
+        return None
     is_trusted_group = status.st_gid in trust.groups
     if mode & stat.S_IWOTH:
         why = f"is writable by everybody {shown_mode}"

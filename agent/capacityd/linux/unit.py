@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _TIMEOUT = 5.0  # seconds
+_ONLY_UNTIL_REBOOT = ("enabled-runtime", "linked-runtime")
+"""UnitFileState of a unit that links in /run enable, so that it is not started at the next boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +53,30 @@ def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 def unit_state(unit: str) -> UnitState | None:
     """Returns the state of a unit; None if there is no systemd, or the unit does not exist."""
     names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus", "WantedBy", "RequiredBy")
-    command = ["systemctl", "show", f"--property={','.join(names)}", unit]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    values = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    values = unit_properties(unit, names, timeout=_TIMEOUT)
+    load_state = values.get("LoadState")
     file_state = values.get("UnitFileState")
-    masked = "masked" in values.get("LoadState", "")
-    if values.get("LoadState") != "loaded" and not masked:
+    if load_state not in ("loaded", "masked"):
         return None
-    # The links of these states are in /run, so they do not start the unit at the next boot.
-    until_reboot = file_state in ("enabled-runtime", "linked-runtime", "masked")
     wanted_by_others = bool(values.get("WantedBy") or values.get("RequiredBy"))
-    enabled = file_state == "enabled" or (wanted_by_others and not until_reboot)
+    # The two states differ until systemd reads a changed file.
+    is_masked_now = load_state == "masked"
+    is_masked_at_boot = file_state == "masked"
+    may_start_at_boot = not (is_masked_now or is_masked_at_boot or file_state in _ONLY_UNTIL_REBOOT)
     return UnitState(
-        enabled=enabled and not masked,
+        enabled=may_start_at_boot and (file_state == "enabled" or wanted_by_others),
         failing=values.get("ActiveState") == "failed" or values.get("SubState") == "auto-restart",
         exit_status=int(values.get("ExecMainStatus") or 0),
-        masked=masked,
+        masked=is_masked_now,
         active=values.get("ActiveState") in ("active", "reloading"),
     )
+
+
+def unit_properties(unit: str, names: Sequence[str], timeout: float) -> dict[str, str]:
+    """The properties of a unit with these names; empty if systemd does not respond within timeout seconds."""
+    command = ["systemctl", "show", f"--property={','.join(names)}", unit]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,16 +141,16 @@ class Host(Protocol):
         Raises HostError, also if the file is missing, and with EFBIG if it is longer than limit bytes.
         """
 
-    def read_file(self, path: str, most: int) -> Content:
-        """A file of at most this many bytes, with its age. Raises HostError also if the file is missing or longer."""
+    def read_file(self, path: str, limit: int) -> Content:
+        """A file of at most limit bytes, with its age. Raises HostError also if the file is missing or longer."""
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         """Runs a program for at most timeout seconds. Afterwards, none of its child processes is left."""
 
-    def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
+    def sandbox_advice(self, paths: Sequence[str], *, program_failed: bool = False) -> str:
         """Why the service's sandbox may deny these paths, as the end of a message; "" outside of the sandbox.
 
-        runs: whether the paths are those in the command of a program that failed.
+        program_failed: whether the paths are those in the command of a program that failed.
         """
 
     def arch(self) -> str:
@@ -197,6 +197,13 @@ def link_name(host: Host, path: str) -> str | None:
     Raises HostError if the link can't be resolved.
     """
     return basename(resolve_link(host, path))
+
+
+def device_and_above(device: str) -> Iterator[str]:
+    """Yields the path of a device in /sys/devices, and then the paths of the folders above it, the nearest first."""
+    while device.startswith("/sys/devices/"):
+        yield device
+        device = device.rpartition("/")[0]
 
 
 def uevent_value(host: Host, device: str, name: str) -> str | None:

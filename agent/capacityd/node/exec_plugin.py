@@ -91,7 +91,7 @@ class ExecPlugin:
         if status != 0:
             # As in subprocess, the status is negative for a signal.
             failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"
-            advice = sandbox_advice([program, *self.arguments], runs=True)
+            advice = sandbox_advice([program, *self.arguments], program_failed=True)
             raise PluginFailed(f"{self._name} {failure}. {_SEE_OUTPUT}{advice}")
         try:
             return exec_credential(output, self.version)

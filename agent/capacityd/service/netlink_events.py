@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
-from capacityd.linux.netlink import DEFAULT_BITS, attributes, integer, listen, received
+from capacityd.linux.netlink import MAX_DEFAULT_PREFIX_BITS, attributes, integer, listen, received
 from capacityd.model.event_filters import AddressPattern, LinkFilter
 from capacityd.model.reasons import PassReason
 
@@ -65,7 +65,7 @@ class LinkEvents:
         if message_type in (_NEWROUTE, _DELROUTE):
             # Default routes, and routes that replace one, have a short prefix.
             destination_bits = message[1:2]  # rtm_dst_len
-            return bool(destination_bits) and destination_bits[0] <= DEFAULT_BITS
+            return bool(destination_bits) and destination_bits[0] <= MAX_DEFAULT_PREFIX_BITS
         if message_type in (_NEWRULE, _DELRULE):
             # dst_len and src_len of fib_rule_hdr are 0 in rules for all addresses. Network plugins add rules for those
             # of pods.

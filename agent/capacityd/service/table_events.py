@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from capacityd.linux.filesystems import KINDS, Backing, backing, has_device, is_of_pods, is_snapshot, kind_of
-from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, is_inside, mount_of, parents, whole
+from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, mounts_of_whole
+from capacityd.linux.paths import is_inside, parents
 from capacityd.model.event_filters import MountFilter, Pattern
 from capacityd.model.reasons import PassReason
 
@@ -109,8 +110,8 @@ def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[M
         globs = [pattern.name for pattern in patterns if pattern.kind in ("*", *kinds)]
         if not globs:
             continue
-        # whole() leaves out the bind mounts.
-        own = [mount for mount in whole(mounts_of_one) if not is_of_pods(mount.point, mount.type)]
+        # mounts_of_whole() leaves out the bind mounts.
+        own = [mount for mount in mounts_of_whole(mounts_of_one) if not is_of_pods(mount.point, mount.type)]
         if any(fnmatchcase(mount.point, glob) for mount in own for glob in globs):
             yield from own
 

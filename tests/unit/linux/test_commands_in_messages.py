@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.config import load
-from capacityd.host.program import run
+from capacityd.host.program import run_trusted
 from capacityd.linux.opening import ForeignLink, open_data_file
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.program_trust import flaw_of_command
@@ -107,7 +107,7 @@ def argument(file: Path) -> str:
 
 def not_run(file: Path) -> str:
     with pytest.raises(HostError) as error:
-        run([str(file)], 5.0)
+        run_trusted([str(file)], 5.0)
     return str(error.value)
 
 

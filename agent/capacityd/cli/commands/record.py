@@ -121,11 +121,11 @@ def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
 def _wait(thread: threading.Thread, recorder: Recorder) -> str | None:
     """Waits for the recorder's thread. Returns None if it has ended, and the path if it hangs there."""
     while True:
-        path = recorder.at  # "" before the first path
+        path = recorder.reading  # "" before the first path
         thread.join(_READ_TIMEOUT)
         if not thread.is_alive():
             return None
-        if path and path == recorder.at:
+        if path and path == recorder.reading:
             return path
 
 

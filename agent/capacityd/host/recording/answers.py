@@ -44,10 +44,10 @@ def recorded_answers(
             answers[part] |= answer(f"{part} {interface}", interface, partial(ask, interface))
     for measure in PROCESSOR_MEASURES:
         answers["processors"] |= answer(f"processors {measure}", measure, partial(source.processors, measure))
-    for point, ids in _local_mount_points(source):
+    for point, mount_ids in _local_mount_points(source):
         # The question contains a mount's id, because a file system that another one hides has the same mount point.
-        question = f"filesystem_sizes {point} {min(ids)}"
-        answers["filesystem_sizes"] |= answer(question, point, partial(source.filesystem_size, point, ids))
+        question = f"filesystem_sizes {point} {min(mount_ids)}"
+        answers["filesystem_sizes"] |= answer(question, point, partial(source.filesystem_size, point, mount_ids))
     single_answers: dict[str, Callable[[], Any]] = {  # part of the recording that is one answer -> its question
         "addresses": lambda: [list(astuple(address)) for address in source.addresses()],
         "memory": lambda: asdict(source.memory()),

@@ -8,14 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from capacityd.host.recording.contents import TREES
-from capacityd.linux.mountinfo import parents
+from capacityd.host.regular_file import ABSENT
+from capacityd.linux.path_entries import MAX_LINKS
+from capacityd.linux.paths import parents, reversed_names
 from capacityd.model.errors import HostError, NotRecorded
 
-_MAX_LINKS = 40  # limit for one path, as in the kernel
 _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
 """Folders of which a recording names all contents, also those that it leaves out."""
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
-"""The errors that show that a path does not exist, or that its device or driver has gone."""
 
 
 class RecordedFiles:
@@ -95,7 +94,7 @@ class RecordedFiles:
         try:
             return self.content(path, limit)
         except HostError as e:
-            if e.errno in _ABSENT:
+            if e.errno in ABSENT:
                 return None
             raise
 
@@ -107,11 +106,9 @@ class RecordedFiles:
         """
         real = ""
         link_count = 0
-        names = path.split("/")[::-1]  # still to follow, the next one last
+        names = reversed_names(path)  # still to follow, the next one last
         while names:
             name = names.pop()
-            if name in ("", "."):
-                continue
             real = real.rpartition("/")[0] if name == ".." else f"{real}/{name}"
             is_existing_end = only_existence and not names and real in self._folders
             if real in self._errors and not is_existing_end:
@@ -120,9 +117,9 @@ class RecordedFiles:
             target = self._links.get(real)
             if target is not None:
                 link_count += 1
-                if link_count > _MAX_LINKS:
+                if link_count > MAX_LINKS:
                     raise HostError(f"{path} could not be read: {os.strerror(errno.ELOOP)}", errno.ELOOP)
-                names += target.split("/")[::-1]
+                names += reversed_names(target)
                 real = "" if target.startswith("/") else real.rpartition("/")[0]
         if not self._exists(real) and self._may_exist(real):
             raise _not_recorded(path)
@@ -133,7 +130,7 @@ class RecordedFiles:
         try:
             return self.real_path(path, only_existence=only_existence)
         except HostError as e:
-            if e.errno in _ABSENT:
+            if e.errno in ABSENT:
                 return None
             raise
 

@@ -9,7 +9,7 @@ import errno
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -48,9 +48,9 @@ def read_recording(path: str) -> Recording:
     return _with_link_modes(recording)
 
 
-def address_of(fields: Sequence[Any]) -> Address:
-    """An address in the part "addresses". fields: of Address, in their order."""
-    interface, family, address, prefix, scope, temporary = fields
+def address_of(values: Sequence[Any]) -> Address:
+    """An address in the part "addresses". values: of the fields of Address, in their order."""
+    interface, family, address, prefix, scope, temporary = values
     return Address(
         interface=str(interface),
         family=printable(family),
@@ -88,6 +88,7 @@ def _are_numbers(value: object) -> bool:
 
 
 def _is_error(value: object) -> bool:
+    """Whether a value is the name of an errno."""
     return isinstance(value, str) and isinstance(getattr(errno, value, None), int)
 
 
@@ -95,11 +96,13 @@ def _is_address(value: object) -> bool:
     return isinstance(value, list) and [type(part) for part in value] == [str, str, str, int, str, bool]
 
 
-def _has(names: Collection[str], *kinds: type) -> Callable[[Any], bool]:
-    """Returns a check whether a value is an object with exactly these fields, each of one of these kinds."""
-    return lambda value: (
-        isinstance(value, dict) and value.keys() == set(names) and all(type(field) in kinds for field in value.values())
-    )
+def _is_memory(value: object) -> bool:
+    names = {field.name for field in fields(Memory)}
+    return isinstance(value, dict) and value.keys() == names and all(type(size) is int for size in value.values())
+
+
+def _is_result_of_program(value: object) -> bool:
+    return isinstance(value, list) and [type(part) for part in value] == [int, str, str]
 
 
 def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -122,12 +125,10 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "default_interfaces": _are_texts,
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
     "processors": _table(lambda value: value is None or type(value) is int),  # measure -> its value
-    "memory": _has([field.name for field in fields(Memory)], int),
+    "memory": _is_memory,  # field of Memory -> bytes
     "filesystem_sizes": _table(lambda value: type(value) is int),  # mount point -> bytes
     "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds
-    "programs": _table(  # command as JSON -> exit status, standard output, standard error
-        lambda value: isinstance(value, list) and [type(part) for part in value] == [int, str, str]
-    ),
+    "programs": _table(_is_result_of_program),  # command as JSON -> exit status, standard output, standard error
     "arch": _is_text,
     "hostname": _is_text,
     # Questions without an answer: "properties /sys/…", "link_modes eth0", "filesystem_sizes /mnt 29" (a mount's id)

@@ -31,19 +31,19 @@ class Hashes:
 
     def unless_placeholder(self, text: str) -> str:
         """The hash of a text that has an identifier's form; unchanged if the text is like 00:00:00:00:00:00."""
-        is_placeholder = len(set(plain(text))) <= 2
+        is_placeholder = len(set(plain(text))) <= 2  # at most two different characters, as in 00:00:00:00:00:01
         return text if is_placeholder else self.hashed(text)
 
     def address(self, address: str) -> str:
-        """An IP address of a range that is not in use, for each address but those of this machine itself."""
+        """The IP address that replaces this one, from a range that nobody uses. A loopback address stays."""
         parsed = ipaddress.ip_address(address)
         if parsed.is_loopback:
             return address
         digits = self.digits(address)
         if parsed.version == 4:
-            return str(ipaddress.IPv4Address("240.0.0.0") + int(digits[:7], 16))
+            return str(ipaddress.IPv4Address("240.0.0.0") + int(digits[:7], 16))  # 28 bits: in 240.0.0.0/4
         first = ipaddress.IPv6Address("fe80::" if parsed.is_link_local else "2001:db8::")
-        return str(first + int(digits[:16], 16))
+        return str(first + int(digits[:16], 16))  # 64 bits, those of the interface
 
     def hashed(self, identifier: str) -> str:
         """The hash. A hexadecimal hash keeps the length and separators; a MAC address becomes locally administered."""

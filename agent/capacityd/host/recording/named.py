@@ -18,24 +18,28 @@ from capacityd.host.system_disks import NODE_FOLDERS
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 
 
-def targets(files: Mapping[str, str]) -> set[str]:
+def named_paths(files: Mapping[str, str]) -> set[str]:
     """The files, folders and devices whose existence to record. files: the recorded files by path."""
     swap_lines = files.get(SWAPS, "").split("\n")[1:]  # without the names of the columns
     swaps = [unescaped(line.split()[0]) for line in swap_lines if line.strip()]
     mounts = _mounts(files)
-    sources = [source for mount in mounts for source in (mount.source, *mount.values(DEVICE_OPTIONS))]
-    mount_units = [text for path, text in files.items() if path.endswith(".mount")]
-    sources += [linked_source(mount_settings(text.split("\n")).get("What", "")) for text in mount_units]
-    nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
+    sources: list[str] = []
+    for mount in mounts:
+        sources += [mount.source, *mount.values(DEVICE_OPTIONS)]
+    for path, text in files.items():
+        if path.endswith(".mount"):
+            settings = mount_settings(text.split("\n"))
+            sources.append(linked_source(settings.get("What", "")))
+    device_nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
     layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
     # What is below INITRAMFS_ROOT in the initramfs is in / later.
     layers += [folder.removeprefix(INITRAMFS_ROOT) for folder in layers if folder.startswith(INITRAMFS_ROOT)]
     backing_files = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
-    named = {*nodes, *layers, *backing_files, *NODE_FOLDERS, INITRAMFS_ROOT}
+    named = {*device_nodes, *layers, *backing_files, *NODE_FOLDERS, INITRAMFS_ROOT}
     return {path for path in named if path.startswith("/")}
 
 
-def units(files: Mapping[str, str]) -> Iterator[str]:
+def automount_units(files: Mapping[str, str]) -> Iterator[str]:
     """Yields the files of units that may say what an automount mounts. files: the recorded files by path."""
     yield from map(gpt_automount_unit, GPT_AUTOMOUNTS)
     for mount in _mounts(files):

@@ -44,7 +44,7 @@ def without_identifiers(recording: Recording, more: Iterable[str] = (), salt: by
     privacy = Privacy(salt or os.urandom(32), recording)
     for identifier in more:
         privacy.learn(identifier)
-    return privacy.applied()
+    return privacy.redacted_recording()
 
 
 class Privacy:
@@ -64,7 +64,7 @@ class Privacy:
         self._hidden_hostname = f"host-{self._hashes.digits(hostname)[:10]}"
 
     def learn(self, identifier: str) -> None:
-        """Remembers an identifier. applied() replaces it wherever it is a word.
+        """Remembers an identifier. redacted_recording() replaces it wherever it is a word.
 
         Does nothing if an unrelated word is likely to equal the identifier.
         """
@@ -72,24 +72,24 @@ class Privacy:
         if not _WORD.fullmatch(word) or word in self._kernel_words:
             return
         # A word without digits may be any word, and a short number any number.
-        digits = sum(char.isdigit() for char in word)
-        is_short_number = digits == len(word) and digits < 8
-        if digits > 0 and not is_short_number:
+        has_digit = any(char.isdigit() for char in word)
+        is_short_number = word.isdigit() and len(word) < 8
+        if has_digit and not is_short_number:
             self._words[word] = self._hashes.hashed(word)
 
-    def applied(self) -> Recording:
+    def redacted_recording(self) -> Recording:
         """The recording without identifiers."""
         files: Mapping[str, str] = self._recording["files"]
+        links: Mapping[str, str] = self._recording["links"]
+        properties_of_devices: Mapping[str, Mapping[str, str]] = self._recording["properties"]
         for path, text in files.items():
             if is_identifier(path):
                 self.learn(text)
         uevents = (_pairs(text) for path, text in files.items() if _is_uevent(path))
-        for properties in (*self._recording["properties"].values(), *uevents):
+        for properties in (*properties_of_devices.values(), *uevents):
             for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
-        links: Mapping[str, str] = self._recording["links"]
-        known: Mapping[str, Mapping[str, str]] = self._recording["properties"]
         redacted = {part: self._all(value) for part, value in self._recording.items()}
         if "addresses" in self._recording:
             redacted["addresses"] = [
@@ -99,8 +99,10 @@ class Privacy:
         if "arch" in self._recording:
             redacted["arch"] = self._recording["arch"]  # a word such as x86_64 is no identifier
         redacted["files"] = {self.text(path): self._file(path, text) for path, text in files.items()}
-        redacted["links"] = {self._node(path): self._node(target) for path, target in links.items()}
-        redacted["properties"] = {self.text(device): self._properties(values) for device, values in known.items()}
+        redacted["links"] = {self._text_with_link(path): self._text_with_link(target) for path, target in links.items()}
+        redacted["properties"] = {
+            self.text(device): self._properties(properties) for device, properties in properties_of_devices.items()
+        }
         redacted["hostname"] = self._hidden_hostname
         redacted["redacted"] = True
         return redacted
@@ -113,6 +115,7 @@ class Privacy:
         folder = ""
         for part in text.split("/"):
             if folder in _FOLDERS_OF_UUIDS:
+                # Only the first word: in DEVLINKS, another path follows.
                 redacted.append(re.sub(r"^\S+", lambda name: self._hashes.identifier(name[0]), part))
             else:
                 redacted.append(self._part(part))
@@ -145,7 +148,7 @@ class Privacy:
             redacted = self._properties(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in redacted.items())
         if path.endswith(".mount"):  # a unit, with the device's name
-            return "\n".join(map(self._node, text.split("\n")))
+            return "\n".join(map(self._text_with_link, text.split("\n")))
         if path == MOUNT_TABLE:
             return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
         looks_like_identifiers = "/capabilities/" in path or path.endswith("/modalias")
@@ -164,7 +167,7 @@ class Privacy:
             elif not keeps_property(name):
                 redacted[name] = self._hashes.identifier(value)
             elif name in COMPOSED:
-                redacted[name] = self._composed(name, properties, hashes)
+                redacted[name] = self._composed(name, properties, hashes=hashes)
                 hashes[value] = redacted[name]
             else:
                 redacted[name] = self.text(value)
@@ -194,14 +197,17 @@ class Privacy:
         if may_be_remote and re.search("[:/@]", source):
             redacted_source = f"id-{self._hashes.digits(source)[:12]}"
         else:
-            redacted_source = self._node(source)
-        redacted_options = ",".join(map(self._node, options.split(",")))
+            redacted_source = self._text_with_link(source)
+        redacted_options = ",".join(map(self._text_with_link, options.split(",")))
         return f"{self.text(before_hyphen)}{hyphen}{type_} {redacted_source} {redacted_options}"
 
-    def _node(self, path: str) -> str:
-        """A path that may be a link in /dev, whose name may contain a serial number."""
-        folder, by_id, name = path.partition("/by-id/")
-        return f"{folder}{by_id}{self._hashes.identifier(name)}" if by_id else self.text(path)
+    def _text_with_link(self, text: str) -> str:
+        """As text(), for a text that may end with a link in /dev/disk/by-id: a path, an option or a line of a unit.
+
+        The link's name contains a serial number.
+        """
+        before, by_id, name = text.partition("/by-id/")
+        return f"{before}{by_id}{self._hashes.identifier(name)}" if by_id else self.text(text)
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
         """Finds the machine's name with and without its domain; None if the kernel also uses this word."""

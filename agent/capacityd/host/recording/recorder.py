@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.answers import Source, recorded_answers
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
-from capacityd.host.recording.named import targets, units
+from capacityd.host.recording.named import automount_units, named_paths
 from capacityd.host.system_disks import RESUME
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
@@ -24,9 +25,8 @@ from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
 
-_MAX_ATTRIBUTE_BYTES = 8192  # the kernel writes at most a page
-_MAX_TABLE_BYTES = 16 * 1024 * 1024
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)
+_MAX_RECORDED_BYTES = 8192  # of an attribute: most kernels write at most a page of 4096 bytes
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which is also a driver's answer
 _NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
 _DEVICES = "/sys/devices"
 _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
@@ -40,8 +40,8 @@ class Recorder:
     """Makes one recording. skip: paths and questions without a response in time in earlier attempts."""
 
     def __init__(self, source: Source, skip: Collection[str] = ()) -> None:
-        self.at = ""
-        """The path or question that is being read."""
+        self.reading = ""
+        """The path or question that is being read; "" before the first one."""
         self.stopped = False
         """If another thread sets it, run() raises RecorderStoppedError."""
         self.unreadable: dict[str, list[str]] = {}
@@ -55,7 +55,7 @@ class Recorder:
         self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
         self._read_folders: set[str] = set()  # folders whose entries are recorded
         self._listed_devices: set[str] = set()  # devices that a bus or class lists
-        self._unknown: dict[str, list[str | None]] = {}
+        self._unknown: dict[str, list[str | None]] = {}  # question -> name of the errno or None, message
 
     def run(self) -> Recording:
         """The whole recording, with all identifiers. Errors become a part of it; run() raises no HostError."""
@@ -75,13 +75,13 @@ class Recorder:
         if self._resolve("/proc/device-tree"):
             self._record_link("/proc/device-tree")
             self._record_folder("/sys/firmware/devicetree/base")
-        self._record_file(MOUNT_TABLE, _MAX_TABLE_BYTES, change=mounts_without_options)
-        self._record_file(SWAPS, _MAX_TABLE_BYTES)
+        self._record_file(MOUNT_TABLE, MAX_TABLE_BYTES, change=mounts_without_options)
+        self._record_file(SWAPS, MAX_TABLE_BYTES)
         if self._resolve(RESUME):
-            self._record_file(RESUME, _MAX_ATTRIBUTE_BYTES)
+            self._record_file(RESUME, _MAX_RECORDED_BYTES)
         self._record_folder(JOURNALS)
-        for path in [*units(self.files)]:  # a copy, because _record_file() adds to self.files
-            self._record_file(path, _MAX_ATTRIBUTE_BYTES, change=unit_without_options)
+        for path in [*automount_units(self.files)]:  # a copy, because _record_file() adds to self.files
+            self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
         interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
@@ -145,7 +145,7 @@ class Recorder:
             if kind == "link":
                 self._record_link(path)
             elif kind == "file" and folder.startswith(_WITH_ATTRIBUTES) and keeps_file(path):
-                self._record_file(path, _MAX_ATTRIBUTE_BYTES)
+                self._record_file(path, _MAX_RECORDED_BYTES)
             elif kind == "folder" and keeps_folder(path):
                 self._record_folder(path)
             else:
@@ -157,7 +157,7 @@ class Recorder:
         return entries
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
-        """Records a file of at most limit bytes. change: makes the text to record from the file's."""
+        """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""
         self._record_text(self.files, path, ask=lambda: change(self._source.raw(path, limit)))
 
     def _record_link(self, path: str) -> None:
@@ -172,14 +172,16 @@ class Recorder:
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        error = "ENODATA" if e.errno == errno.EFBIG else _error_name(e) or "EIO"
+        error = _error_name(e) or "EIO"
+        if e.errno == errno.EFBIG:
+            error = "ENODATA"  # too long to record, not an error of the machine
         self._errors[path] = error
         if error not in _NO_VALUE:
             self.unreadable.setdefault(error, []).append(printable(path))
 
     def _record_named_paths(self) -> None:
         """Records the existence of what mounts, swap areas and loop devices name."""
-        for path in sorted(targets(self.files)):
+        for path in sorted(named_paths(self.files)):
             if real := self._resolve(path):
                 if real != path:
                     self._links[path] = real
@@ -224,7 +226,7 @@ class Recorder:
             raise RecorderStoppedError
         if question in self._skip:
             raise HostError(f"{question} did not respond in time", errno.ETIMEDOUT)
-        self.at = question
+        self.reading = question
         return ask()
 
 

@@ -7,14 +7,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, text_of
 from capacityd.host.recording.file_tree import RecordedFiles
 from capacityd.host.recording.format import address_of, read_recording
 from capacityd.model.errors import HostError
 from capacityd.model.host import Address, Content, Memory, Output
 from capacityd.model.text import printable
-
-_MAX_ATTRIBUTE_BYTES = 65536
-_MAX_TABLE_BYTES = 16 * 1024 * 1024
 
 
 def load(path: str) -> RecordedHost:
@@ -41,8 +39,8 @@ class RecordedHost:
         return self._files.exists(path)
 
     def text(self, path: str) -> str | None:
-        content = self._files.optional_content(path, _MAX_ATTRIBUTE_BYTES)
-        return None if content is None else printable(content.strip(" \t\n\0"))
+        content = self._files.optional_content(path, MAX_ATTRIBUTE_BYTES)
+        return None if content is None else text_of(content)
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._files.real_path(device)
@@ -73,7 +71,7 @@ class RecordedHost:
         return list(self._part("default_interfaces"))
 
     def addresses(self) -> Sequence[Address]:
-        return [address_of(fields) for fields in self._part("addresses")]
+        return [address_of(values) for values in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
         self._require("processors")  # in recordings of earlier versions, the question about all measures
@@ -89,12 +87,10 @@ class RecordedHost:
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
-        content = self._files.optional_content(path, _MAX_TABLE_BYTES) or ""
-        lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
-        return [printable(line) for line in lines if line]
+        return lines_of(self._files.optional_content(path, MAX_TABLE_BYTES) or "")
 
-    def read_file(self, path: str, most: int) -> Content:
-        content = self.raw(path, most)
+    def read_file(self, path: str, limit: int) -> Content:
+        content = self.raw(path, limit)
         age = float(self._recording.get("ages", {}).get(path, 0))
         return Content(printable(content.strip()), age=age)
 
@@ -102,7 +98,7 @@ class RecordedHost:
         status, out, err = self._answer("programs", json.dumps(list(command)), subject=f"the output of {command[0]}")
         return Output(int(status), out=printable(out.strip()), err=printable(err.strip()))
 
-    def sandbox_advice(self, paths: Sequence[str], *, runs: bool = False) -> str:
+    def sandbox_advice(self, paths: Sequence[str], *, program_failed: bool = False) -> str:
         return ""  # a recording is not read in the service
 
     def arch(self) -> str:

@@ -1,0 +1,24 @@
+"""The limits and the form of the text in files of a machine, live or recorded.
+
+Files are decoded with surrogateescape: a byte that is not UTF-8 is a surrogate. The results are printable.
+"""
+
+from __future__ import annotations
+
+from capacityd.model.text import printable
+
+MAX_ATTRIBUTE_BYTES = 65536
+"""The limit of a small file, such as an attribute in /sys, of which the kernel writes at most a page."""
+MAX_TABLE_BYTES = 16 * 1024 * 1024
+"""The limit of a table of the kernel: the mount table of a node with many pods."""
+
+
+def text_of(content: str) -> str:
+    """The text of a small file, without surrounding white space and NULs."""
+    return printable(content.strip(" \t\n\0"))
+
+
+def lines_of(content: str) -> list[str]:
+    """The lines of a file that are not empty, or its parts between NULs, with tabs as spaces."""
+    lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
+    return [printable(line) for line in lines if line]

@@ -1,0 +1,27 @@
+"""Absolute paths as text, without a look at the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def parents(path: str) -> Iterator[str]:
+    """Yields all folders above an absolute path, the nearest first, up to /."""
+    while path.startswith("/") and path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def steps_to(path: str) -> list[str]:
+    """The folders on the way to an absolute path, the highest first, and then the path; without /."""
+    return [step for step in reversed([path, *parents(path)]) if step != "/"]
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether an absolute path is the folder or inside it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def reversed_names(path: str) -> list[str]:
+    """The names in a path, the last one first."""
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]

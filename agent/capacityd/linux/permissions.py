@@ -30,8 +30,12 @@ def why_unreadable_to_root(path: str) -> str:
         is_folder = stat.S_ISDIR(status.st_mode)
         needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH
         if not _permissions_of_root(status) & needed_permission:
-            letter = "x" if is_folder else "r"
-            command = ["chmod", f"u+{letter}", part] if status.st_uid == 0 else ["chown", "root", part]
+            if status.st_uid == 0:
+                command = ["chmod", "u+x" if is_folder else "u+r", part]
+            elif is_folder:  # another user's, who needs it: a home, for example
+                command = ["chmod", "o+x", part]
+            else:
+                command = ["chown", "root", part]
             return (
                 f"{part} ({owner_and_mode(status)}) is not readable by the service, which is root without "
                 f"capabilities: {shlex.join(command)}"

@@ -28,9 +28,11 @@ _PSEUDO_NAMES = (
 )  # fmt: skip
 _PSEUDO_DEVICES = tuple(f"{_DEVICES}/{name}" for name in _PSEUDO_NAMES)
 """What PrivateDevices= leaves in /dev: mount_private_dev() in systemd's src/core/namespace.c."""
+_SHARED = ("/tmp", "/var/tmp")  # noqa: S108  # no file is created
+"""Folders in which everybody may create files."""
 _HIDDEN_BY = {
     "ProtectHome": (("yes", "tmpfs"), ("/home", "/root", "/run/user")),
-    "PrivateTmp": (("yes", "connected", "disconnected"), ("/tmp", "/var/tmp")),  # noqa: S108  # no file is created
+    "PrivateTmp": (("yes", "connected", "disconnected"), _SHARED),
     "PrivateDevices": (("yes",), (_DEVICES,)),
 }
 """Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
@@ -62,20 +64,28 @@ class Sandbox:
         nearest_visible = max(visible_above, key=len, default="")
         return nearest_hidden if len(nearest_hidden) > len(nearest_visible) else ""
 
-    def advice(self, path: str) -> str:
-        """Why the service does not see a path, and how to change this; "" if the service sees the path."""
+    def advice(self, path: str, *, runs: bool = False) -> str:
+        """Why the service does not see a path, and how to change this; "" if the service sees the path.
+
+        runs: whether the path is in the command of a program.
+        """
         hidden = self.hiding(path)
         if not hidden:
             return ""
+        folder = os.path.dirname(os.path.realpath(path))
         if hidden == _DEVICES:
             other_place = "use a path in /sys instead"
             setting = "PrivateDevices=no"
         else:
             other_place = "move the file to another folder"
-            setting = f"BindReadOnlyPaths={_in_a_unit(os.path.dirname(os.path.realpath(path)))}"
+            setting = f"BindReadOnlyPaths={_in_a_unit(folder)}"
+        why = (
+            f"the service's sandbox hides {hidden} ({self.hidden[hidden]}), so {path} works only outside of the service"
+        )
+        if runs and folder in _SHARED:  # even if the service saw it, it would not run a program there
+            return f"{why}: {other_place}"
         return (
-            f"the service's sandbox hides {hidden} ({self.hidden[hidden]}), so {path} works only outside of the "
-            f"service: {other_place}, or run `systemctl edit capacityd`, add the lines "
+            f"{why}: {other_place}, or run `systemctl edit capacityd`, add the lines "
             f'"[Service]" and "{setting}", and restart the service'
         )
 
@@ -103,7 +113,7 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
     if any(map(_may_be_hidden, absolute_paths)):
         sandbox = service_sandbox()  # takes 10 ms, so it is asked only now
     for path in absolute_paths:
-        advice = sandbox.advice(path)
+        advice = sandbox.advice(path, runs=program_failed)
         if not advice and not program_failed:
             advice = why_unreadable_to_root(path)
         if advice:

@@ -60,6 +60,27 @@ def test_programs_and_credentials_that_others_could_change(
 
 
 @as_root
+def test_a_file_that_the_service_may_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Root in a shell may read it. The advice does not take the home away from its user."""
+    make_reachable(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    seats = home / "seats"
+    seats.write_text("5\n")
+    os.chown(home, OTHER, OTHER)
+    path = tmp_path / "60-x.toml"
+    path.write_text(f'[resources."example.com/seats"]\nfile = {{ path = "{seats}" }}\n')
+    assert run(["config", "check", "--config", str(path)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f'{path}: warning: [resources."example.com/seats"] file: {home} (owner uid 12345, mode 0700) is not readable '
+        f"by the service, which is root without capabilities: chmod o+x {home}"
+    ]
+    home.chmod(0o711)
+    assert run(["config", "check", "--config", str(path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@as_root
 def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: Path) -> None:
     """The user may run the own program, but the service, which is root, does not."""
     path = configured(tmp_path, program=program, kubeconfig="/nonexistent")

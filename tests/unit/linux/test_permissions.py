@@ -37,9 +37,9 @@ def file(tmp_path: Path) -> Path:
         ((OTHER, OTHER), 0o640, (0, 0), 0o755, "FILE (owner uid 1234, mode 0640)|chown root FILE"),
         ((OTHER, 0), 0o604, (0, 0), 0o755, "FILE (owner uid 1234, mode 0604)|chown root FILE"),
         ((0, 0), 0o044, (0, 0), 0o755, "FILE (owner root, mode 0044)|chmod u+r FILE"),
-        ((0, 0), 0o600, (OTHER, OTHER), 0o750, "FOLDER (owner uid 1234, mode 0750)|chown root FOLDER"),
+        ((0, 0), 0o600, (OTHER, OTHER), 0o750, "FOLDER (owner uid 1234, mode 0750)|chmod o+x FOLDER"),
         ((0, 0), 0o600, (0, 0), 0o655, "FOLDER (owner root, mode 0655)|chmod u+x FOLDER"),
-        ((OTHER, OTHER), 0o600, (OTHER, OTHER), 0o700, "FOLDER (owner uid 1234, mode 0700)|chown root FOLDER"),
+        ((OTHER, OTHER), 0o600, (OTHER, OTHER), 0o700, "FOLDER (owner uid 1234, mode 0700)|chmod o+x FOLDER"),
     ],
 )
 def test_why_root_without_capabilities_may_not_read(

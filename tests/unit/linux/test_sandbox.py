@@ -94,6 +94,14 @@ def test_the_advice(unit: Path, tmp_path: Path) -> None:
     assert sandbox_advice(["/srv/seats"]) == ""
 
 
+def test_no_drop_in_for_a_program_that_would_not_run_even_then(unit: Path) -> None:
+    """In /tmp everybody may create files beside it. A file that is only read is another matter."""
+    advice = sandbox_advice(["/tmp/count"], program_failed=True)
+    assert advice.endswith("of the service: move the file to another folder)")
+    assert '"BindReadOnlyPaths=/tmp"' in sandbox_advice(["/tmp/seats"])
+    assert '"BindReadOnlyPaths=/tmp/own"' in sandbox_advice(["/tmp/own/count"], program_failed=True)
+
+
 @pytest.mark.parametrize(
     ("path", "kind"),
     [("/dev/nvidia-none", Unknown), ("/tmp/x/role", Unknown), ("/srv/role", Absent), ("/dev/null", Quantity)],

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import listed, print_json, print_line, print_message, print_table
+from capacityd.cli.output.terminal import (
+    listed,
+    print_json,
+    print_line,
+    print_message,
+    print_table,
+    print_text,
+    terminal_width,
+)
 from capacityd.detectors import load, names
 from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
@@ -65,20 +75,31 @@ def _print(listing: DeviceListing, limit: int | None) -> None:
         count = f"at least {len(entries)}" if entries else "unknown"
     else:
         count = str(len(entries)) if entries else "none"
-    print_line(f"{detector.name}: {count}  ({detector.about})")
+    print_text(f"{detector.name}: {count}  ({detector.about})")
     if not entries:
         return
     table = device_table(detector, entries, limit)
     print_table(table.rows, table.heading)
     if table.common:
-        print_line(f"all: {', '.join(table.common)}")
+        print_text(f"all: {', '.join(table.common)}")
     for reason in table.unread:
-        print_line(f"?: could not be read: {reason}")
-    width = max(len(toml) for toml, _ in table.selectors)
+        print_text(f"?: could not be read: {reason}")
     print_line()
-    for toml, comment in table.selectors:
-        print_line(f"{toml:<{width}}  # {comment}" if toml else f"# {comment}")
+    _print_toml(table.selectors)
     print_line()
+
+
+def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
+    """Prints TOML, each line with its comment. On a terminal that is too narrow, the comment stands above the TOML."""
+    width = max(len(toml) for toml, _ in selectors)
+    for toml, comment in selectors:
+        line = f"{toml:<{width}}  # {comment}"
+        if toml and len(line) <= (terminal_width() or len(line)):
+            print_line(line)
+            continue
+        print_text(comment, first="# ", others="# ")
+        if toml:
+            print_line(toml)
 
 
 def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:

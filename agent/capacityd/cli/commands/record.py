@@ -71,10 +71,15 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
         print_json(report | {"unreadable": unreadable})
         return
     private = "" if redacted else "; it contains serial numbers, addresses and names"
-    counts = f"{len(recording['files'])} files of {len(recording['properties'])} devices"
+    counts = f"{len(recording['files'])} files, {_devices(recording)} devices"
     print_message(f"{options.file}: {counts}, {size} bytes{private}")
     if left_out:
         print_message(f"{left_out} files are left out because they are not on the list of attributes to record")
+
+
+def _devices(recording: Recording) -> int:
+    """Returns the number of devices, whether udev knows them or not: of the folders with a link to a subsystem."""
+    return sum(path.endswith("/subsystem") and path.startswith("/sys/devices/") for path in recording["links"])
 
 
 def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:

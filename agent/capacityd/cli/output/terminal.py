@@ -1,7 +1,7 @@
 """Prints lines, tables and JSON. Unprintable characters are escaped.
 
-A terminal and a pipe get the same text, with two exceptions on a terminal: the last column of a table is wrapped to the
-terminal's width, and signs are coloured unless NO_COLOR (https://no-color.org) is set or TERM is dumb.
+A terminal and a pipe get the same text, with two exceptions on a terminal: sentences and the last column of a table are
+wrapped to the terminal's width, and signs are coloured unless NO_COLOR (https://no-color.org) is set or TERM is dumb.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _MIN_WRAPPED = 20
 """Minimum width of a wrapped cell, in columns of the terminal."""
 _GAP = 2
 """Spaces that tabulate puts between two columns of a table."""
+_BELOW = 4
+"""Indent of a last column that is printed below its row."""
 _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
 """Sign -> its colour: green, yellow or red of the terminal's theme, as in ECMA-48, SGR."""
 
@@ -36,26 +38,50 @@ def print_message(message: str) -> None:
     print(f"capacityd: {message}", file=sys.stderr)
 
 
+def print_text(text: str, first: str = "", others: str = "  ") -> None:
+    """Prints a sentence, on a terminal wrapped to its width.
+
+    first, others: the text before its first line, and before each other line.
+    """
+    text = printable(text)
+    width = terminal_width() or len(first + text)
+    wrapper = textwrap.TextWrapper(width, first, others, break_long_words=False, break_on_hyphens=False)
+    print(wrapper.fill(text))
+
+
+def terminal_width() -> int:
+    """Returns the width of the terminal in columns; 0 if standard output is no terminal, or the width is unknown."""
+    return shutil.get_terminal_size(fallback=(0, 0)).columns if _is_terminal() else 0
+
+
 def print_table(
     rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: int = 0, *, signs: bool = False
 ) -> None:
     """Prints rows of equal length as aligned columns, with "-" for an empty cell. Prints nothing if there are no rows.
 
     signs: whether the first column contains signs. On a terminal, the last column is wrapped to the terminal's width.
+    If the other columns leave less than _MIN_WRAPPED for it, it is printed below its row.
     """
     cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not cells:
         return
-    if _is_terminal():
-        terminal_width = shutil.get_terminal_size(fallback=(0, 0)).columns  # 0: unknown
-        if terminal_width:
-            cells = _wrapped(cells, header, width=terminal_width - indent)
+    below: list[str] = []
+    if width := terminal_width():
+        left = width - indent - _width_of_others([*cells, header] if header else cells)
+        if left >= _MIN_WRAPPED or len(cells[0]) == 1:
+            cells = [[*others, _filled(last, max(_MIN_WRAPPED, left))] for *others, last in cells]
+        else:
+            below = [*([header[-1]] if header else []), *(last for *_, last in cells)]
+            cells, header = [others for *others, _ in cells], header[:-1]
     if signs:
         cells = [[_coloured(sign), *others] for sign, *others in cells]
     if header:
         cells.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
-    for row in tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n"):
-        print(" " * indent + row)
+    lines = tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n")
+    for number, line in enumerate(lines):
+        print(" " * indent + line)
+        if below and below[number] != "-":
+            print_text(below[number], *[" " * (indent + _BELOW)] * 2)
 
 
 def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[str]]:
@@ -63,14 +89,13 @@ def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[
     return [(*row[:column], *row[column + 1 :]) for row in rows]
 
 
-def _wrapped(cells: Sequence[list[str]], header: Sequence[str], width: int) -> list[list[str]]:
-    """Breaks lines in the last column, so that the table fits this width if possible."""
-    rows = [*cells, header] if header else cells
-    width_of_others = 0
-    for column in range(len(cells[0]) - 1):
-        width_of_others += max(len(row[column]) for row in rows) + _GAP
-    width_of_last = max(_MIN_WRAPPED, width - width_of_others)
-    return [[*others, textwrap.fill(last, width_of_last, break_long_words=False)] for *others, last in cells]
+def _width_of_others(rows: Sequence[Sequence[str]]) -> int:
+    """Returns the width of all columns but the last one, with the gap behind each."""
+    return sum(max(map(len, column)) + _GAP for column in list(zip(*rows, strict=True))[:-1])
+
+
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_long_words=False)
 
 
 def listed(names: Sequence[str], most: int) -> str:

@@ -95,6 +95,15 @@ def _value(host: Host, device: Device, key: str) -> object:
         return str(e)
 
 
+def test_the_report_counts_devices_that_udev_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a container, udev's database is empty."""
+    recording = merge(bare(), usb_device("1-1"), usb_device("1-2"))
+    (tmp_path / "first.json").write_text(json.dumps({**recording, "properties": {}}))
+    assert run(["record", str(tmp_path / "m.json"), "--machine", str(tmp_path / "first.json")]) == 0
+    interfaces = 2
+    assert f" files, {2 + interfaces} devices, " in capsys.readouterr().err
+
+
 def test_a_recorded_machine_can_be_recorded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Identifiers are replaced once. A second recording keeps the hashes, and --keep-serials keeps the identifiers."""
     first, once, twice, kept = (str(tmp_path / f"{name}.json.gz") for name in ("first", "once", "twice", "kept"))

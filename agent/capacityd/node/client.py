@@ -18,7 +18,7 @@ from capacityd.model.node import NodeState
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
-from capacityd.node.documents.encoding import encode
+from capacityd.node.documents.encoding import go_json
 from capacityd.node.documents.fields import JsonObject
 from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
@@ -33,14 +33,16 @@ T = TypeVar("T")
 REQUEST_TIMEOUT = 30.0
 """Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
 _IDLE_TIMEOUT = (5.0, 12.0)
-"""Seconds to connect, and between two parts of a response."""
+"""Seconds to connect, and seconds between two parts of a response."""
 _PATCH_TIMEOUT = (5.0, REQUEST_TIMEOUT)
 """The same for a PATCH. By default the API server waits 10 s for an admission webhook, and for several mutating ones in
 turn. If failurePolicy is Ignore, the PATCH succeeds after that. Otherwise the response names the webhook."""
-_MAX_RESPONSE_BYTES = 4 << 20  # etcd stores Nodes of up to 1.5 MiB
+_MAX_RESPONSE_BYTES = 4 << 20
+"""For a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
 _FIELD_MANAGER = "capacityd"
 _API_MISSING = (404, 405)
-_API_MISSING_OR_DENIED = (403, 404, 405)
+"""HTTP statuses if the server does not have the API of a request."""
+_API_MISSING_OR_DENIED = (403, *_API_MISSING)
 
 
 class Client:
@@ -49,7 +51,7 @@ class Client:
     def __init__(
         self, access: ClusterAccess, max_response_bytes: int = _MAX_RESPONSE_BYTES, timeout: float | None = None
     ) -> None:
-        """timeout: seconds for each request; None for REQUEST_TIMEOUT."""
+        """max_response_bytes, timeout: limits of each request, in bytes and seconds. None: REQUEST_TIMEOUT."""
         self.access = access
         self._timeout = REQUEST_TIMEOUT if timeout is None else timeout
         self.user = ""
@@ -58,7 +60,7 @@ class Client:
             from kubernetes import client
 
             api = _api_client(access)
-            self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes)
+            self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes=max_response_bytes)
             api.rest_client.pool_manager = self._pool
             self._core: Any = client.CoreV1Api(api)
             # Versions before 28 have no method for SelfSubjectReviews.
@@ -66,7 +68,7 @@ class Client:
 
     def read_node(self, name: str) -> NodeState:
         """Returns the Node."""
-        return self._send(self._call("get", "nodes", name), partial(self._core.read_node, name), parse=node_state)
+        return self._send(self._call("get", "nodes", node=name), partial(self._core.read_node, name), parse=node_state)
 
     def list_nodes(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the Nodes that match a label selector.
@@ -89,7 +91,7 @@ class Client:
             return device_classes_by_resource(_items(document, "DeviceClassList"))
 
         send = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
-        return self._send(self._call("list", "deviceclasses"), send, parse, none_on=_API_MISSING_OR_DENIED)
+        return self._send(self._call("list", "deviceclasses"), send, parse, absent_on=_API_MISSING_OR_DENIED)
 
     def list_node_overlays(self) -> Sequence[NodeOverlay]:
         """Returns Karpenter's NodeOverlays in the order of precedence. Empty if the server lacks this API or denies
@@ -99,19 +101,19 @@ class Client:
             return node_overlays(_items(document, "NodeOverlayList"))
 
         send = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
-        return self._send(self._call("list", "nodeoverlays"), send, parse, none_on=_API_MISSING_OR_DENIED)
+        return self._send(self._call("list", "nodeoverlays"), send, parse, absent_on=_API_MISSING_OR_DENIED)
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""
         # The library sends a list of dicts as a JSON Patch, and anything else as another kind of patch.
         operations = [dict(operation) for operation in patch]
         send = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
-        return self._send(self._call("patch", "nodes/status", name), send, parse=node_state)
+        return self._send(self._call("patch", "nodes/status", node=name), send, parse=node_state)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
         send = partial(self._core.create_namespaced_event, "default", dict(event))
-        self._send(self._call("create", "events", node), send, parse=lambda _: None)
+        self._send(self._call("create", "events", node=node), send, parse=lambda _: None)
 
     def review_self(self) -> tuple[str, str]:
         """Returns our user name and the Node that the user's token is bound to; "" for none (SelfSubjectReview).
@@ -122,7 +124,7 @@ class Client:
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
         send = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
         # Servers before Kubernetes 1.28 lack this API.
-        return self._send(self._call("create", resource), send, parse=reviewed_user, none_on=_API_MISSING)
+        return self._send(self._call("create", resource), send, parse=reviewed_user, absent_on=_API_MISSING)
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
         """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
@@ -133,11 +135,11 @@ class Client:
         call: Call,
         send: Callable[..., Any],
         parse: Callable[[Any], T],
-        none_on: Collection[int] = (),
+        absent_on: Collection[int] = (),
     ) -> T:
         """Returns the parsed response. send: a method of the library. parse: takes the response's JSON.
 
-        none_on: HTTP statuses that are no error: parse() takes None instead of a response.
+        absent_on: HTTP statuses that are no error. Then, parse() takes None.
         """
 
         def explain(e: Exception) -> NodeError:
@@ -152,9 +154,9 @@ class Client:
             try:
                 body = run_within(self._timeout, request).data
             except HttpError as e:
-                if e.status not in none_on:
+                if e.status not in absent_on:
                     raise
-                body = b"null"  # JSON for None
+                body = b"null"
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(body))
 
@@ -199,17 +201,18 @@ class _Pool:
     """Wraps the library's urllib3 pool. Every request of every version of the library goes through request()."""
 
     def __init__(self, pool: Any, access: ClusterAccess, max_response_bytes: int) -> None:
-        # The library accepts certificates and keys only as files, which stay in /tmp if the process is killed.
+        # Our own TLS contexts. The library accepts certificates and keys only as files, which stay in /tmp if the
+        # process is killed.
         self._verified = VerifiedPool(pool, access)
         self.max_response_bytes = max_response_bytes
         self._pool = pool
-        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its own sockets
+        weakref.finalize(self, pool.clear)  # urllib3 1.26 does not close its sockets by itself
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
         body = options.get("body")
         if isinstance(body, str):
-            options["body"] = encode(json.loads(body)).encode()  # the API server compares bytes
+            options["body"] = go_json(json.loads(body)).encode()
         response = self._verified.request(method, url, **options)
         try:
             # The library itself would read a response of any size.

@@ -45,7 +45,7 @@ class FileNode:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._input: Any = None  # the content of standard input
+        self._input: Any = None  # the parsed standard input; None: not read yet
 
     @property
     def name(self) -> str:
@@ -60,20 +60,23 @@ class FileNode:
         """Does nothing: the user has named the Node."""
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Atomically replaces the file with the patched Node. Raises as read() does, NodeConflict, and UsageError."""
+        """Atomically replaces the file with the patched Node, and returns it.
+
+        Raises the errors of read(), NodeConflict, NodeRejected, UsageError, and NodeError if it cannot be written.
+        """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
-        self._state(document)  # raises NodeError if it is not a Node
+        self._state(document)  # raises NodeFileUnusable if it is not a Node
         document = patched(with_status(document), patch)
         state = self._state(document)
-        # Replaces the target of a symbolic link, not the link.
+        # The target of a symbolic link is replaced, not the link.
         path = os.path.realpath(self._path)
         try:
-            content = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+            text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+            content = text.encode("utf-8", "surrogatepass")  # JSON may contain lone surrogates
             mode = stat.S_IMODE(os.stat(path).st_mode)
-            encoded = content.encode("utf-8", "surrogatepass")  # as it was read, with lone surrogates
-            replace_file(path, encoded, mode, durable=True)
+            replace_file(path, content, mode=mode, durable=True)
         except (OSError, RecursionError) as e:
             raise NodeError(f"{shown(self._path)} cannot be written: {reason_of(e)}") from e
         return state

@@ -42,11 +42,11 @@ def read_fleet_file(path: str, label: str) -> Fleet:
 
 
 def _read_at(nodes: Sequence[JsonObject]) -> float | None:
-    """When the list was saved, in seconds since the epoch. The list does not contain this time, but most kubelets renew
-    Ready every 5 minutes.
+    """When the list was saved, in seconds since the epoch; None if unknown.
 
-    The file's own time may be that of a copy. The median of the heartbeats is close to the time, even if some Nodes are
-    silent or have a wrong clock.
+    The list does not contain this time, and the file's own time may be that of a copy. Most kubelets renew the
+    heartbeat of Ready every 5 minutes. So the median heartbeat is close to the time, even if some Nodes are silent or
+    have a wrong clock.
     """
     heartbeats = [heartbeat for heartbeat in map(ready_heartbeat, nodes) if heartbeat is not None]
     return statistics.median_high(heartbeats) if heartbeats else None

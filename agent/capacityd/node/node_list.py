@@ -21,7 +21,9 @@ T = TypeVar("T")
 _NODE_PAGE = 250
 """Nodes in one response. Twice as many need 26 MiB more memory, and are not faster."""
 _POD_PAGE = 500
+"""Pods in one response, as in kubectl."""
 _MAX_PAGE_BYTES = 64 << 20
+"""A page of Nodes of 256 KiB each. Most Nodes are much smaller."""
 _PAGE_TIMEOUT = 120.0
 """Seconds for a page of some megabytes: an operator's network may be slow."""
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
@@ -43,36 +45,92 @@ def read_fleet(
     names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
-    client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
-    # Before the Nodes: their labels, which decide about NodeOverlays, are not kept.
-    overlays = _send_retrying(client.list_node_overlays, responded=False)
-    parse = partial(summarize, label=label, overlays=overlays)
-    # The API server has responded, so a later error may be a short one.
-    nodes = _nodes(client, selector, parse=parse, progress=partial(progress, "Nodes"), responded=True)
-    device_classes = _send_retrying(client.list_device_classes, responded=True)
-    requests = _restarting_once(lambda: _requests(client, names, progress=partial(progress, "pods")))
-    return Fleet(nodes, device_classes=device_classes, requests=requests)
+    reader = _Reader(access, progress)
+    # Before the Nodes: which overlays apply depends on a Node's labels, and its summary does not contain them.
+    overlays = reader.send(reader.client.list_node_overlays)
+    nodes = reader.nodes(selector, parse=partial(summarize, label=label, overlays=overlays))
+    device_classes = reader.send(reader.client.list_device_classes)
+    return Fleet(nodes, device_classes=device_classes, requests=reader.requests(names))
 
 
 def read_nodes(
     access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
 ) -> tuple[NodeSummary, ...]:
     """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
-    client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
-    parse = partial(summarize, label=label)
-    return _nodes(client, selector, parse=parse, progress=partial(progress, "Nodes"), responded=False)
+    return _Reader(access, progress).nodes(selector, parse=partial(summarize, label=label))
 
 
-def _nodes(
-    client: Client,
-    selector: str,
-    parse: Callable[[JsonObject], NodeSummary],
-    progress: Callable[[int], None],
-    *,
-    responded: bool,
-) -> tuple[NodeSummary, ...]:
-    list_nodes = partial(client.list_nodes, _NODE_PAGE, selector, parse=parse)
-    return _restarting_once(lambda: tuple(_all_items([list_nodes], progress, responded=responded)))
+class _Reader:
+    """Reads lists page by page, and repeats a request whose error may pass."""
+
+    def __init__(self, access: ClusterAccess, progress: Callable[[str, int], None]) -> None:
+        """progress: as in read_fleet()."""
+        self.client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
+        self._progress = progress
+        self._has_response = False  # whether the API server has responded to a request
+
+    def nodes(self, selector: str, parse: Callable[[JsonObject], NodeSummary]) -> tuple[NodeSummary, ...]:
+        """Returns the Nodes that match a label selector. parse: summarizes a Node's JSON."""
+        list_nodes = partial(self.client.list_nodes, limit=_NODE_PAGE, selector=selector, parse=parse)
+        return _restarting_once(lambda: tuple(self._items("Nodes", [list_nodes])))
+
+    def requests(self, names: tuple[str, ...]) -> Requests | None:
+        """Returns the requests of unfinished pods; None if the user may not list pods. names: as in read_fleet()."""
+        selectors = [_UNFINISHED_PODS]
+        if 0 < len(names) <= _MAX_NAMED:
+            # "": also the pods that are not bound to a Node.
+            selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
+        list_pods = partial(self.client.list_pods, limit=_POD_PAGE, parse=node_and_requests)
+        lists = [partial(list_pods, selector=selector) for selector in selectors]
+        try:
+            return _restarting_once(lambda: sum_requests(self._items("pods", lists)))
+        except NodeForbidden:
+            return None
+
+    def send(self, request: Callable[[], T]) -> T:
+        """Returns the result of a request.
+
+        Waits and tries again if the API server asks for it, or if it has responded to an earlier request.
+        """
+        for pause in _RETRY_PAUSES:
+            try:
+                return self._send_once(request)
+            except ListExpired:  # a NodeUnreachable that does not pass
+                raise
+            except NodeUnreachable as e:
+                if e.retry_after is None and not self._has_response:
+                    raise  # the address may be wrong
+                seconds = pause if e.retry_after is None else e.retry_after
+                time.sleep(min(seconds, _MAX_PAUSE))
+        return self._send_once(request)
+
+    def _send_once(self, request: Callable[[], T]) -> T:
+        result = request()
+        self._has_response = True
+        return result
+
+    def _items(self, kind: str, lists: Iterable[Callable[..., Page[T]]]) -> Iterator[T]:
+        """Yields the items of these lists, and reports the progress. kind: of the items.
+
+        lists: a function for each list, which requests the page that a token stands for.
+        """
+        count = 0
+        for list_page in lists:
+            for page in self._pages(list_page):
+                yield from page.items
+                count += len(page.items)
+                self._progress(kind, count)
+
+    def _pages(self, list_page: Callable[..., Page[T]]) -> Iterator[Page[T]]:
+        token = ""
+        while True:
+            page = self.send(partial(list_page, token=token))
+            yield page
+            if not page.next_token:
+                return
+            if page.next_token == token:
+                raise NodeUnreachable("the API server repeats a page of its list")
+            token = page.next_token
 
 
 def _restarting_once(read: Callable[[], T]) -> T:
@@ -81,56 +139,3 @@ def _restarting_once(read: Callable[[], T]) -> T:
         return read()
     except ListExpired:
         return read()
-
-
-def _requests(client: Client, names: tuple[str, ...], progress: Callable[[int], None]) -> Requests | None:
-    """Returns the requests of unfinished pods; None if the user may not list pods."""
-    selectors = [_UNFINISHED_PODS]
-    if 0 < len(names) <= _MAX_NAMED:
-        # Also the pods that are not bound to a Node: their nodeName is empty.
-        selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
-    lists = [partial(client.list_pods, _POD_PAGE, selector, parse=node_and_requests) for selector in selectors]
-    try:
-        return sum_requests(_all_items(lists, progress, responded=True))
-    except NodeForbidden:
-        return None
-
-
-def _all_items(
-    lists: Iterable[Callable[..., Page[T]]], progress: Callable[[int], None], *, responded: bool = False
-) -> Iterator[T]:
-    """Yields the items of these lists, page by page.
-
-    lists: a function for each list, which takes the token from a page and requests the next page.
-    responded: whether the API server has responded to an earlier request.
-    """
-    count = 0
-    for request in lists:
-        token = ""
-        while True:
-            page = _send_retrying(partial(request, token=token), responded=responded)
-            responded = True
-            yield from page.items
-            count += len(page.items)
-            progress(count)
-            if not page.next_token:
-                break
-            if page.next_token == token:
-                raise NodeUnreachable("the API server repeats a page of its list")
-            token = page.next_token
-
-
-def _send_retrying(send: Callable[[], T], *, responded: bool) -> T:
-    """Waits and tries again if the API server asks for it, or if the server has responded to an earlier request."""
-    for pause in _RETRY_PAUSES:
-        try:
-            return send()
-        except ListExpired:
-            raise
-        except NodeUnreachable as e:
-            if e.retry_after is None and not responded:
-                raise  # the address may be wrong
-            if e.retry_after is not None:
-                pause = e.retry_after
-            time.sleep(min(pause, _MAX_PAUSE))
-    return send()

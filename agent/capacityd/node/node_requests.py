@@ -18,15 +18,16 @@ from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import HttpError
 
 _KEEPALIVE = (
-    # A peer that is gone is noticed after 31 s: 15 s without data, then three probes with 5 s each.
+    # A peer that is gone is noticed after about 30 s: 15 s without data, then 5 s for each of three probes.
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
 _MAX_ERROR_BYTES = 1 << 20
-# A field selector's value; source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go.
-_ESCAPED = {ord(character): f"\\{character}" for character in "\\,="}
+"""How much of the body is read if the status is an error."""
+_ESCAPES = {ord(character): f"\\{character}" for character in "\\,="}
+"""The escapes in the value of a field selector. Source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go."""
 
 
 class NodeRequests:
@@ -40,26 +41,30 @@ class NodeRequests:
         self._access = access
         self._node = node
         self._connect_timeout = connect_timeout
-        self._watches = _pool(access)
+        self._watch_pool = _pool(access)
 
     def watch(self, read_timeout: float) -> Any:
         """Returns urllib3's response to a watch of the Node. read_timeout: seconds between two parts of the response.
 
         Raises HttpError for any status but 200, and urllib3's errors.
         """
-        selector = quote(f"metadata.name={self._node.translate(_ESCAPED)}", safe="=")
-        return self._send(self._watches, f"?watch=1&allowWatchBookmarks=true&fieldSelector={selector}", read_timeout)
+        selector = quote(f"metadata.name={self._node.translate(_ESCAPES)}", safe="=")
+        query = f"?watch=1&allowWatchBookmarks=true&fieldSelector={selector}"
+        return self._send(self._watch_pool, query, read_timeout=read_timeout)
 
     def get(self, read_timeout: float) -> None:
         """Sends a GET of the Node, and ignores its content. The rest is as in watch()."""
-        # A pool of its own, because the watch may be sent by another thread at the same time.
-        response = self._send(_pool(self._access), f"/{quote(self._node, safe='')}", read_timeout)
+        # A pool of its own, because another thread may send the watch at the same time.
+        pool = _pool(self._access)
+        response = self._send(pool, f"/{quote(self._node, safe='')}", read_timeout=read_timeout)
         response.close()
 
-    def _send(self, pool: VerifiedPool, path: str, read_timeout: float) -> Any:
+    def _send(self, pool: VerifiedPool, path_or_query: str, read_timeout: float) -> Any:
+        """Sends a GET. path_or_query: what follows the path of all Nodes."""
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self._access.headers}
         timeout = Timeout(connect=self._connect_timeout, read=read_timeout)
-        response = pool.request("GET", f"{self._access.server}/api/v1/nodes{path}", headers=headers, timeout=timeout)
+        url = f"{self._access.server}/api/v1/nodes{path_or_query}"
+        response = pool.request("GET", url, headers=headers, timeout=timeout)
         if response.status == 200:
             return response
         # urllib3 would keep the connection for another request.

@@ -1,4 +1,4 @@
-"""URLs of servers and proxies; the user of a proxy: as the URL contains the user, and as a request sends it."""
+"""URLs of servers and proxies, and the user and password in a proxy's URL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from urllib.parse import unquote_to_bytes, urlsplit
 def is_http_url(text: str) -> bool:
     """Whether a text is the URL of a server or a proxy."""
     try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
-    except ValueError:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:  # e.g. a port that is no number
         return False
+    return url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and text.isprintable()
 
 
 def has_bare_ipv6_address(url: str) -> bool:
@@ -23,21 +24,21 @@ def has_bare_ipv6_address(url: str) -> bool:
 
 
 def proxy_problem(proxy: str) -> str:
-    """Why a proxy cannot be used, with the way out; "" if it can. proxy: its URL."""
+    """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: its URL."""
     if proxy.startswith("socks"):
         return "SOCKS is not supported: name an HTTP proxy"
     return "" if is_http_url(proxy) else "a valid one is http://192.0.2.1:3128"
 
 
 def user_information(proxy: str | None) -> str:
-    """Returns the part USER:PASSWORD of a URL, as the URL quotes it; "" if there is none."""
+    """Returns USER:PASSWORD in a URL, percent-encoded; "" if there is none."""
     return urlsplit(proxy or "").netloc.rpartition("@")[0]
 
 
 def basic_credentials(proxy: str | None) -> str:
-    """Returns user and password in base64, as a request sends them; "" if the proxy requires no user.
+    """Returns user and password in base64, as a request sends them; "" if the URL names no user.
 
-    Like kubectl, capacityd sends the bytes of the URL, and a colon even if there is no password (RFC 7617).
+    Like kubectl, capacityd sends the decoded bytes of the URL, and a colon even if there is no password (RFC 7617).
     """
     user, _, password = user_information(proxy).partition(":")
     if not user and not password:
@@ -46,6 +47,6 @@ def basic_credentials(proxy: str | None) -> str:
 
 
 def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for a proxy that requires a user. The library does not send them."""
+    """Returns the headers for the user in a proxy's URL; None if it names no user. urllib3 does not add them."""
     credentials = basic_credentials(proxy)
     return {"proxy-authorization": f"Basic {credentials}"} if credentials else None

@@ -63,7 +63,7 @@ class NodeWatch:
         self._known_missing = False  # whether the last event or GET has shown that no Node exists
         self._watch_call = self._call("watch")
         with no_library_error(partial(from_request_error, call=self._watch_call)):
-            self._requests = NodeRequests(target.access, target.node, limits.connect)
+            self._requests = NodeRequests(target.access, target.node, connect_timeout=limits.connect)
 
     def connect(self) -> Generator[WatchEvent, None, None]:
         """Yields the Node as it is, then each change, over a new connection. Ends if the server ends the connection.

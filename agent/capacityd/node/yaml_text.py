@@ -17,7 +17,7 @@ _Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 100
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {  # type -> the plain scalars that have it
-    "null": r"~|null|Null|NULL|",
+    "null": r"~|null|Null|NULL|",  # or nothing
     "bool": r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF",
     "int": r"[-+]?(?:0[0-7_]*|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)",
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
@@ -26,9 +26,9 @@ _SCALARS = {  # type -> the plain scalars that have it
 
 
 class InvalidYaml(Exception):
-    """The text is not YAML. The message has no part of the text, which may be secret.
+    """The text is not YAML. The message is the end of a sentence, without any part of the text, which may be secret.
 
-    line: the number of the line, from 1; None if unknown. tab: whether its indentation has a tab.
+    line: the number of the line, from 1; None if unknown. tab: whether its indentation contains a tab.
     """
 
     def __init__(self, line: int | None, *, tab: bool) -> None:
@@ -41,12 +41,12 @@ class _Loader(_Base):  # type: ignore[misc]
     """Creates text for all plain scalars but those in _SCALARS."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
-    # The boolean that each text of the type bool stands for. PyYAML knows all but y and n.
+    # The booleans by their text in lower case. PyYAML lacks y and n.
     bool_values: ClassVar[dict[str, bool]] = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 
 for _name, _pattern in _SCALARS.items():
-    # None: for scalars with any first character.
+    # first: the characters that a scalar may begin with; None: any.
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(f"(?:{_pattern})$"), first=None)
 
 
@@ -74,7 +74,7 @@ def _indentation(line: str) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Raises RecursionError if lists and mappings are nested too deeply. libyaml's loader would crash."""
+    """Raises RecursionError if lists and mappings are nested so deeply that libyaml's loader might crash."""
     depth = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):

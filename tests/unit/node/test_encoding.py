@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.node.documents.encoding import encode
+from capacityd.node.documents.encoding import go_json
 
 SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 SURROGATES = range(0xD800, 0xE000)
@@ -17,10 +17,10 @@ def go(c: str) -> str:
 
 
 def test_each_character_is_written_as_go_does() -> None:
-    assert [hex(n) for n in (*range(0x10100), 0x1F600, 0x10FFFF) if encode(chr(n)) != f'"{go(chr(n))}"'] == []
+    assert [hex(n) for n in (*range(0x10100), 0x1F600, 0x10FFFF) if go_json(chr(n)) != f'"{go(chr(n))}"'] == []
 
 
 def test_a_value_is_written_on_one_line_without_spaces() -> None:
-    assert encode({"é<": [None, True, -1, "\\u003c \\b", {}]}) == '{"é\\u003c":[null,true,-1,"\\\\u003c \\\\b",{}]}'
+    assert go_json({"é<": [None, True, -1, "\\u003c \\b", {}]}) == '{"é\\u003c":[null,true,-1,"\\\\u003c \\\\b",{}]}'
     with pytest.raises(ValueError, match="Out of range"):
-        encode(float("nan"))
+        go_json(float("nan"))

@@ -11,8 +11,8 @@ _SURROGATES = range(0xD800, 0xE000)
 _ESCAPES = {code: f"\\u{code:04x}" for code in (*_SPECIAL, *_SURROGATES)}
 
 
-def encode(value: object) -> str:
-    """Encodes a value as one line of JSON. Raises ValueError or TypeError.
+def go_json(value: object) -> str:
+    """Encodes a value as one line of JSON, as Go's encoding/json does. Raises ValueError or TypeError.
 
     The server's JSON Patch compares a test's value with the stored value byte by byte, both as JSON, not the decoded
     strings (github.com/evanphx/json-patch, lazyNode.equal). So "é" never equals "\\u00e9", nor "<" "\\u003c". The

@@ -26,7 +26,7 @@ class InvalidDocument(ValueError):
 def naming(kind: str, document: JsonObject) -> Iterator[None]:
     """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
 
-    For lists, which only commands read.
+    Only for lists: the service, whose messages contain no text from an object, reads none.
     """
     try:
         yield

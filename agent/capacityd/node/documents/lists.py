@@ -19,7 +19,12 @@ from capacityd.node.documents.fields import (
 
 T = TypeVar("T")
 
-_KINDS = {"NodeList": "Node", "PodList": "Pod", "DeviceClassList": "DeviceClass", "NodeOverlayList": "NodeOverlay"}
+_KIND_OF_ITEMS = {
+    "NodeList": "Node",
+    "PodList": "Pod",
+    "DeviceClassList": "DeviceClass",
+    "NodeOverlayList": "NodeOverlay",
+}
 """The kind of the API server's lists -> the kind of their items, which omit it. kubectl's lists have the kind List."""
 
 
@@ -48,7 +53,7 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         raise InvalidDocument('it is not a list of Nodes, as from "kubectl get nodes -o json"')
     if document.get("kind") == "Node":
         return {"Node": [document]}
-    kind_of_items = _KINDS.get(str(document.get("kind")))  # None for a list of several kinds
+    kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list of several kinds
     by_kind = defaultdict(list)
     for item in objects(document, "items", "items") or []:
         kind = kind_of_items or str(item.get("kind"))

@@ -81,8 +81,9 @@ def _annotation(annotations: JsonObject | None, key: str) -> str | None:
 
 def _labels(metadata: JsonObject) -> dict[str, str] | None:
     labels = mapping(metadata, "labels", "metadata.labels")
-    # Only text, and only printable keys, can be a label of a resource.
-    return None if labels is None else {key: value for key, value in labels.items() if isinstance(value, str)}
+    if labels is None:
+        return None
+    return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
 
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:

@@ -30,7 +30,7 @@ class _Requirement:
     values: tuple[str, ...]
 
     def holds(self, labels: JsonObject) -> bool:
-        """Whether these labels meet the requirement. An operator that this version does not know never does."""
+        """Whether these labels meet the requirement. They never meet one with an unknown operator."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -46,7 +46,7 @@ class _Requirement:
             return False
         try:
             return compare(int(str(value)), int(self.values[0]))
-        except ValueError:  # the label or the limit is no integer
+        except ValueError:  # the label or the limit is no integer, or there is no label
             return False
 
 

@@ -43,8 +43,8 @@ def _open(path: str, descriptors: ExitStack) -> int:
         return fd
 
     is_absolute = path.startswith("/")
-    start = close_at_end(os.open("/" if is_absolute else ".", os.O_PATH | os.O_CLOEXEC))
-    reached = start  # the descriptor of the last entry so far: a folder or, at the end of the path, the file
+    # The descriptor of the last entry so far: a folder or, at the end of the path, the file.
+    reached = close_at_end(os.open("/" if is_absolute else ".", os.O_PATH | os.O_CLOEXEC))
     reached_path = "" if is_absolute else "."
     foreign_symlinks: dict[str, int] = {}  # path of a symbolic link of another user -> owner of the link
     foreign_hard_link = ""  # why another user may have made a hard link on the path
@@ -73,7 +73,7 @@ def _open(path: str, descriptors: ExitStack) -> int:
                 target = os.readlink("", dir_fd=entry)
                 names += reversed_names(target)
                 if target.startswith("/"):
-                    reached = start
+                    reached = close_at_end(os.open("/", os.O_PATH | os.O_CLOEXEC))
                     reached_path = ""
                 continue
             # A link in /proc may lead to an open file or into another file system, and its text does not name the

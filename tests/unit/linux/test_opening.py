@@ -149,7 +149,8 @@ def test_it_opens_what_open_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     made(tmp_path / "a/b", ROOT)
     before = open_files()
-    for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b"):
+    linked(tmp_path / "link", tmp_path / "a", ROOT)
+    for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b", "link/b"):
         assert read(path) == "4"
     for path in ("/proc/sys/kernel/pid_max", "/proc/self/cwd/a/b", "/sys/kernel/mm/transparent_hugepage/enabled"):
         if os.path.exists(path):

@@ -39,7 +39,7 @@ def why_not_started(program: str, code: int | None) -> str:
     try:
         start = first_line(program)
     except OSError:
-        start = b""
+        return ""
     if code == errno.ENOENT:
         if start.startswith(b"\x7fELF"):
             return f"the dynamic loader that it needs does not exist (`{_command('file', program)}` names it)"

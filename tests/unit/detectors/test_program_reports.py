@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from capacityd.linux.program_start import why_not_executable
+from capacityd.linux.program_start import why_not_executable, why_not_started
 from capacityd.model.reasons import PassReason
 from capacityd.service.file_events import FileEvents
 from tests.support.forked import can_be_alone, forked, run_alone
@@ -37,6 +38,10 @@ def test_a_reported_program_that_does_not_start(tmp_path: Path, content: bytes, 
     program.write_bytes(content)
     program.chmod(0o755)
     assert f"{program} could not be started: {reason}" in error(str(program))
+
+
+def test_an_unreadable_program_is_not_called_empty(tmp_path: Path) -> None:
+    assert why_not_started(str(tmp_path / "absent"), errno.ENOEXEC) == ""
 
 
 def test_the_environment_is_small(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from capacityd.cli.commands.status import _resources
 from capacityd.cli.output.plan import print_plan
+from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
@@ -62,5 +62,5 @@ def test_a_plan_names_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("spelling", [PLAIN, *SPELLINGS])
 def test_the_status_is_the_same_for_any_notation_of_quantities(spelling: str) -> None:
     last_pass = PassStatus(1.0, readings={NAME: Quantity(1000)})
-    (row,) = _resources(last_pass, node_state(node(capacity={NAME: spelling})))
+    (row,) = resource_rows(last_pass, node_state(node(capacity={NAME: spelling})), now=0.0, uptime=0.0)
     assert (row.capacity, row.allocatable) == (PLAIN, PLAIN)

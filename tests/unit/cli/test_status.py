@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.commands.status import _resources
+from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status_report import StatusReport
 from capacityd.config import load
 from capacityd.config.saved import stamps_of
@@ -59,7 +59,7 @@ def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
         health=Health(below_expected=below),
         read_at=0.0,
     )
-    (row,) = _resources(last_pass, HEALTHY_NODE if action else None)
+    (row,) = resource_rows(last_pass, HEALTHY_NODE if action else None, now=NOW, uptime=UPTIME)
     unknown = isinstance(reading, Unknown)
     assert (row.below_expect, row.degraded) == (reported, reported or unknown or action == Action.REFUSE)
 

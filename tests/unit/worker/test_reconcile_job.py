@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.commands.status import _resources
+from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.config import Settings
 from capacityd.model.errors import NodeMissing, NodeUnreachable
 from capacityd.model.messages import WATCHED_NODE
@@ -30,7 +30,7 @@ def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
     document = node(capacity={A: "4", "cpu": "8"})
     document["status"]["allocatable"] = {A: "3", "cpu": "7"}
     last_pass = PassStatus(1.0, changes=(Change(A, Action.KEEP, "4", "4", "unchanged"),), read_at=1.0)
-    (row,) = _resources(last_pass, node_state(document))
+    (row,) = resource_rows(last_pass, node_state(document), now=0.0, uptime=0.0)
     assert (row.name, row.capacity, row.allocatable) == (A, "4", "3")
 
 

@@ -14,7 +14,7 @@ from capacityd.worker.pass_state import OtherWriter
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
 _TOO_SLOW = 120.0
-"""Seconds after which a slow activity of the service is an error."""
+"""Seconds after which a slow activity of the service is a problem."""
 _ACTIVITIES = {
     Activity.CHECK: ("the check of the configuration", "the file system"),
     Activity.PROBE: ("the reconcile pass", "a detector; hardware or a program may not respond"),
@@ -24,10 +24,10 @@ _ACTIVITIES = {
 _WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN: "another writer's"}
 
 
-def print_status(report: StatusReport, errors: Sequence[Problem], now: float) -> None:
-    """Prints the report and its errors."""
+def print_status(report: StatusReport, problems: Sequence[Problem], now: float) -> None:
+    """Prints the report and its problems. now: in seconds since the epoch."""
     passed = report.last_reconcile is not None
-    print_line(_summary(report, degraded=bool(errors)))
+    print_line(_summary(report, degraded=bool(problems)))
     if passed:
         print_line(_times(report, now))
     if not is_too_slow(report, now) and (activity := slow_activity(report, now)):
@@ -43,12 +43,12 @@ def print_status(report: StatusReport, errors: Sequence[Problem], now: float) ->
         _print_resources(report)
         _print_other_resources(report)
         _print_waits(report)
-    if errors:
+    if problems:
         print_line()
         if report.pass_running:
             print_line("errors from before the running pass:")
-    for problem in errors:
-        print_line(problem.error, sign="!")
+    for problem in problems:
+        print_line(problem.message, sign="!")
         if problem.advice:
             print_line(f"→ {problem.advice}", indent=2)
 
@@ -65,15 +65,16 @@ def _print_waits(report: StatusReport) -> None:
     """Prints the reasons for later passes, unless the table contains them."""
     noted = {(row.name, row.note) for row in report.resources}
     for wait in report.waits:
-        if wait.name is None:
-            of_node = "Node condition and annotations: " if wait.reason is WaitReason.RATE_LIMIT else ""
-            print_line(f"{of_node}{wait.text}")
+        if wait.name is None and wait.reason is WaitReason.RATE_LIMIT:
+            print_line(f"Node condition and annotations: {wait.text}")  # the text does not say what is held back
+        elif wait.name is None:
+            print_line(wait.text)
         elif (wait.name, wait.text) not in noted:
             print_line(f"{wait.name}: {wait.text}")
 
 
 def slow_activity(report: StatusReport, now: float) -> str:
-    """The service's slow activity and its duration; "" if it is not slow."""
+    """What the service does slowly, for how long, and what it waits for; "" if it is not slow."""
     if report.slow_activity is None or report.slow_since is None:
         return ""
     task, waits_for = _ACTIVITIES[report.slow_activity]
@@ -81,7 +82,7 @@ def slow_activity(report: StatusReport, now: float) -> str:
 
 
 def is_too_slow(report: StatusReport, now: float) -> bool:
-    """Whether the service's slow activity is an error."""
+    """Whether the service's slow activity is a problem."""
     return report.slow_since is not None and now - report.slow_since > _TOO_SLOW
 
 
@@ -106,12 +107,10 @@ def _summary(report: StatusReport, *, degraded: bool) -> str:
     if not passed:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
-    if report.impersonated:
-        node += f", as {report.impersonated}"
-    if report.observe:
-        node = f"{node} is not written (observe = true)"
+    impersonated = f", as {report.impersonated}" if report.impersonated else ""
+    observed = " is not written (observe = true)" if report.observe else ""
     health = "degraded" if degraded else "healthy"
-    return f"{running}, {health}; {node}"
+    return f"{running}, {health}; {node}{impersonated}{observed}"
 
 
 def _times(report: StatusReport, now: float) -> str:
@@ -137,17 +136,20 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
     expect = "" if row.expect is None else str(row.expect)
     if row.below_expect:
         expect = f"!{expect}"
-    note = row.note
-    # The errors below the table contain the reasons.
+    return row.name, reading, capacity, allocatable, expect, _note(row)
+
+
+def _note(row: ResourceRow) -> str:
+    """The text in the column NOTE. The problems below the table have the reasons."""
     if row.refused:
-        note = "refused"
-    elif row.denied:
-        note = "denied"
-    elif row.cause is not None:
-        note = "last value kept" if row.published is not None else ""
-    elif row.published is not None and row.held_until is None and not note and capacity != str(row.published):
-        note = f"published as {row.published}"
-    return row.name, reading, capacity, allocatable, expect, note
+        return "refused"
+    if row.denied:
+        return "denied"
+    if row.cause is not None:
+        return "last value kept" if row.published is not None else ""
+    if row.note or row.published is None or row.held_until is not None:
+        return row.note
+    return "" if row.capacity == str(row.published) else f"published as {row.published}"
 
 
 def _ago(moment: float | None, now: float) -> str:

@@ -1,4 +1,4 @@
-"""The report of `status`: the fields are those of `status --json`."""
+"""The report of `status`, and the problems that it shows below the report."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from dataclasses import dataclass, field
 
 from capacityd.model.errors import Cause
 from capacityd.model.reasons import Activity, PassReason
-from capacityd.model.waits import WaitReason
+from capacityd.model.waits import Wait, WaitReason
 from capacityd.worker.pass_state import OtherWriter
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource, a label, or a key on the Node that capacityd owns but that is not configured."""
+    """A resource, a label, or a key on the Node that capacityd owns but that is not configured.
+
+    Times, here and below, are in seconds since the epoch.
+    """
 
     name: str
     reading: int | str | None
-    """The quantity, absent, unknown or unconfigured; None if it is unknown whether the resource is configured, and for
-    a label."""
+    """The quantity, "absent", "unknown" or "unconfigured". None: it is unknown whether the resource is configured, or
+    the row is that of a label."""
     expect: int | None
     published: int | None
     capacity: str | None
     """The quantity in capacity, or the label's value."""
     allocatable: str | None
     held_until: float | None
-    """In seconds since the epoch, as are all times here; None: no change is held back."""
+    """None: no change is held back."""
     cause: Cause | None
     """The cause of an unknown reading; otherwise None."""
     refused: bool
@@ -49,9 +52,18 @@ class WaitReport:
     name: str | None
     """The resource; None: the Node, its condition or its annotations wait."""
     until: float
-    """In seconds since the epoch."""
     text: str
     """The reason for the wait, and its length."""
+
+    @classmethod
+    def of(cls, wait: Wait, *, now: float, uptime: float) -> WaitReport:
+        """The report about a wait. now: in seconds since the epoch. uptime: the machine's, in seconds."""
+        return cls(
+            reason=wait.reason,
+            name=wait.name or None,
+            until=wait.until_epoch(now, uptime),
+            text=wait.text(uptime),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class StatusReport:
     reasons: tuple[PassReason, ...]
     """The reasons for the last pass."""
     next_reconcile: float | None
-    """In seconds since the epoch, as are all times here; None: unknown."""
+    """None: unknown."""
     error: str
     event_source_errors: tuple[str, ...]
     configuration_errors: tuple[str, ...]
@@ -118,7 +130,7 @@ class StatusReport:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error, and advice if there is any."""
+    """What is wrong, and advice if there is any."""
 
-    error: str
+    message: str
     advice: str = ""

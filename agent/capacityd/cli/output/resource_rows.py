@@ -1,0 +1,108 @@
+"""The rows about resources and labels in the report of `status`. Pure."""
+
+from __future__ import annotations
+
+from capacityd.cli.output.status_report import ResourceRow, WaitReport
+from capacityd.model.label import is_label, resources_first
+from capacityd.model.node import NodeState, annotated_quantities
+from capacityd.model.plan import Action, Change
+from capacityd.model.quantity import plain
+from capacityd.model.reading import Quantity, Reading, Unknown, is_below, outcome_of
+from capacityd.worker.pass_state import PassStatus
+
+
+def resource_rows(
+    last_pass: PassStatus, node: NodeState | None, *, now: float, uptime: float
+) -> tuple[ResourceRow, ...]:
+    """A row for each name that the last pass has read or planned. node: as a pass last knew it; None: no pass did.
+
+    now: in seconds since the epoch. uptime: the machine's, in seconds.
+    """
+    changes = {change.name: change for change in last_pass.changes}
+    rows = []
+    for name in sorted({*last_pass.readings, *changes}, key=resources_first):
+        wait = next((wait for wait in last_pass.waits if wait.name == name and wait.holds_change), None)
+        held = WaitReport.of(wait, now=now, uptime=uptime) if wait is not None else None
+        rows.append(_row(name, last_pass, node, change=changes.get(name), held=held))
+    return tuple(rows)
+
+
+def _row(
+    name: str, last_pass: PassStatus, node: NodeState | None, *, change: Change | None, held: WaitReport | None
+) -> ResourceRow:
+    """The row for a name. change: None: there is no plan for it yet. held: the wait that holds the change back."""
+    reading = last_pass.readings.get(name)
+    health = last_pass.health
+    cause = reading.cause if isinstance(reading, Unknown) else None
+    refused = change is not None and change.action is Action.REFUSE
+    denied = name in health.denied
+    not_configured = name in health.not_configured
+    below_expect = _is_below_expect(name, last_pass, change)
+    not_allocatable = name in health.not_allocatable
+    if held is not None and cause is None:  # for an unknown resource, the cause is more important
+        note = held.text
+    elif change is not None and (refused or denied):
+        note = f"{'refused' if refused else 'denied'}: {change.reason}"
+    else:
+        note = _note(reading, change, observe=last_pass.observe)
+    overwritten = None
+    if not_allocatable:
+        _published, overwritten = health.not_allocatable[name]
+    capacity = node.stored(name) if node else None
+    allocatable = (node.allocatable or {}).get(name) if node else None
+    return ResourceRow(
+        name=name,
+        reading=_reading(reading, change, kept_unconfigured=not_configured),
+        expect=last_pass.expect.get(name),
+        published=annotated_quantities(node.annotation).get(name) if node else None,
+        # The API server returns 1000 as "1k".
+        capacity=None if capacity is None else plain(capacity),
+        allocatable=None if allocatable is None else plain(allocatable),
+        held_until=held.until if held else None,
+        cause=cause,
+        refused=refused,
+        denied=denied,
+        not_configured=not_configured,
+        below_expect=below_expect,
+        not_allocatable=not_allocatable,
+        overwritten=overwritten,
+        degraded=any((refused, denied, not_configured, below_expect, not_allocatable, cause is not None)),
+        note=note,
+    )
+
+
+def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) -> bool:
+    """Whether a resource is less than `expect`, which may be newer than the last plan. change: None: no plan yet."""
+    reading = last_pass.readings.get(name)
+    expect = last_pass.expect.get(name)
+    if reading is None or expect is None:
+        return False
+    if name in last_pass.health.below_expected:
+        quantity, _expected_by_plan = last_pass.health.below_expected[name]
+        return quantity < expect
+    if change is not None and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
+        return False  # what was read is not what the Node has
+    return is_below(reading, expect)
+
+
+def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigured: bool) -> int | str | None:
+    """ResourceRow.reading. kept_unconfigured: whether nothing configures the key although the Node keeps it."""
+    if change is not None and is_label(change.name):
+        return None  # the row of its resource has the reading
+    if isinstance(reading, Quantity):
+        return reading.value
+    if reading is not None:
+        return outcome_of(reading).value
+    if kept_unconfigured or change is None or change.action is not Action.KEEP:
+        return "unconfigured"
+    return None  # the plan keeps the key, because the file that configures it may be unreadable
+
+
+def _note(reading: Reading | None, change: Change | None, *, observe: bool) -> str:
+    """The reason in the last column, for a change that is neither held back, refused nor denied."""
+    if change is not None and observe and change.action.writes:
+        result = plain(change.new) if change.new else "removed"
+        return f"would be {result}: {change.reason}"
+    if reading is None:
+        return change.reason if change is not None and change.action is Action.KEEP else ""
+    return reading.warning if isinstance(reading, Quantity) else reading.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
@@ -21,7 +22,8 @@ from capacityd.model.reading import (
 )
 
 _MAX_ROWS = 10  # number of devices with the same sign that get a row each; more devices are grouped by rule
-_MAX_NAMES = 3  # number of devices to list for a group, and of reasons to list for a rule
+_MAX_REASONS = 3  # number of reasons of a rule that get a row each
+_MAX_NAMES = 3  # number of devices to list in the row of several devices
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _SLOW_PROGRAM_ADVICE = "run the program by hand; raise timeout if it is slow"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
@@ -29,18 +31,25 @@ _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 _Row = tuple[str, str, str]  # sign, devices, reason
 
 
+class _Line(NamedTuple):
+    """What to say about a device."""
+
+    device: str
+    reason: str
+    rule: str
+    """If there are many devices, those with the same rule form a group."""
+
+
 def print_explanation(resource: Resource, reading: Reading) -> None:
     """Prints one reading, with its explanation if there is one."""
     explanation = reading.explanation
     unit = f" {resource.unit.name}" if resource.unit else ""
-    value = reading_text(reading)
     reason = reading.warning if isinstance(reading, Quantity) else reading.reason
     if isinstance(reading, Absent) and explanation and explanation.when:
-        reason = "does not apply to this machine"
-    if is_below(reading, resource.expect):
-        value += f", expected {resource.expect}"
-    in_brackets = f" ({reason})" if reason else ""
-    print_line(f"{resource.name}: {value}{in_brackets}")
+        reason = "does not apply to this machine"  # _details() prints the failed tests
+    expected = f", expected {resource.expect}" if is_below(reading, resource.expect) else ""
+    reason_in_brackets = f" ({reason})" if reason else ""
+    print_line(f"{resource.name}: {reading_text(reading)}{expected}{reason_in_brackets}")
     print_table(_details(resource, reading), indent=2)
     counted: Sequence[Contribution] = ()
     if isinstance(reading, Quantity):
@@ -58,64 +67,66 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
         yield "hint", f"{hint.key}: {hint.text}" if hint.key else hint.text
     explanation = reading.explanation
     if explanation is None:
-        # The reason is enough, unless a detector hangs.
+        # The reason says everything, except what to do about a detector that hangs.
         if isinstance(reading, Unknown) and reading.cause in _HANGING_CAUSES:
-            is_program = resource.detector == "exec"
-            yield "advice", _SLOW_PROGRAM_ADVICE if is_program else _HANGING_ADVICE
+            yield "advice", _SLOW_PROGRAM_ADVICE if resource.detector == "exec" else _HANGING_ADVICE
         return
     if explanation.detail:
         yield "detail", explanation.detail.text
     for compared in explanation.when:
         yield "when", str(compared)
     advice = [explanation.advice, *(device.advice for device in explanation.undetermined)]
-    for text in dict.fromkeys(advice):  # each once
-        if text:
-            yield "advice", text
+    for text in dict.fromkeys(filter(None, advice)):  # without duplicates
+        yield "advice", text
     for text in explanation.hints:
         yield "hint", text
 
 
 def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]:
     """The rows of counted devices. unit: with a space before it; "" for none."""
-    devices = [counted.device for counted in contributions]
-    texts = ["  ".join(filter(None, (f"{c.amount}{unit}", c.note, c.detail.text))) for c in contributions]
-    is_one_group = len(set(texts)) == 1 and len(texts) > _MAX_ROWS
-    each = " each" if is_one_group else ""
-    yield from _grouped("+", [(device, f"{text}{each}", text) for device, text in zip(devices, texts, strict=True)])
+    lines = []
+    for counted in contributions:
+        parts = (f"{counted.amount}{unit}", counted.note, counted.detail.text)
+        text = "  ".join(part for part in parts if part)
+        lines.append(_Line(counted.device, text, rule=text))
+    is_one_group = len(lines) > _MAX_ROWS and len({line.rule for line in lines}) == 1
+    if is_one_group:
+        lines = [line._replace(reason=f"{line.reason} each") for line in lines]
+    yield from _rows("+", lines)
 
 
 def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices of which it is unknown whether they count."""
-    rows = []
+    lines = []
     for device in undetermined:
-        text = "; ".join(filter(None, (device.reason, device.detail.text)))
-        rows.append((device.device, text, device.reason))
-    yield from _grouped("?", rows)
+        text = f"{device.reason}; {device.detail.text}" if device.detail.text else device.reason
+        lines.append(_Line(device.device, text, rule=device.reason))
+    yield from _rows("?", lines)
 
 
 def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
     """The rows of rejected devices. Devices that fail the same tests form a group, regardless of their values."""
-    rows = []
+    lines = []
     for rejection in rejections:
         failed_tests = " ".join(f"{compared.key}={compared.wanted}" for compared in rejection.mismatches)
-        rows.append((rejection.device, rejection.reason, failed_tests or rejection.reason))
-    yield from _grouped("-", rows)
+        lines.append(_Line(rejection.device, rejection.reason, rule=failed_tests or rejection.reason))
+    yield from _rows("-", lines)
 
 
-def _grouped(sign: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[_Row]:
-    """Groups rows if there are many. rows: device, reason, and the rule to group by."""
-    if len(rows) <= _MAX_ROWS:
-        for device, reason, _rule in rows:
-            yield sign, device, reason
+def _rows(sign: str, lines: Sequence[_Line]) -> Iterator[_Row]:
+    """The rows for devices: a row for each or, if there are many devices, some rows for each rule."""
+    if len(lines) <= _MAX_ROWS:
+        for line in lines:
+            yield sign, line.device, line.reason
         return
     devices_by_rule: dict[str, dict[str, list[str]]] = {}  # rule -> reason -> devices
-    for device, reason, rule in rows:
-        devices_by_rule.setdefault(rule, {}).setdefault(reason, []).append(device)
+    for line in lines:
+        devices_by_rule.setdefault(line.rule, {}).setdefault(line.reason, []).append(line.device)
     for devices_by_reason in devices_by_rule.values():
-        most_common = sorted(devices_by_reason.items(), key=lambda item: -len(item[1]))
-        for reason, devices in most_common[:_MAX_NAMES]:
+        most_devices_first = sorted(devices_by_reason.items(), key=lambda item: -len(item[1]))
+        for reason, devices in most_devices_first[:_MAX_REASONS]:
             yield sign, listed(devices, most=_MAX_NAMES), reason
-        rest = most_common[_MAX_NAMES:]
+        rest = most_devices_first[_MAX_REASONS:]
         if rest:
             example, _devices = rest[0]
             others = [device for _reason, devices in rest for device in devices]

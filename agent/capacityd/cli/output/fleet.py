@@ -65,11 +65,12 @@ def _counts_by_reason(groups: Sequence[Group]) -> str:
 
 
 def _print_resources(resources: Sequence[ResourceSummary]) -> None:
-    rows = [
-        (r.name, *map(_number, (r.nodes, r.usual, r.capacity, r.allocatable, r.requested, r.free, r.waiting)))
-        for r in resources
-    ]
-    print_table(rows, ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING"))
+    header = ("RESOURCE", "NODES", "USUAL", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE", "WAITING")
+    rows = []
+    for r in resources:
+        numbers = (r.nodes, r.usual, r.capacity, r.allocatable, r.requested, r.free, r.waiting)
+        rows.append((r.name, *map(_number_text, numbers)))
+    print_table(rows, header)
 
 
 def _print_nodes(nodes: Sequence[NodeReport]) -> None:
@@ -82,47 +83,53 @@ def _node_rows(node: NodeReport) -> Iterator[tuple[str, ...]]:
     if not node.resources:
         yield node.node, status, "", "", "", "", ""
     for r in node.resources:
-        numbers = map(_number, (r.capacity, r.allocatable, r.requested, r.free))
-        yield node.node, status, r.name, *numbers
+        numbers = (r.capacity, r.allocatable, r.requested, r.free)
+        yield node.node, status, r.name, *map(_number_text, numbers)
 
 
-def _number(number: int | None) -> str:
+def _number_text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
 def _print_groups(groups: Sequence[Group], now: float) -> None:
     header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
-    rows = [
-        (
-            _sign(group.reason),
-            f"{group.reason} x{len(group.nodes)}" if len(group.nodes) > 1 else group.reason,
-            _since(group.since, now),
-            str(group.not_ready or ""),
-            str(group.cordoned or ""),
-            listed(group.nodes, _MAX_NAMES) or _CLUSTER,
-            group.message,
-        )
-        for group in groups
-    ]
-    print_table(rows, header, signs=True)
+    print_table([_group_row(group, now) for group in groups], header, signs=True)
+
+
+def _group_row(group: Group, now: float) -> tuple[str, ...]:
+    number_of_nodes = f" x{len(group.nodes)}" if len(group.nodes) > 1 else ""
+    return (
+        _sign(group.reason),
+        f"{group.reason}{number_of_nodes}",
+        _since(group.since, now),
+        str(group.not_ready or ""),
+        str(group.cordoned or ""),
+        listed(group.nodes, most=_MAX_NAMES) or _CLUSTER,
+        group.message,
+    )
 
 
 def _print_attention(attention: Sequence[Attention], now: float) -> None:
     header = ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE")
-    # By the most severe reason of each Node, which is its first.
-    ordered = sorted(attention, key=lambda subject: (rank(subject.reasons[0]), subject.reasons[0], subject.node or ""))
-    rows = [
-        (
-            _sign(subject.reasons[0]),
-            subject.node or _CLUSTER,
-            ",".join(subject.reasons),
-            _since(subject.since, now),
-            _status(subject) if subject.node else "",
-            subject.message,
-        )
-        for subject in ordered
-    ]
-    print_table(rows, header, signs=True)
+    print_table([_attention_row(subject, now) for subject in sorted(attention, key=_severity)], header, signs=True)
+
+
+def _severity(subject: Attention) -> tuple[int, str, str]:
+    """A key that sorts Nodes: by their most severe reasons, then by their names."""
+    most_severe = subject.reasons[0]
+    return rank(most_severe), most_severe, subject.node or ""
+
+
+def _attention_row(subject: Attention, now: float) -> tuple[str, ...]:
+    most_severe = subject.reasons[0]
+    return (
+        _sign(most_severe),
+        subject.node or _CLUSTER,
+        ",".join(subject.reasons),
+        _since(subject.since, now),
+        _status(subject) if subject.node else "",
+        subject.message,
+    )
 
 
 def _sign(reason: str) -> str:

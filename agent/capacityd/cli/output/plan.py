@@ -11,7 +11,7 @@ from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.quantity import plain
 
 _HEADER = ("OP", "RESOURCE", "CURRENT", "DESIRED", "UNIT", "REASON")
-# As in SIGNS of cli/help.py. The sign of Action.SET depends on whether the key exists: see _row().
+# As in SIGNS of cli/help.py. Action.SET has two signs: see _sign().
 _SIGNS = {Action.REMOVE: "-", Action.KEEP: "=", Action.HOLD: "…", Action.REFUSE: "!", Action.DENY: "!"}
 
 
@@ -31,8 +31,6 @@ def print_patch(plan: Plan) -> None:
 
 def _row(change: Change, unit: str) -> tuple[str, ...]:
     """The row for a change. Quantities are in plain digits, although the API server returns 1000 as "1k"."""
-    sign_of_set = "+" if change.old is None else "~"
-    sign = _SIGNS.get(change.action, sign_of_set)
     current = "" if change.old is None else plain(change.old)
     desired = "" if change.new is None else plain(change.new)
     reason = change.reason
@@ -41,12 +39,19 @@ def _row(change: Change, unit: str) -> tuple[str, ...]:
         unit = ""  # the unit of another writer's value is unknown
     elif change.action is Action.DENY:
         reason = f"denied: {reason}"
-    return sign, change.name, current, desired, unit, reason
+    return _sign(change), change.name, current, desired, unit, reason
+
+
+def _sign(change: Change) -> str:
+    if change.action is Action.SET:
+        return "+" if change.old is None else "~"
+    return _SIGNS[change.action]
 
 
 def _summary(plan: Plan, *, applied: bool) -> str:
+    """The last line: the number of changes of each kind, and what is written."""
     kept = {change.name for change in plan.changes if change.action is Action.KEEP}
-    unknown = kept.intersection(plan.health.unknown)
+    unknown = kept.intersection(plan.health.unknown)  # counted as unknown instead of unchanged
     count = Counter(change.action for change in plan.changes if change.name not in unknown)
     numbers = {
         "set" if applied else "to set": count[Action.SET],
@@ -62,9 +67,12 @@ def _summary(plan: Plan, *, applied: bool) -> str:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
-    # The patch changes no quantity.
-    paths = {"annotations": "/metadata/annotations", "Node condition": "/status/conditions"}
-    others = " and ".join(name for name, path in paths.items() if plan.write.changes(path))
+    # The patch changes no quantity, so the summary says what else it changes.
+    parts = []
+    if plan.write.changes("/metadata/annotations"):
+        parts.append("annotations")
+    if plan.write.changes("/status/conditions"):
+        parts.append("Node condition")
     if applied:
-        return f"{summary}; written: {others}"
-    return f"{summary}; {others} to write; nothing was written"
+        return f"{summary}; written: {' and '.join(parts)}"
+    return f"{summary}; {' and '.join(parts)} to write; nothing was written"

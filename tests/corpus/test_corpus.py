@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from capacityd.cli.inventory.devices import DeviceEntry, list_devices
+from capacityd.cli.inventory.devices import DeviceEntry
 from capacityd.cli.inventory.selectors import exact_match
 from capacityd.detectors.udev import find_in
 from capacityd.discovery.reader import value_of
@@ -39,6 +39,7 @@ from tests.corpus.described import (
 from tests.corpus.emulator import unescaped
 from tests.corpus.unreadable import run
 from tests.support.forked import can_be_alone
+from tests.support.listings import list_devices
 from tests.support.readings import device_detector, device_detectors, outcome
 from tests.support.text import squeezed
 
@@ -145,7 +146,7 @@ def test_unknown_replays_as_unknown(machine: str, name: str) -> None:
 
 def _known(entry: DeviceEntry) -> tuple[str, Mapping[str, Value], set[str]]:
     """Returns a device's name, its values, and its keys with unknown values."""
-    return entry.name, entry.values.by_key, {*entry.values.unread}
+    return entry.device.name, entry.device.values, {*entry.device.unread}
 
 
 @pytest.mark.slow
@@ -163,7 +164,7 @@ def test_without_identifiers_it_reads_alike(machine: str) -> None:
         detector = device_detector(name)
         kept = [key for key in detector.keys if key not in ("serial", "wwn", "name") and key != name]
         was, now = (
-            [_values(entry.values.by_key, kept) for entry in list_devices(h, detector).entries]
+            [_values(entry.device.values, kept) for entry in list_devices(h, detector).entries]
             for h in (host(machine), after)
         )
         assert sorted(map(repr, was)) == sorted(map(repr, now))

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, list_devices
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.detectors.udev import find_in
 from capacityd.discovery.reader import read_resource
 from capacityd.host.live import LiveHost
@@ -35,6 +35,7 @@ from capacityd.model.host import Host
 from capacityd.model.value_types import Amount, Choice, Flag, Kind
 from tests.corpus.described import machines, resources, resources_of_page
 from tests.support.forked import run_alone
+from tests.support.listings import list_devices
 from tests.support.readings import device_detector, outcome, resource
 from tests.support.trees import Recording, unreadable, write_tree
 
@@ -121,7 +122,7 @@ def places(asked: set[str]) -> set[Place]:
 
 
 def by_path(listing: DeviceListing) -> Mapping[str, DeviceEntry]:
-    return {entry.path: entry for entry in listing.entries}
+    return {entry.device.path: entry for entry in listing.entries}
 
 
 def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
@@ -130,14 +131,14 @@ def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
     for path, entry in was.items():
         if path not in now_by_path:
             if not after.error:
-                yield f"{entry.name} is not listed"
+                yield f"{entry.device.name} is not listed"
             continue
-        now = now_by_path[path].values
-        for key in {*entry.values.by_key, *now.by_key} - {*now.unread, *entry.values.unread}:
-            if now.get(key) != entry.values.get(key):
-                yield f"{entry.name}: {key} {entry.values.get(key)} -> {now.get(key)}"
+        now = now_by_path[path].device
+        for key in {*entry.device.values, *now.values} - {*now.unread, *entry.device.unread}:
+            if now.get(key) != entry.device.get(key):
+                yield f"{entry.device.name}: {key} {entry.device.get(key)} -> {now.get(key)}"
     yield from (
-        f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].values.uncertain_because
+        f"{path} is new" for path in now_by_path.keys() - was.keys() if not now_by_path[path].device.uncertain_because
     )
 
 
@@ -264,7 +265,7 @@ def _unlike(live: DeviceListing, recorded: DeviceListing) -> Iterator[str]:
 
 def _known(listing: DeviceListing) -> dict[str, tuple[Mapping[str, Any], set[str]]]:
     """Returns the path of a device -> its values, and its keys with unknown values."""
-    return {entry.path: (entry.values.by_key, {*entry.values.unread}) for entry in listing.entries}
+    return {entry.device.path: (entry.device.values, {*entry.device.unread}) for entry in listing.entries}
 
 
 def main(folder: str, name: str, seed: str, most: str) -> None:

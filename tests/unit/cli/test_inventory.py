@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.cli.inventory.devices import DeviceEntry, list_devices, listing_of
+from capacityd.cli.inventory.devices import DeviceEntry, listing_of
 from capacityd.cli.inventory.found import FoundDevices, find
 from capacityd.cli.inventory.table import device_table, readable
 from capacityd.discovery.reader import read_resource
@@ -19,8 +19,10 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity, Unknown
+from capacityd.model.units import Dimension
 from tests.support.configs import HEADER, loaded
 from tests.support.forked import can_be_alone, run_alone
+from tests.support.listings import list_devices
 from tests.support.machines import (
     Recording,
     bare,
@@ -90,15 +92,15 @@ def entries(detector: str, host: Host) -> list[DeviceEntry]:
 @given(machines())
 def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
     for detector in DETECTORS:
-        for device in entries(detector, host):
-            if device.unique.count == 1:
-                assert counted(device.unique.toml, host) == [device.name]
+        for entry in entries(detector, host):
+            if entry.unique.count == 1:
+                assert counted(entry.unique.toml, host) == [entry.device.name]
             else:  # the values that distinguish the device cannot be read or matched
-                assert device.unique.reason or device.values.unread or device.unique.count is None
-            if device.kind.count is not None:
-                names = counted(device.kind.toml, host)
-                assert device.name in names
-                assert len(names) == device.kind.count
+                assert entry.unique.reason or entry.device.unread or entry.unique.count is None
+            if entry.kind.count is not None:
+                names = counted(entry.kind.toml, host)
+                assert entry.device.name in names
+                assert len(names) == entry.kind.count
 
 
 KERNEL_ESCAPES = {"\t": r"\011", "\n": r"\012", " ": r"\040", "#": r"\043", "\\": r"\134"}
@@ -121,14 +123,14 @@ def test_lines_of_file_systems_match_only_them_whatever_their_mount_points_are(
         for n, (p, (_, source, kind)) in enumerate(zip(points, mounted, strict=True), 9)
     ]
     host = machine(mounts(("/", "8:1", "ext4", "/dev/sda1"), *lines))
-    devices = entries("filesystem", host)
-    assert len(devices) == len(mounted) + 1
-    for device in devices:
-        assert device.unique.toml or device.unique.reason
-        for toml in filter(None, (device.unique.toml, device.kind.toml)):
+    listed = entries("filesystem", host)
+    assert len(listed) == len(mounted) + 1
+    for entry in listed:
+        assert entry.unique.toml or entry.unique.reason
+        for toml in filter(None, (entry.unique.toml, entry.kind.toml)):
             assert loaded(f"{HEADER}\n{toml}").require()
-        if device.unique.toml and device.unique.count == 1:
-            assert counted(device.unique.toml, host) == [device.name]
+        if entry.unique.toml and entry.unique.count == 1:
+            assert counted(entry.unique.toml, host) == [entry.device.name]
 
 
 HANGING = """
@@ -158,9 +160,9 @@ def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> N
 def test_selectors_on_the_machines_of_the_documentation(recorded: Recording) -> None:
     host = RecordedHost(recorded)
     for detector in DETECTORS:
-        for device in entries(detector, host):
-            assert counted(device.unique.toml, host) == [device.name]
-            assert len(counted(device.kind.toml, host)) == device.kind.count
+        for entry in entries(detector, host):
+            assert counted(entry.unique.toml, host) == [entry.device.name]
+            assert len(counted(entry.kind.toml, host)) == entry.kind.count
 
 
 def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,8 +170,8 @@ def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     printed = json.loads(capsys.readouterr().out)["devices"]
     keys = ("device", "path", "vendor", "model", "toml", "kind_toml", "kind_count")
     assert [tuple(device[key] for key in keys) for device in printed] == [
-        (d.name, d.path, d.vendor, d.model, d.unique.toml, d.kind.toml, d.kind.count)
-        for d in entries("usb", RecordedHost(recording()))
+        (e.device.name, e.device.path, e.vendor, e.model, e.unique.toml, e.kind.toml, e.kind.count)
+        for e in entries("usb", RecordedHost(recording()))
     ]
 
 
@@ -180,7 +182,7 @@ def test_devices_are_the_same_after_they_left_the_process_that_read_them() -> No
     found = find(host, detector)
     assert decode_variant(FoundDevices, json.loads(json.dumps(encode_variant(found)))) == found
     assert any(unread.possible for device in found.devices for unread in device.unread.values())
-    (usb,) = (entry for entry in listing_of(detector, found).entries if entry.name == "1-1")
+    (usb,) = (entry for entry in listing_of(detector, found).entries if entry.device.name == "1-1")
     assert usb.kind.count == 1
 
 
@@ -202,7 +204,7 @@ def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
     """1-1 might have the serial number of 1-2, so 1-2 is matched by its port."""
     host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/serial": "EIO"}))
     one, other = entries("usb", host)
-    assert one.values.unread.keys() == {"serial"}
+    assert one.device.unread.keys() == {"serial"}
     assert counted(other.unique.toml, host) == ["1-2"]
     assert other.kind.count == 2
 
@@ -217,7 +219,7 @@ def test_names_are_from_the_database_else_from_the_device() -> None:
         usb_device("1-4", "1234", "5678", model=None, manufacturer=None),
         database,
     )
-    assert {d.name: d.title for d in entries("usb", host)} == {
+    assert {e.device.name: e.title for e in entries("usb", host)} == {
         "1-1": "Future Technology Devices FT232R USB UART",
         "1-2": "Maker One",
         "1-3": "Thing",
@@ -227,7 +229,7 @@ def test_names_are_from_the_database_else_from_the_device() -> None:
 
 def test_devices_are_sorted_by_the_numbers_in_their_names() -> None:
     host = machine(*(nic(name, number=number) for number, name in enumerate(("eth10", "eth2", "eth0", "eth"), 2)))
-    assert [d.name for d in entries("nic", host)] == ["eth", "eth0", "eth2", "eth10"]
+    assert [e.device.name for e in entries("nic", host)] == ["eth", "eth0", "eth2", "eth10"]
 
 
 def test_an_interface_has_the_name_of_its_hardware() -> None:
@@ -236,7 +238,7 @@ def test_an_interface_has_the_name_of_its_hardware() -> None:
         "pci:v00001AF4d00001041": {"ID_MODEL_FROM_DATABASE": "Virtio network device"},
     }
     host = machine(pci_nic("eth0"), virtio_nic("eth1"), nic("lo", number=9), {"hardware_names": names})
-    assert {d.name: d.model for d in entries("nic", host)} == {
+    assert {e.device.name: e.model for e in entries("nic", host)} == {
         "eth0": "X710",
         "eth1": "Virtio network device",
         "lo": "",
@@ -254,7 +256,7 @@ def test_an_interface_has_the_name_of_its_hardware() -> None:
         (4096, "number", "4096"),
     ],
 )
-def test_readable(value: int, dimension: str, text: str) -> None:
+def test_readable(value: int, dimension: Dimension, text: str) -> None:
     assert readable(value, dimension) == text
 
 
@@ -338,7 +340,7 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     assert "\nexpect" not in text
     host = RecordedHost(UNREADABLE)
-    eth0 = next(entry for entry in entries("nic", host) if entry.name == "eth0")
+    eth0 = next(entry for entry in entries("nic", host) if entry.device.name == "eth0")
     assert eth0.kind.count is None
     assert isinstance(read_resource(resource("nic", eth0.kind.table), host, "n1"), Unknown)
     assert counted('nic = { name = "eth0" }', host) == ["eth0"]
@@ -350,7 +352,7 @@ def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_li
     shm = ("/dev/shm", "tmpfs", "tmpfs")
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
     host = machine(mounted)
-    (upper,) = (entry for entry in entries("filesystem", host) if entry.name == "/dev/shm")
+    (upper,) = (entry for entry in entries("filesystem", host) if entry.device.name == "/dev/shm")
     assert upper.unique.toml == 'filesystem = { mount = "/dev/shm", kind = "memory" }'
     assert counted(upper.unique.toml, host) == ["/dev/shm"]
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 from capacityd.cli import run
-from capacityd.cli.inventory.devices import list_devices
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
@@ -20,6 +19,7 @@ from capacityd.model.device import DeviceDetector
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity
 from tests.support.configs import loaded
+from tests.support.listings import list_devices
 from tests.support.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
 from tests.support.tour import recording, recordings
 from tests.unit.cli.test_inventory import machines

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from capacityd.cli.inventory.devices import list_devices
 from capacityd.model.reading import Absent, Unknown
+from tests.support.listings import list_devices
 from tests.support.machines import Recording, errors, files, machine
 from tests.support.readings import counted, device_detector, event_sources, quantity, read, values
 from tests.support.trees import Tree
@@ -139,7 +139,7 @@ def test_a_subsystem_that_cannot_be_listed_is_unknown_and_the_others_are_not() -
     host = machine(tty(), on_bus("dfl_dev.0", "afu"), errors({"/sys/class/tty": "EACCES"}))
     assert isinstance(read(host, "udev", TTY), Unknown)
     listing = list_devices(host, device_detector("udev"))
-    assert "dfl_dev.0" in [entry.name for entry in listing.entries]
+    assert "dfl_dev.0" in [entry.device.name for entry in listing.entries]
     assert listing.error == "/sys/class/tty could not be read: Permission denied"
 
 
@@ -147,7 +147,7 @@ def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
     """The class i2c-adapter contains links to devices of bus i2c (class_compat_register in drivers/base/class.c)."""
     alias = {"links": {"/sys/class/dfl-alias/dfl_dev.0": "../../devices/platform/dfl_dev.0"}}
     host = machine(on_bus("dfl_dev.0", "afu"), alias)
-    names = [entry.name for entry in list_devices(host, device_detector("udev")).entries]
+    names = [entry.device.name for entry in list_devices(host, device_detector("udev")).entries]
     assert names.count("dfl_dev.0") == 1
 
 

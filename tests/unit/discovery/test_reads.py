@@ -6,7 +6,6 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from capacityd.cli.inventory.devices import list_devices
 from capacityd.discovery.reader import read_resource
 from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.contents import keeps_file
@@ -16,6 +15,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.reading import Quantity
+from tests.support.listings import list_devices
 from tests.support.machines import Recording, bare, merge, usb_device
 from tests.support.readings import device_detectors, resource
 from tests.unit.discovery.test_unreadable import WORLD

@@ -28,7 +28,7 @@ from capacityd.worker.selection import host_of
 def devices(options: Options) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
-    Prints devices that could not be listed on standard error, and then returns exit status 4.
+    Says on standard error which devices could not be listed. Then returns exit status 4.
     """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")
@@ -36,7 +36,7 @@ def devices(options: Options) -> int:
     host = host_of(options.selection)
     with progress("reading the devices"):
         found = find_all(host, detectors)
-        listings = [listing_of(detector, of_detector) for detector, of_detector in zip(detectors, found, strict=True)]
+        listings = [listing_of(detector, found[detector.name]) for detector in detectors]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:
@@ -49,10 +49,10 @@ def devices(options: Options) -> int:
     else:
         for listing in listings:
             _print(listing, limit=None if options.detector else OVERVIEW_ROWS)
-    incomplete = [listing for listing in listings if listing.unreadable]
-    for listing in incomplete:
-        print_message(f"{listing.detector.name}: not everything could be listed: {listed(listing.unreadable, most=1)}")
-    return 4 if incomplete else 0
+    flawed = [listing for listing in listings if listing.flaws]
+    for listing in flawed:
+        print_message(f"{listing.detector.name}: not everything could be listed: {listed(listing.flaws, most=1)}")
+    return 4 if flawed else 0
 
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
@@ -78,7 +78,7 @@ def _print(listing: DeviceListing, limit: int | None) -> None:
     print_text(f"{detector.name}: {count}  ({detector.about})")
     if not entries:
         return
-    table = device_table(detector, entries, limit)
+    table = device_table(detector, entries, limit=limit)
     print_table(table.rows, table.heading)
     if table.common:
         print_text(f"all: {', '.join(table.common)}")
@@ -105,12 +105,12 @@ def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
 def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:
     return {
         "detector": detector.name,
-        "device": entry.name,
-        "path": entry.path,
+        "device": entry.device.name,
+        "path": entry.device.path,
         "vendor": entry.vendor,
         "model": entry.model,
-        "values": entry.values.by_key,
-        "unreadable": {key: str(error) for key, error in entry.values.unread.items()},
+        "values": entry.device.values,
+        "unreadable": {key: unread.reason for key, unread in entry.device.unread.items()},
         "toml": entry.unique.toml or None,
         "toml_reason": entry.unique.reason,
         "kind_toml": entry.kind.toml or None,

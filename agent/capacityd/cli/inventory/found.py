@@ -40,12 +40,24 @@ class FoundDevice:
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
     uncertain_because: str
-    """Why this may be no device of its own: it has disappeared, or may be another path to a listed device; "" if it is
-    one."""
+    """Why this may not be a further device: it has disappeared, or may be another path to a listed one; "" if it is a
+    further device."""
     vendor: str
     """The vendor's name in the hardware database, hwdb(7), or set by a rule of udev; "" if unknown."""
     model: str
     """The model's name, from the hardware database or from a rule of udev; "" if unknown."""
+
+    def get(self, key: str) -> Value:
+        """The value; None if the device lacks the key, or if the value could not be read."""
+        return self.values.get(key)
+
+    def read(self, key: str) -> Value:
+        """The value; None if the device lacks the key. Raises HostError if the value could not be read."""
+        if key not in self.unread:
+            return self.values.get(key)
+        unread = self.unread[key]
+        error = HostError(unread.reason)
+        raise AmbiguousValue(error, unread.possible) if unread.possible else error
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +69,34 @@ class FoundDevices:
     """Why devices may be missing; "" if all were found."""
 
 
-def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> list[FoundDevices]:
-    """The devices of each detector. If a detector does not end in time, its devices are unknown."""
+def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, FoundDevices]:
+    """A detector's name -> its devices. If a detector does not end in time, its devices are unknown."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    uncounted_until = time.monotonic() + MAX_RUNNING
+    uncounted_until = time.monotonic() + MAX_RUNNING  # until then, a child's running time does not count
     try:
         for detector in detectors:
             # A child reads a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
-            child = start_child(resource, partial(find, host, detector), private=True, uncounted_until=uncounted_until)
-            if isinstance(child, Child):
-                running[child.pipe] = child
+            read = partial(find, host, detector)
+            started = start_child(resource, read, private=True, uncounted_until=uncounted_until)
+            if isinstance(started, Unknown):
+                found[detector.name] = _not_found(started)
             else:
-                found[detector.name] = _not_found(child)
+                running[started.pipe] = started
         while running:
             for child in wait_for_any(running):
                 del running[child.pipe]
                 result = child.finish(FoundDevices | Unknown)
-                if isinstance(result, Unknown):
-                    result = _not_found(result)
-                found[child.resource.detector] = result
+                found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
     finally:
         for child in running.values():
             child.kill()
-    return [found[detector.name] for detector in detectors]
+    return found
 
 
-def _not_found(result: Unknown) -> FoundDevices:
-    return FoundDevices(devices=(), error=result.reason)
+def _not_found(unknown: Unknown) -> FoundDevices:
+    return FoundDevices(devices=(), error=unknown.reason)
 
 
 def find(host: Host, detector: DeviceDetector) -> FoundDevices:
@@ -97,13 +108,13 @@ def find(host: Host, detector: DeviceDetector) -> FoundDevices:
             devices.append(device)  # noqa: PERF402  # list(…) would lose the devices that come before an error
     except HostError as e:
         error = str(e)
-    return FoundDevices(tuple(_found(host, detector, device) for device in devices), error)
+    return FoundDevices(tuple(_read_device(host, detector, device) for device in devices), error=error)
 
 
-def _found(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
+def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
     values: dict[str, Value] = {}
     unread: dict[str, Unread] = {}
-    missing: list[str] = []
+    lacking: list[str] = []  # keys
     for key in detector.keys:
         try:
             value = value_of(host, detector, device, key)
@@ -111,15 +122,16 @@ def _found(host: Host, detector: DeviceDetector, device: Device) -> FoundDevice:
             possible = e.possible if isinstance(e, AmbiguousValue) else ()
             unread[key] = Unread(str(e), possible)
             continue
-        if value in (None, "", ()):  # not False and 0, which are values
-            missing.append(key)
+        lacks_key = value is None or value == "" or value == ()  # False and 0 are values
+        if lacks_key:
+            lacking.append(key)
         else:
             values[key] = value
     uncertain_because = device.may_be_duplicate
     # A device that disappears while it is read looks as if it lacked keys.
-    if missing and (gone := _why_gone(host, device)):
+    if lacking and (gone := _why_gone(host, device)):
         uncertain_because = gone
-        unread |= dict.fromkeys(missing, Unread(gone))
+        unread |= dict.fromkeys(lacking, Unread(gone))
     vendor, model = _names(host, detector, device)
     return FoundDevice(
         name=device.name,
@@ -143,12 +155,13 @@ def _why_gone(host: Host, device: Device) -> str:
 def _names(host: Host, detector: DeviceDetector, device: Device) -> tuple[str, str]:
     """Vendor and model from the hardware database or, if it lacks the model, from the device's properties in udev,
     which the machine's own rules may set."""
+    if detector.modalias is None:
+        return "", ""
     names: Mapping[str, str] = {}
-    if detector.modalias is not None:
-        try:
-            names = host.hardware_names(detector.modalias(host, device) or "")
-            if _MODEL_PROPERTY not in names:
-                names = {**names, **host.properties(device.path)}
-        except HostError:
-            pass  # udev does not know the device (yet)
+    try:
+        names = host.hardware_names(detector.modalias(host, device) or "")
+        if _MODEL_PROPERTY not in names:
+            names = {**names, **host.properties(device.path)}
+    except HostError:
+        pass  # udev does not know the device (yet)
     return names.get(_VENDOR_PROPERTY, ""), names.get(_MODEL_PROPERTY, "")

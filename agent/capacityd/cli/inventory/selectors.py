@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from capacityd.cli.inventory.found import FoundDevice
 from capacityd.config.toml import toml_value
 from capacityd.discovery.matcher import MatchResult, match_all, with_doubt
 from capacityd.model.device import DeviceDetector
-from capacityd.model.errors import HostError
 from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
 from capacityd.model.units import UNITS
 from capacityd.model.value_types import Amount, Flag, HexId, Kind, Text
 
 _ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
-"""Characters that some keys accept only in a class of a glob, such as a[,]b: see SEVERAL_NAMES in model/mistakes.py."""
+"""Characters that some keys accept only in brackets, such as a[,]b: elsewhere they look like a list of names, see
+SEVERAL_NAMES in model/mistakes.py."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceValues:
-    """A device's values, as read by its detector."""
-
-    by_key: Mapping[str, Value]
-    """Key -> value, without the keys that the device lacks."""
-    unread: Mapping[str, HostError]
-    """Key -> why its value could not be read."""
-    uncertain_because: str = ""
-    """As in FoundDevice: why this may be no device of its own; "" if it is one."""
-
-    def get(self, key: str) -> Value:
-        """The value; None if the device has none, or if it could not be read."""
-        return self.by_key.get(key)
-
-    def read(self, key: str) -> Value:
-        """The value; None if the device has none. Raises HostError if the value could not be read."""
-        if key in self.unread:
-            raise self.unread[key].with_traceback(None)  # raised many times: each time would extend its traceback
-        return self.by_key.get(key)
-
-
-def match_values(tests: Sequence[KeyMatcher], device: DeviceValues) -> MatchResult:
-    """Whether these tests match a device."""
+def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
+    """Whether these tests match a device; unknown if they do but the device may be no further one."""
     return with_doubt(match_all(tests, device.read), device.uncertain_because)
 
 
@@ -62,15 +41,15 @@ class TomlSelector:
 class DeviceIndex:
     """Indexes a machine's devices by their values, so that selectors for 10,000 devices are found in linear time.
 
-    incomplete_because: why there may be more devices than these; "" if there are none.
+    complete: whether there are no more devices than these.
     """
 
-    def __init__(self, detector: DeviceDetector, devices: Sequence[DeviceValues], incomplete_because: str = "") -> None:
+    def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
-        self._complete = not incomplete_because
+        self._complete = complete
         self._devices = devices
-        self._by_value: dict[tuple[str, str], list[DeviceValues]] = {}  # key and folded value -> devices with it
-        self._unread: dict[str, list[DeviceValues]] = {}  # key -> devices whose value could not be read
+        self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with it
+        self._unread: dict[str, list[FoundDevice]] = {}  # key -> devices whose value could not be read
         for device in devices:
             for key in detector.keys:
                 if key in device.unread:
@@ -81,68 +60,85 @@ class DeviceIndex:
         self._selectors: dict[tuple[tuple[str, Value], ...], TomlSelector] = {}
 
     def select(self, wanted: Mapping[str, Value]) -> TomlSelector:
-        """The selector for devices with these values. The value "" means that a device lacks the key."""
+        """The selector for devices with these values, each as from _wanted_value()."""
         items = tuple(wanted.items())
         if items not in self._selectors:
-            keys = self.detector.keys
-            table = {key: "" if value == "" else exact_match(keys[key].kind, value) for key, value in items}
-            tests = key_matchers(self.detector, table)
-            results = [match_values(tests, device).matches for device in self._candidates(items)]
-            # A result is None if a value that decides it could not be read.
-            count = results.count(True) if self._complete and None not in results else None
-            toml = toml_line(self.detector.name, table)
-            self._selectors[items] = TomlSelector(toml, table=table, count=count)
+            self._selectors[items] = self._new_selector(wanted)
         return self._selectors[items]
 
-    def _candidates(self, wanted: Iterable[tuple[str, Value]]) -> Sequence[DeviceValues]:
+    def _new_selector(self, wanted: Mapping[str, Value]) -> TomlSelector:
+        table: dict[str, object] = {}
+        for key, value in wanted.items():
+            table[key] = "" if value == "" else exact_match(self.detector.keys[key].kind, value)
+        tests = key_matchers(self.detector, table)
+        results = [match_tests(tests, device).matches for device in self._candidates(wanted)]
+        is_exact = self._complete and None not in results  # None: a value that decides could not be read
+        toml = toml_line(self.detector.name, table)
+        return TomlSelector(toml, table=table, count=results.count(True) if is_exact else None)
+
+    def _candidates(self, wanted: Mapping[str, Value]) -> Sequence[FoundDevice]:
         """The devices that may match: those with, or possibly with, the rarest of these values."""
-        candidates_by_key = [
-            (self._by_value.get((key, _folded(value)), ()), self._unread.get(key, ())) for key, value in wanted
-        ]
-        if not candidates_by_key:
+        if not wanted:
             return self._devices
-        having, unread = min(candidates_by_key, key=lambda lists: len(lists[0]) + len(lists[1]))
-        return [*having, *unread]
+        key, value = min(wanted.items(), key=lambda item: self._number_with(*item))
+        return [*self._by_value.get((key, _folded(value)), ()), *self._unread.get(key, ())]
+
+    def _number_with(self, key: str, value: Value) -> int:
+        """The number of devices with, or possibly with, this value."""
+        return len(self._by_value.get((key, _folded(value)), ())) + len(self._unread.get(key, ()))
 
 
-def unique_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
+def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     """The selector for only this device, with as few of the detector's identity keys as possible."""
     detector = index.detector
-    base, reason = _non_default_values(detector, device)
-    if reason:
+    if reason := _why_unmatchable(detector, device):
         return TomlSelector("", reason=reason)
-    # If identity begins with the keys of the model (vendor, device), the selector contains at least all of these: a
-    # vendor alone is too vague, even if this is the vendor's only device now.
-    least = 1  # number of identity keys to use at least
-    while detector.identity[:least] == detector.same_model[:least] and least < len(detector.same_model):
-        least += 1
-    wanted: dict[str, Value] = {}
+    non_default = _non_default_values(detector, device)
+    least = _least_identity_keys(detector)
+    identity: dict[str, Value] = {}
     for key in detector.identity:
-        if len(wanted) >= least and index.select(wanted | base).count == 1:
+        if len(identity) >= least and index.select(identity | non_default).count == 1:
             break
         if exact_match(detector.keys[key].kind, device.get(key)) is not None:
-            wanted[key] = device.get(key)
-    selector = index.select(wanted | base)
+            identity[key] = device.get(key)
+    selector = index.select(identity | non_default)
     if selector.count is None or selector.count == 1:
         return selector
     return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identity)}")
 
 
-def kind_selector(index: DeviceIndex, device: DeviceValues) -> TomlSelector:
-    """The selector for all devices of the same kind. Includes a missing key only if this excludes other devices."""
+def _least_identity_keys(detector: DeviceDetector) -> int:
+    """The number of identity keys that a selector for one device has at least.
+
+    If identity begins with keys of the model (vendor, device), the first key alone is too vague, even if it matches
+    only one device now. So the selector has all of these keys, and the next one if they are not the whole model.
+    """
+    shared = 0
+    for key, model_key in zip(detector.identity, detector.same_model, strict=False):
+        if key != model_key:
+            break
+        shared += 1
+    is_whole_model = shared == len(detector.same_model)
+    return max(1, shared if is_whole_model else shared + 1)
+
+
+def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
+    """The selector for all devices of the same kind. It says that a key is missing only if this excludes others."""
     detector = index.detector
-    base, reason = _non_default_values(detector, device)
-    unread = [f"{key}: {device.unread[key]}" for key in detector.same_model if key in device.unread]
-    if reason or unread:
-        return TomlSelector("", reason=reason or unread[0])
-    kinds = {key: detector.keys[key].kind for key in detector.same_model}
-    present = {key: device.get(key) for key in kinds if exact_match(kinds[key], device.get(key)) is not None}
-    missing = {key: "" for key in kinds if key not in device.by_key and isinstance(kinds[key], Text | HexId)}
-    short = index.select(present | base)
-    exact = index.select(present | base | missing)
-    has_keys = bool(present or base)
-    short_is_enough = has_keys and short.count is not None and short.count == exact.count
-    return short if short_is_enough else exact
+    if reason := _why_unmatchable(detector, device):
+        return TomlSelector("", reason=reason)
+    for key in detector.same_model:
+        if key in device.unread:
+            return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
+    non_default = _non_default_values(detector, device)
+    values = {key: _wanted_value(detector, device, key) for key in detector.same_model}
+    present = {key: value for key, value in values.items() if value is not None and value != ""}
+    lacking = {key: value for key, value in values.items() if value == ""}
+    with_present_keys = index.select(present | non_default)
+    with_all_keys = index.select(present | non_default | lacking)
+    has_keys = bool(present or non_default)
+    is_enough = with_present_keys.count is not None and with_present_keys.count == with_all_keys.count
+    return with_present_keys if has_keys and is_enough else with_all_keys
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
@@ -177,29 +173,32 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
     return None
 
 
-def _non_default_values(detector: DeviceDetector, device: DeviceValues) -> tuple[dict[str, Value], str]:
-    """The values that a table must name because the detector's defaults would exclude the device.
+def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Value:
+    """The device's value, if TOML can match it; "" for a missing text, which TOML can match, too; otherwise None."""
+    kind = detector.keys[key].kind
+    value = device.get(key)
+    if value is None and isinstance(kind, Text | HexId):
+        return ""
+    return value if exact_match(kind, value) is not None else None
 
-    Also returns why it is uncertain that any table matches the device; then there are no values. Otherwise "".
-    """
+
+def _why_unmatchable(detector: DeviceDetector, device: FoundDevice) -> str:
+    """Why no table is certain to match the device; "" if one is."""
     if device.uncertain_because:
-        return {}, device.uncertain_because
-    values: dict[str, Value] = {}
+        return device.uncertain_because
     for default in key_matchers(detector, {}):
         key = default.key
-        value = device.get(key)
         if key in device.unread:
-            return {}, f"{key}: {device.unread[key]}"
-        if default.matches(value):
-            continue
-        kind = detector.keys[key].kind
-        if value is None and isinstance(kind, Text | HexId):
-            values[key] = ""
-        elif exact_match(kind, value) is not None:
-            values[key] = value
-        else:
-            return {}, f"it has no {key}, and the default is {key} = {toml_value(detector.defaults[key])}"
-    return values, ""
+            return f"{key}: {device.unread[key].reason}"
+        if not default.matches(device.get(key)) and _wanted_value(detector, device, key) is None:
+            return f"it has no {key}, and the default is {key} = {toml_value(detector.defaults[key])}"
+    return ""
+
+
+def _non_default_values(detector: DeviceDetector, device: FoundDevice) -> dict[str, Value]:
+    """The values that a table must name because the detector's defaults would exclude the device."""
+    keys = [default.key for default in key_matchers(detector, {}) if not default.matches(device.get(default.key))]
+    return {key: _wanted_value(detector, device, key) for key in keys}
 
 
 def _folded(value: Value) -> str:

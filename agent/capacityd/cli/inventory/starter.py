@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
-from capacityd.cli.inventory.selectors import key_matchers, match_values, toml_line
+from capacityd.cli.inventory.selectors import key_matchers, match_tests, toml_line
 from capacityd.cli.output.terminal import listed
 from capacityd.model.device import DeviceDetector
 from capacityd.model.units import Dimension
@@ -21,7 +21,7 @@ from capacityd.model.value_types import Flag
 _DOMAIN = "example.com"  # of the resources' names; the user replaces it
 _MAX_NAMES = 8  # number of devices to list in a comment
 _MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
-_UNITS: Mapping[Dimension, tuple[str, int]] = {  # dimension -> unit to suggest, and its number of base units
+_UNITS: Mapping[Dimension, tuple[str, int]] = {  # dimension -> unit to suggest, and the number of base units in it
     "size": ("GiB", 1024**3),
     "speed": ("Mbit/s", 10**6),
     "frequency": ("MHz", 10**6),
@@ -65,21 +65,24 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 
 
 def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
-    detector, devices = listing.detector, listing.entries
+    """A suggestion for each kind of which a device passes, or may pass, the detector's tests for suggestions."""
+    detector, entries = listing.detector, listing.entries
     suggested = key_matchers(detector, detector.suggest)
+    # Devices of one kind may differ in a flag: the system's disk from the others.
     flags = {key: value for key, value in detector.suggest.items() if isinstance(detector.keys[key].kind, Flag)}
     first_of_kind: dict[str, DeviceEntry] = {}
-    for device in devices:
-        # Also if it is unknown whether it matches: then the suggestion is commented out.
-        if device.kind.toml and match_values(suggested, device.values).matches is not False:
-            first_of_kind.setdefault(device.kind.toml, device)
+    for entry in entries:
+        # None: it is unknown whether the device passes. Then the suggestion is commented out.
+        may_pass = match_tests(suggested, entry.device).matches in (True, None)
+        if entry.kind.toml and may_pass:
+            first_of_kind.setdefault(entry.kind.toml, entry)
     suggestions = []
     for first in first_of_kind.values():
         table = {**first.kind.table, **flags}
         tests = key_matchers(detector, table)
-        results = [(device, match_values(tests, device.values)) for device in devices]
-        counted = tuple(device for device, result in results if result.matches)
-        unknown = [f"{device.name}: {result.reason}" for device, result in results if result.matches is None]
+        results = [(entry, match_tests(tests, entry.device)) for entry in entries]
+        counted = tuple(entry for entry, result in results if result.matches)
+        unknown = [f"{entry.device.name}: {result.reason}" for entry, result in results if result.matches is None]
         suggestions.append(
             _Suggestion(
                 toml=toml_line(detector.name, table),
@@ -92,25 +95,29 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
 
 def _left_out(listing: DeviceListing) -> Iterable[str]:
     """Yields comments about the devices that are not suggested, grouped by reason."""
-    detector, devices = listing.detector, listing.entries
+    detector, entries = listing.detector, listing.entries
     if listing.error:
         yield f"# not all devices could be listed: {listing.error}\n"
-    elif not devices:
+    elif not entries:
         yield "# this machine has none\n"
-    reasons: dict[str, list[str]] = {}  # reason -> names of devices
+    names_by_reason: dict[str, list[str]] = {}
     suggested = key_matchers(detector, detector.suggest)
-    for device in devices:
-        result = match_values(suggested, device.values)
+    for entry in entries:
+        result = match_tests(suggested, entry.device)
         if result.matches is False:
             test, _value = result.mismatches[0]
-            reasons.setdefault(f"because of {test.key}", []).append(device.name)
-        elif not device.kind.toml:
-            reasons.setdefault(f"because a value is unknown ({device.kind.reason})", []).append(device.name)
-    for reason, names in reasons.items():
-        yield f"# left out {reason}: {listed(names, _MAX_NAMES)}\n"
+            reason = f"because of {test.key}"
+        elif not entry.kind.toml:
+            reason = f"because a value is unknown ({entry.kind.reason})"
+        else:
+            continue
+        names_by_reason.setdefault(reason, []).append(entry.device.name)
+    for reason, names in names_by_reason.items():
+        yield f"# left out {reason}: {listed(names, most=_MAX_NAMES)}\n"
 
 
 def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> str:
+    """The resource as TOML; all lines are comments if its quantity is unknown. name: without the domain."""
     devices = suggestion.devices
     lines = [
         f'[resources."{_DOMAIN}/{name}"]',
@@ -125,31 +132,33 @@ def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> s
         why = f"# commented out, because the count is unknown: {suggestion.unknown_because}"
         lines = [why, *(f"# {line}" for line in lines)]
     title = devices[0].title or f"{detector.name} device"
-    names = listed([device.name for device in devices], _MAX_NAMES)
+    names = listed([entry.device.name for entry in devices], most=_MAX_NAMES)
     return "\n".join([f"# {title} ({len(devices)}): {names}", *lines, ""])
 
 
 def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
     """Yields key, unit and total of the first measure in each dimension that all these devices report."""
     for dimension, (unit, factor) in _UNITS.items():
-        for key, measure in detector.measures.items():
-            values = [device.values.get(key) for device in devices]
-            if measure.dimension == dimension and all(values):
-                total = sum(value for value in values if isinstance(value, int)) // factor
-                if total:
-                    yield key, unit, total
-                break
+        keys = [key for key, measure in detector.measures.items() if measure.dimension == dimension]
+        reported = [key for key in keys if all(entry.device.get(key) for entry in devices)]
+        if not reported:
+            continue
+        key = reported[0]
+        values = [entry.device.get(key) for entry in devices]
+        total = sum(value for value in values if isinstance(value, int)) // factor
+        if total:  # less than one unit is no useful quantity
+            yield key, unit, total
 
 
-def _resource_name(detector: DeviceDetector, device: DeviceEntry, used: Collection[str]) -> str:
+def _resource_name(detector: DeviceDetector, entry: DeviceEntry, used: Collection[str]) -> str:
     """An unused name for devices of this kind, such as usb-security-key; without the domain."""
-    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without what is in brackets
+    model = re.sub(r"[([].*?[)\]]", " ", entry.model)  # without what is in brackets
     if not model.strip():
-        ids = [device.values.get(key) for key in detector.same_model]
+        ids = [entry.device.get(key) for key in detector.same_model]
         model = "-".join(str(value) for value in ids if value)
     words = re.findall("[a-z0-9]+", f"{detector.name} {model}".lower())
-    # wrap() cuts between words.
-    name = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)[0].replace(" ", "-")
+    lines = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)  # breaks between words
+    name = lines[0].replace(" ", "-")
     unused = name
     number = 1
     while unused in used:

@@ -8,23 +8,28 @@ model) is the last column, because only titles contain spaces.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from capacityd.cli.inventory.devices import DeviceEntry
+from capacityd.cli.inventory.found import FoundDevice
+from capacityd.cli.inventory.selectors import TomlSelector
 from capacityd.model.device import DeviceDetector
 from capacityd.model.matchers import Value
+from capacityd.model.units import Dimension
 from capacityd.model.value_types import Amount, Flag, HexId, Kind
 
 OVERVIEW_ROWS = 8
 """Maximum number of devices of a kind in an overview."""
 
-_SCALES = {  # dimension -> ratio of a unit to the one before it, and the units
+_SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
     "size": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")),
     "speed": (1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")),
     "frequency": (1000, ("Hz", "kHz", "MHz", "GHz")),
+    "number": (1000, ("",)),
 }
+"""Dimension -> ratio of a unit to the one before it, and the units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,67 +46,74 @@ class DeviceTable:
     """The meaning of each "?" in the table: a key, and why its value could not be read."""
 
 
-def device_table(detector: DeviceDetector, devices: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
+def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
     """The table of a detector's devices. limit: devices of a kind to show at most, None: all."""
-    keys, common = _columns(detector, devices)
-    flags = _flags(detector, devices)
+    keys, common = _columns(detector, entries)
+    flags = _flags(detector, entries)
     columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
-    total = Counter(device.kind.toml for device in devices)
+    total = Counter(entry.kind.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
-    for device in devices:
-        kind = device.kind
+    for entry in entries:
+        kind = entry.kind
         seen[kind.toml] += 1
         is_first = seen[kind.toml] == 1
-        matches_several = kind.toml and kind.count is not None and kind.count > 1
-        if is_first and matches_several and kind.toml != device.unique.toml:
-            title = f", {device.title}" if device.title else ""
+        if is_first and _matches_several(kind) and kind.toml != entry.unique.toml:
+            title = f", {entry.title}" if entry.title else ""
             selectors.append((kind.toml, f"all {kind.count}{title}"))
-        if limit is not None and seen[kind.toml] > limit:
-            is_last = seen[kind.toml] == total[kind.toml]
-            if is_last:
-                more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
-                rows.append(("…", *[""] * len(columns), more))
-            continue
-        cells = [_cell(detector.keys[key].kind, device, key) for key in keys]
-        if flags:
-            cells.append(flags[device.path])
-        rows.append((device.name, *cells, device.title))
-        if device.unique.toml:
-            others = "" if device.unique.count == 1 else "; it is unknown whether it also matches others"
-            selectors.append((device.unique.toml, f"{device.name}{others}"))
-        else:
-            selectors.append(("", f"{device.name} cannot be matched: {device.unique.reason}"))
+        if limit is None or seen[kind.toml] <= limit:
+            cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
+            if flags:
+                cells.append(flags[entry.device.path])
+            rows.append((entry.device.name, *cells, entry.title))
+            selectors.append(_selector_of_device(entry))
+        elif seen[kind.toml] == total[kind.toml]:  # the last device of the kind
+            more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
+            rows.append(("…", *[""] * len(columns), more))
     heading = (detector.name.upper(), *columns, "NAME")
-    return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(devices))
+    return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(entries))
 
 
-def _unread(devices: Sequence[DeviceEntry]) -> tuple[str, ...]:
+def _matches_several(selector: TomlSelector) -> bool:
+    """Whether the selector is known to match more than one device."""
+    return bool(selector.toml) and selector.count is not None and selector.count > 1
+
+
+def _selector_of_device(entry: DeviceEntry) -> tuple[str, str]:
+    """The TOML that matches the device, and the device; without TOML, why there is none."""
+    name = entry.device.name
+    if not entry.unique.toml:
+        return "", f"{name} cannot be matched: {entry.unique.reason}"
+    others = "" if entry.unique.count == 1 else "; it is unknown whether it also matches others"
+    return entry.unique.toml, f"{name}{others}"
+
+
+def _unread(entries: Sequence[DeviceEntry]) -> tuple[str, ...]:
     """Each unreadable key, with the first reason."""
     reasons: dict[str, str] = {}
-    for device in devices:
-        for key, error in device.values.unread.items():
-            reasons.setdefault(key, str(error))
+    for entry in entries:
+        for key, unread in entry.device.unread.items():
+            reasons.setdefault(key, unread.reason)
     return tuple(f"{key}: {reason}" for key, reason in reasons.items())
 
 
-def _flags(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> dict[str, str]:
+def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str, str]:
     """A device's path -> the names of its flags that are true, with "?" if unknown; empty if no device has any flag."""
     flag_keys = [name for name, key in detector.keys.items() if isinstance(key.kind, Flag)]
     flags = {}
-    for device in devices:
+    for device in (entry.device for entry in entries):
         names = []
         for key in flag_keys:
-            if key in device.values.unread:
+            if key in device.unread:
                 names.append(f"{key}?")
-            elif device.values.get(key) is True:
+            elif device.get(key) is True:
                 names.append(key)
         flags[device.path] = ",".join(names)
     return flags if any(flags.values()) else {}
 
 
-def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
+def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
     """The keys that get a column, and the keys with one common value, as "key value"."""
     columns: list[str] = []
     common: list[str] = []
@@ -109,22 +121,23 @@ def _columns(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> tuple[
         kind = declared.kind
         if key in (detector.vendor_key, detector.model_key) or isinstance(kind, Flag):
             continue  # in the columns NAME and IS
-        values = {device.values.get(key) for device in devices}
-        unread = any(key in device.values.unread for device in devices)
-        if values <= {None, 0} and not unread:
-            continue
+        values = {entry.device.get(key) for entry in entries}
+        unread = any(key in entry.device.unread for entry in entries)
+        if not any(values) and not unread:
+            continue  # no device has the key, or all have 0 of a measure
         if key in detector.same_model or isinstance(kind, Amount):
             columns.append(key)
-        elif key not in detector.identity and not isinstance(kind, HexId):
-            if len(values) > 1 or unread or len(devices) == 1:
-                columns.append(key)
-            else:
-                common.append(f"{key} {_text(kind, values.pop())}")
+        elif key in detector.identity or isinstance(kind, HexId):
+            continue  # the TOML below the table contains it if it is needed
+        elif len(values) > 1 or unread or len(entries) == 1:
+            columns.append(key)
+        else:
+            common.append(f"{key} {_text(kind, values.pop())}")
     return columns, tuple(common)
 
 
-def _cell(kind: Kind, device: DeviceEntry, key: str) -> str:
-    return "?" if key in device.values.unread else _text(kind, device.values.get(key))
+def _cell(kind: Kind, device: FoundDevice, key: str) -> str:
+    return "?" if key in device.unread else _text(kind, device.get(key))
 
 
 def _text(kind: Kind, value: Value) -> str:
@@ -135,11 +148,12 @@ def _text(kind: Kind, value: Value) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def readable(value: int, dimension: str) -> str:
+def readable(value: int, dimension: Dimension) -> str:
     """A measure in the largest unit that makes it at least 1, with at most one decimal, such as 1.7TiB."""
-    ratio, units = _SCALES.get(dimension, (1000, ("",)))
+    ratio, units = _SCALES[dimension]
     power = 0
     number = Fraction(value)
+    # Compared after rounding: 1023.99 KiB is 1MiB, not 1024KiB.
     while number >= ratio and power < len(units) - 1:
         power += 1
         number = round(Fraction(value, ratio**power), 1)

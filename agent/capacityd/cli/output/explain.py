@@ -99,7 +99,7 @@ def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices of which it is unknown whether they count."""
     lines = []
     for device in undetermined:
-        text = f"{device.reason}; {device.detail.text}" if device.detail.text else device.reason
+        text = "; ".join(part for part in (device.reason, device.detail.text) if part)
         lines.append(_Line(device.device, text, rule=device.reason))
     yield from _rows("?", lines)
 

@@ -15,7 +15,7 @@ from capacityd.model.config import Config, Resource, Table
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
 from capacityd.model.matchers import GlobMatcher
 from capacityd.node.kubeconfig import load
-from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
@@ -82,7 +82,7 @@ def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
 def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:
     """Yields why the service cannot or does not use the kubeconfig. path: None for the kubelet's."""
     try:
-        kubeconfig = path or first_path()
+        kubeconfig = path or find_kubelet_kubeconfig()
     except NodeUnauthorized:
         return  # the kubelet may not have created its kubeconfig yet
     if why := why_unreadable_to_root(kubeconfig):

@@ -34,7 +34,7 @@ class VerifiedPool:
         """Sends one request. Returns urllib3's response, whose body is not read yet. Raises urllib3's errors."""
         # By default, urllib3 sends a request up to four times and follows redirects. False turns off both.
         options |= {"preload_content": False, "retries": False}
-        send = partial(self._send, method, url, options)
+        send = partial(self._send, method, url, options)  # takes the TLS context
         with warnings.catch_warnings():
             if not self._verify:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.

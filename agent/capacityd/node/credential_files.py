@@ -64,9 +64,9 @@ class CredentialFiles:
     """A kubeconfig and its files. Each file is read once, so that a certificate and its key match."""
 
     def __init__(self, kubeconfig: str, trust: Trust | None) -> None:
-        """trust: who may be able to change the files of a kubelet; None for the kubeconfig of a person.
+        """trust: who may be able to change the files of a kubelet; None for the kubeconfig of an operator.
 
-        A person's files are read whoever could change them, as kubectl does: they decide only what that person does.
+        An operator's files are read whoever could change them, as kubectl does: only the operator depends on them.
         """
         self._kubeconfig = kubeconfig
         self._trust = None if trust is None else _with_owners_of_distribution(trust, kubeconfig)
@@ -76,12 +76,12 @@ class CredentialFiles:
 
     @property
     def of_kubelet(self) -> bool:
-        """Whether it is a kubelet's kubeconfig, not a person's."""
+        """Whether it is a kubelet's kubeconfig, not an operator's."""
         return self._trust is not None
 
     @property
     def merge_advice(self) -> str:
-        """Advice if an entry is missing, which kubectl may find in another file of a person's $KUBECONFIG."""
+        """Advice if an entry is missing, which kubectl may find in another file of an operator's $KUBECONFIG."""
         return "" if self.of_kubelet else " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
 
     def paths(self) -> tuple[str, ...]:
@@ -122,9 +122,9 @@ class CredentialFiles:
     def require_trusted_plugin(self, plugin: ExecPlugin) -> None:
         """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or choose another one.
 
-        A person's plugin is only refused if somebody else could change the kubeconfig.
+        An operator's plugin is only refused if somebody else could change the kubeconfig.
         """
-        if self._trust is None:  # a person's kubeconfig
+        if self._trust is None:  # an operator's kubeconfig
             flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
         else:
             flaw = plugin.flaw(self._trust)

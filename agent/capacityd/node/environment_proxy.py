@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.proxy import proxy_problem
 
-_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def proxy_from_environment(server: str) -> str | None:
@@ -22,7 +22,7 @@ def proxy_from_environment(server: str) -> str | None:
     Raises NodeUnauthorized if the proxy cannot be used.
     """
     url = urlsplit(server)
-    name = f"{url.scheme}_PROXY".upper()
+    name = f"{url.scheme.upper()}_PROXY"
     proxy = _variable(name)
     if not proxy or _is_excepted(url):
         return None
@@ -41,7 +41,7 @@ def _variable(name: str) -> str:
 def _is_excepted(url: SplitResult) -> bool:
     """Whether the server is reached without a proxy: it is on this machine, or NO_PROXY lists it."""
     host = (url.hostname or "").rstrip(".")
-    port = url.port or _PORTS[url.scheme]
+    port = url.port or _DEFAULT_PORTS[url.scheme]
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True

@@ -21,7 +21,8 @@ from capacityd.linux.trust import Flaw, Trust
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
-from capacityd.node.documents.exec_credential import Credential, InvalidCredential, exec_credential
+from capacityd.node.documents.exec_credential import Credential, exec_credential
+from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
@@ -41,14 +42,16 @@ class ExecPlugin:
     """A path, or a name to look up in PATH."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
+    """The variables that the kubeconfig adds to those of this process."""
     cluster: Mapping[str, object] | None
     """The information about the cluster that the plugin receives; None if it asks for none."""
     install_hint: str
+    """How to install the plugin, for messages."""
     on_terminal: bool
     """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
 
     def flaw(self, trust: Trust) -> Flaw | None:
-        """What somebody else could change, of all that run() runs; None if there is nothing."""
+        """What somebody else could change of the programs that run() runs; None if there is nothing."""
         search_path = self._variables().get("PATH") or os.defpath
         if "/" in self.command:
             # Even if it can't be run now: somebody may change this before it is run.
@@ -95,7 +98,7 @@ class ExecPlugin:
             raise PluginFailed(f"{self._name} {failure}. {_SEE_OUTPUT}{advice}")
         try:
             return exec_credential(output, self.version)
-        except InvalidCredential as e:
+        except InvalidDocument as e:
             raise NodeUnauthorized(f"{self._name} {e}") from e
 
     def _variables(self) -> Mapping[str, str]:

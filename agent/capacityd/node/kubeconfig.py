@@ -20,12 +20,12 @@ from capacityd.node.documents.exec_credential import Credential
 from capacityd.node.errors import no_library_error
 from capacityd.node.identity import token_user
 from capacityd.node.kubeconfig_document import Entry, KubeconfigDocument
-from capacityd.node.kubelet_kubeconfig import first_path
+from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.node.proxy import has_bare_ipv6_address, is_http_url, proxy_problem
 from capacityd.node.user_entry import user_plugin, user_problem, user_token
 
 _PLUGIN_TIMEOUT = 30.0
-_PERSONS_PLUGIN_TIMEOUT = 120.0
+_OPERATORS_PLUGIN_TIMEOUT = 120.0
 """Seconds for an exec plugin, which may wait until the user has logged in with a browser."""
 
 
@@ -50,22 +50,22 @@ def load(
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin does not end in time.
     """
-    path = kubeconfig or first_path()
+    path = kubeconfig or find_kubelet_kubeconfig()
     files = CredentialFiles(path, trust=trust or own_trust())
     return _load(path, files, plugin_timeout=plugin_timeout)
 
 
-def load_persons(kubeconfig: str, context: str | None = None) -> ClusterAccess:
-    """Reads a person's kubeconfig and all files that it names. context: replaces the current context; None does not.
+def load_operator_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
+    """Reads an operator's kubeconfig and all files that it names. context: replaces the current context; None does not.
 
     Raises the errors of load().
     """
     files = CredentialFiles(kubeconfig, trust=None)
-    return _load(kubeconfig, files, plugin_timeout=_PERSONS_PLUGIN_TIMEOUT, context_name=context)
+    return _load(kubeconfig, files, plugin_timeout=_OPERATORS_PLUGIN_TIMEOUT, context_name=context)
 
 
 def contexts(kubeconfig: str) -> Contexts:
-    """Returns the contexts of a person's kubeconfig. Raises NodeUnauthorized."""
+    """Returns the contexts of an operator's kubeconfig. Raises NodeUnauthorized."""
     with _explaining(kubeconfig):
         document = KubeconfigDocument(kubeconfig, CredentialFiles(kubeconfig, trust=None))
         return Contexts(document.current_context, document.context_names())

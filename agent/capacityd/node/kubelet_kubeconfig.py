@@ -20,26 +20,27 @@ KUBECONFIG_PATHS = (
 )
 """Distributions' paths of the kubelet's kubeconfig, in search order. $KUBECONFIG and ~/.kube/config are not used."""
 
-_RENEWED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+_RENEWED_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 """Where a kubelet keeps its certificate and key after it has renewed them."""
 
 
 def credentials_advice(access: ClusterAccess) -> str:
     """Advice if the API server rejects the credentials.
 
-    A kubelet that finds its renewed certificate does not use the one in its kubeconfig, which kubeadm may have written
-    into the file itself: it expires after a year (github.com/kubernetes/kubeadm/issues/1317).
+    kubeadm may write a certificate into the kubeconfig, which expires after a year. The kubelet does not use it once it
+    has renewed its certificate (github.com/kubernetes/kubeadm/issues/1317).
     """
     is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
-    uses_other_certificate = access.certificate and _RENEWED not in access.files
-    if is_of_kubelet and uses_other_certificate and os.path.exists(_RENEWED):
+    uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files
+    if is_of_kubelet and uses_other_certificate and os.path.exists(_RENEWED_CERTIFICATE):
         return (
-            f"the kubelet uses the certificate in {_RENEWED}: name this file there as client-certificate and client-key"
+            f"the kubelet uses the certificate in {_RENEWED_CERTIFICATE}: name this file there as client-certificate "
+            "and client-key"
         )
     return "are they expired, revoked, or of another cluster? Does kubectl work with the same kubeconfig?"
 
 
-def first_path() -> str:
+def find_kubelet_kubeconfig() -> str:
     """Returns the first of KUBECONFIG_PATHS that exists.
 
     Raises CredentialsMissing if none exists, and NodeUnauthorized if one may exist in a folder that this process

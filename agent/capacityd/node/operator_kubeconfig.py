@@ -1,4 +1,4 @@
-"""Finds the kubeconfig of the user who runs a command, as kubectl does."""
+"""Finds the kubeconfig of the operator who runs a command, as kubectl does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.environment_proxy import proxy_from_environment
-from capacityd.node.kubeconfig import Contexts, contexts, load_persons
+from capacityd.node.kubeconfig import Contexts, contexts, load_operator_file
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
@@ -28,7 +28,7 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
 
 def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     if len(paths) == 1 and not context:
-        return load_persons(paths[0])
+        return load_operator_file(paths[0])
     contexts_by_path = {path: contexts(path) for path in paths}
     if context:
         _require(context, contexts_by_path)
@@ -36,8 +36,8 @@ def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
         context = next((found.current for found in contexts_by_path.values() if found.current), None)
     for path, found in contexts_by_path.items():
         if context in found.names:
-            return load_persons(path, context)
-    return load_persons(paths[0], context)  # says that the file does not contain the context
+            return load_operator_file(path, context)
+    return load_operator_file(paths[0], context)  # says that the file does not contain the context
 
 
 def context_names(kubeconfig: str | None) -> list[str]:

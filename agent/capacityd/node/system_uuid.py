@@ -30,7 +30,7 @@ def is_of_another_machine(theirs: str, ours: str) -> bool:
 
 
 def _parsed(text: str) -> UUID | None:
-    """The UUID; None if the text is none, or one that many machines have."""
+    """The UUID; None if the text is no UUID, or one that many machines have."""
     if not _UUID.fullmatch(text.lower()):
         return None
     uuid = UUID(text)

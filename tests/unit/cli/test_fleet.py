@@ -228,5 +228,5 @@ def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: p
     """The error names the kubeconfig that the command needs. The command does not look for the kubelet's."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setattr("capacityd.node.kubeconfig.first_path", lambda: pytest.fail("the kubelet's"))
+    monkeypatch.setattr("capacityd.node.kubeconfig.find_kubelet_kubeconfig", lambda: pytest.fail("the kubelet's"))
     assert run(["fleet"]) == 3

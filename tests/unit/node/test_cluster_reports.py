@@ -47,7 +47,7 @@ def test_the_kubelets_renewed_certificate(
     pem = tmp_path / "kubelet-client-current.pem"
     if exists:
         pem.touch()
-    monkeypatch.setattr(kubelet_kubeconfig, "_RENEWED", str(pem))
+    monkeypatch.setattr(kubelet_kubeconfig, "_RENEWED_CERTIFICATE", str(pem))
     access = ClusterAccess(kubeconfig, "https://192.0.2.1", certificate="x", files=tuple(str(pem) for _ in files))
     assert (f"the kubelet uses the certificate in {pem}" in kubelet_kubeconfig.credentials_advice(access)) is named
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
+from capacityd.model.quantity import whole_quantity
 from capacityd.model.text import printable
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -69,3 +70,13 @@ def text(parent: JsonObject, key: str, path: str) -> str | None:
 def printable_text(parent: JsonObject, key: str, path: str) -> str:
     """Returns the text at this key, safe to print; "" if it is missing. path: the field's path, for messages."""
     return printable(text(parent, key, path) or "")
+
+
+def whole_quantities(quantities: JsonObject | None) -> dict[str, int]:
+    """Returns the quantities that are whole numbers."""
+    numbers = {}
+    for name, quantity in (quantities or {}).items():
+        number = whole_quantity(str(quantity))
+        if number is not None:
+            numbers[name] = number
+    return numbers

@@ -8,8 +8,8 @@ from typing import Any
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.label import is_label
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
-from capacityd.model.quantity import LARGEST, whole_quantity
-from capacityd.node.documents.fields import mapping, naming, text
+from capacityd.model.quantity import LARGEST
+from capacityd.node.documents.fields import mapping, naming, text, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
 from capacityd.node.documents.overlays import NodeOverlay, overlaid
 
@@ -22,15 +22,15 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
     with naming("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         metadata = mapping(node, "metadata", "metadata") or {}
-        labels = mapping(metadata, "labels", "metadata.labels") or {}
-        group = text(labels, label, f"label {label}")
+        node_labels = mapping(metadata, "labels", "metadata.labels") or {}
+        label_value = text(node_labels, label, f"label {label}")
         spec = mapping(node, "spec", "spec") or {}
     ready = _ready(node)
     return NodeSummary(
         name=state.name,
-        label_value=group,
-        capacity=_extended(state.capacity or {}),
-        allocatable=_extended(state.allocatable or {}),
+        label_value=label_value,
+        capacity=_extended(state.capacity),
+        allocatable=_extended(state.allocatable),
         annotated=published_resources(state),
         labels={
             name: (quantity, state.stored(name))
@@ -41,10 +41,10 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         condition=state.condition,
         condition_since=api_time(state.condition.transition) if state.condition else None,
         annotation_error=_annotation_error(state.annotation),
-        ready=ready.get("status") == "True" if ready else None,  # None: unknown
+        ready=(ready.get("status") == "True") if ready else None,  # None: unknown
         ready_since=api_time(ready.get("lastTransitionTime")),
         cordoned=spec.get("unschedulable") is True,
-        overlaid=overlaid(overlays, labels),
+        overlaid=overlaid(overlays, node_labels),
     )
 
 
@@ -59,10 +59,10 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((stored for stored in conditions if stored.get("type") == "Ready"), {})
 
 
-def _extended(quantities: Mapping[str, str]) -> dict[str, int]:
+def _extended(quantities: Mapping[str, str] | None) -> dict[str, int]:
     """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST."""
-    numbers = {name: whole_quantity(quantity) for name, quantity in quantities.items() if "/" in name}
-    return {name: number for name, number in numbers.items() if number is not None and number <= LARGEST}
+    numbers = whole_quantities(quantities)
+    return {name: number for name, number in numbers.items() if "/" in name and number <= LARGEST}
 
 
 def _annotation_error(annotation: str | None) -> str:

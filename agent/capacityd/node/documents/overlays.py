@@ -10,8 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.model.fleet import Overlaid
-from capacityd.model.quantity import whole_quantity
-from capacityd.node.documents.fields import JsonObject, mapping, naming, objects, printable_text, text
+from capacityd.node.documents.fields import (
+    JsonObject,
+    mapping,
+    naming,
+    objects,
+    printable_text,
+    text,
+    whole_quantities,
+)
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "Gt": operator.gt,
@@ -81,13 +88,11 @@ def _node_overlay(item: JsonObject) -> NodeOverlay:
         metadata = mapping(item, "metadata", "metadata") or {}
         spec = mapping(item, "spec", "spec") or {}
         weight = spec.get("weight")
-        capacity = mapping(spec, "capacity", "spec.capacity") or {}
-        numbers = {name: whole_quantity(str(quantity)) for name, quantity in capacity.items()}
         return NodeOverlay(
             name=printable_text(metadata, "name", "metadata.name"),
             weight=weight if isinstance(weight, int) else 0,
             requirements=tuple(map(_requirement, objects(spec, "requirements", "spec.requirements") or ())),
-            capacity={name: number for name, number in numbers.items() if number is not None},
+            capacity=whole_quantities(mapping(spec, "capacity", "spec.capacity")),
         )
 
 

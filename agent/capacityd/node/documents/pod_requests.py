@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from capacityd.model.fleet import Requests
-from capacityd.model.quantity import whole_quantity
-from capacityd.node.documents.fields import JsonObject, mapping, naming, objects, printable_text
+from capacityd.node.documents.fields import JsonObject, mapping, naming, objects, printable_text, whole_quantities
 
 _FINISHED = ("Succeeded", "Failed")
 
@@ -71,5 +70,4 @@ def _extended_requests(container: JsonObject) -> Counter[str]:
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:
     """The quantities of extended resources. The API server accepts only whole numbers for them."""
-    numbers = {name: whole_quantity(str(quantity)) for name, quantity in (quantities or {}).items() if "/" in name}
-    return Counter({name: number for name, number in numbers.items() if number is not None})
+    return Counter({name: number for name, number in whole_quantities(quantities).items() if "/" in name})

@@ -15,9 +15,9 @@ from binascii import crc32
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-from capacityd.linux.clock import running_time
+from capacityd.linux.clock import busy_time
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
@@ -25,13 +25,12 @@ from capacityd.model.private import Private, how_to_see
 from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
 
-DEADLINE = 10.0
-"""Seconds for which a detector without a timeout setting may be blocked. Time spent running or waiting for a processor
-does not count, because a machine may be busy and have 50,000 devices. A detector that hangs in the kernel does not
-run."""
+MAX_BLOCKED = 10.0
+"""Seconds for which a detector without a timeout setting may be blocked, as when it hangs in the kernel. The time for
+which it is busy (runs, or waits for a processor) does not count: a machine may be busy, and have 50,000 devices."""
 
-MAX_RUNNING = 300.0
-"""Seconds after the start of a pass until which a detector's running time does not count."""
+MAX_BUSY = 300.0
+"""Seconds from the start of a pass until such a detector is killed even if it is busy."""
 
 MAX_CPU = 60
 """Limit of processor time in seconds (RLIMIT_CPU), without a timeout setting: ten times as much as 50,000 devices
@@ -41,7 +40,7 @@ MAX_MEMORY = 512 * 1024 * 1024
 """Limit of private memory in bytes (RLIMIT_DATA), for a detector and for each program that it starts. RLIMIT_AS would
 be wrong: programs in Go and Java reserve far more address space than they use."""
 
-_HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
+_SIGNAL_HINTS: dict[int, str] = {signal.SIGKILL: ", out of memory?", signal.SIGXCPU: ", too much processor time"}
 _TIMEOUT_MARGIN = 2.0  # seconds that a detector may take in addition to its programs' timeouts
 
 
@@ -55,21 +54,21 @@ class Child:
     """The file descriptor from which the result is read."""
     started: float
     """A time of time.monotonic(), as in kill_at and kill_at_latest."""
-    allowed: float
+    max_blocked: float
     """Seconds for which the child may be blocked."""
     kill_at: float
-    """When to kill the child, as far as known now: is_late() postpones it by the child's running time."""
+    """When to kill the child, as far as known now: is_late() postpones it by the child's busy time."""
     kill_at_latest: float
-    """When to kill the child, however long it has run."""
+    """When to kill the child, however long it was busy."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
 
     def is_late(self) -> bool:
-        """Whether to kill the child now."""
+        """Whether to kill the child now. Postpones kill_at if the child was busy."""
         now = time.monotonic()
         if self.kill_at <= now:
-            with_running_time = self.started + self.allowed + running_time(self.pid)
-            self.kill_at = min(with_running_time, self.kill_at_latest)
+            with_busy_time = self.started + self.max_blocked + busy_time(self.pid)
+            self.kill_at = min(with_busy_time, self.kill_at_latest)
         return self.kill_at <= now
 
     def finish(self, result_type: Any = Reading) -> Any:
@@ -77,7 +76,7 @@ class Child:
 
         result_type: the class of the result, or a union of classes.
         """
-        late = self.kill_at <= time.monotonic()
+        was_late = self.kill_at <= time.monotonic()  # before kill(), which takes time
         status = self.kill()
         if self.output:
             try:
@@ -85,13 +84,13 @@ class Child:
             except Malformed:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
-        if late:
+        if was_late:
             was_blocked = self.kill_at < self.kill_at_latest
-            seconds = self.allowed if was_blocked else self.kill_at_latest - self.started
+            seconds = self.max_blocked if was_blocked else self.kill_at_latest - self.started
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            hint = _HINTS.get(number, "")
+            hint = _SIGNAL_HINTS.get(number, "")
             why = f"the detector {name} was killed by signal {number} ({signal.Signals(number).name}{hint})"
             return Unknown(why, Cause.KILLED)
         return Unknown(f"the detector {name} ended without a reading", Cause.DETECTOR_FAILED)
@@ -119,11 +118,11 @@ class Child:
             os.close(pidfd)
 
 
-def allowed_seconds(resource: Resource) -> float:
+def max_blocked_of(resource: Resource) -> float:
     """Seconds for which a resource's reading may be blocked or, if its detector has a timeout setting, may take."""
     timeouts = _timeouts(resource)
     if not timeouts:
-        return DEADLINE
+        return MAX_BLOCKED
     # Programs run one after another. Killing each program and its children may take another second.
     return sum(timeout + 1 for timeout in timeouts) + _TIMEOUT_MARGIN
 
@@ -134,18 +133,17 @@ def _timeouts(resource: Resource) -> list[float]:
     return [timeout for timeout in settings if isinstance(timeout, float)]
 
 
-def label(resource: Resource) -> str:
-    """The name of the child process: at most 15 characters (proc_pid_comm(5))."""
+def process_name(resource: Resource) -> str:
+    """The name of the child process, which has a part of a hash of the resource's name: a name of a process has at most
+    15 characters (proc_pid_comm(5))."""
     return f"capacityd{crc32(resource.name.encode()):08x}"[:15]
 
 
-def start_child(
-    resource: Resource, read: Callable[[], object], *, private: bool, uncounted_until: float
-) -> Child | Unknown:
+def start_child(resource: Resource, read: Callable[[], object], *, private: bool, busy_until: float) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
     read: reads the resource in the child. private: whether the result may contain private text.
-    uncounted_until: a time of time.monotonic(). Until then, the child's running time does not count.
+    busy_until: until when the child may be busy, unless it has a timeout setting: a time of time.monotonic().
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -163,34 +161,32 @@ def start_child(
     os.close(write_end)
     os.set_blocking(read_end, False)
     started = time.monotonic()
-    allowed = allowed_seconds(resource)
-    kill_at = started + allowed
+    max_blocked = max_blocked_of(resource)
+    kill_at = started + max_blocked
+    has_timeout = bool(_timeouts(resource))  # it also limits the time for which the child is busy
     return Child(
         resource,
         pid,
         pipe=read_end,
         started=started,
-        allowed=allowed,
+        max_blocked=max_blocked,
         kill_at=kill_at,
-        # A timeout setting limits the running time, too.
-        kill_at_latest=kill_at if _timeouts(resource) else max(kill_at, uncounted_until),
+        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),
     )
 
 
-def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, private: bool) -> None:
-    """Reads the resource and writes the result to the pipe. Does not return."""
+def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, private: bool) -> NoReturn:
+    """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
         os.setpgid(0, 0)
         # Replaces the worker's standard output, which the service reads until every process has closed it. A child that
         # can't be killed must not keep it open.
         os.dup2(2, 1)
         with suppress(OSError), open("/proc/self/comm", "w") as f:
-            f.write(label(resource))
+            f.write(process_name(resource))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        _, hard_limit = limits.getrlimit(limits.RLIMIT_DATA)
-        max_memory = MAX_MEMORY if hard_limit == limits.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
-        limits.setrlimit(limits.RLIMIT_DATA, (max_memory, max_memory))
+        _limit_memory()
         if not _timeouts(resource):
             _, hard_limit = limits.getrlimit(limits.RLIMIT_CPU)
             limits.setrlimit(limits.RLIMIT_CPU, (MAX_CPU, hard_limit))
@@ -213,9 +209,16 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, priv
         os._exit(0)
 
 
+def _limit_memory() -> None:
+    """Limits this process's memory to MAX_MEMORY, or to less if its limit already is less."""
+    _, hard_limit = limits.getrlimit(limits.RLIMIT_DATA)
+    max_memory = MAX_MEMORY if hard_limit == limits.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
+    limits.setrlimit(limits.RLIMIT_DATA, (max_memory, max_memory))
+
+
 def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
-    """Waits until a child has written, has closed its pipe or may be late. Returns the children to finish: those that
-    have closed their pipe, and those that are late.
+    """Waits until a child has written, has closed its pipe or may be late. Collects what was written. Returns the
+    children to finish: those that have closed their pipe, and those that are late.
 
     running: file descriptor of the pipe -> its child.
     """
@@ -226,7 +229,8 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
         poll.register(pipe, select.POLLIN)
     seconds = min(child.kill_at for child in running.values()) - time.monotonic()
     ended = []
-    for pipe, _ in poll.poll(max(0.0, seconds) * 1000 + 1):  # milliseconds, rounded up
+    milliseconds = max(0.0, seconds) * 1000 + 1  # afterwards, the time of the child to be killed first has passed
+    for pipe, _ in poll.poll(milliseconds):
         part = os.read(pipe, 1 << 20)
         running[pipe].output += part
         if not part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -26,50 +26,57 @@ from capacityd.model.reading import (
     Unknown,
 )
 from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount, Kind
+from capacityd.model.value_types import Amount
 
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 """The unit at the end of an amount."""
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
 _RETRIES = "the service retries by itself"
 
-Reader: TypeAlias = "Callable[[str], Value]"
-"""Takes a key, returns the value of a device or of the machine."""
-Matched: TypeAlias = tuple[Device, MatchResult]
+Match: TypeAlias = tuple[Device, MatchResult]
+"""A device, and whether it matches."""
 
 
 def explain_devices(
     resource: Resource,
     detector: DeviceDetector,
-    devices: Sequence[Matched],
+    *,
+    matches: Sequence[Match],
     counted: Sequence[Contribution],
     reading: Reading,
 ) -> Reading:
     """The reading of a resource of devices, with rejections and an explanation."""
     rejections, undetermined = [], []
-    for device, result in devices:
+    for device, result in matches:
         if result.matches is False:
-            mismatches = tuple(_compare(detector, test, value) for test, value in result.mismatches)
-            reason = _reason(mismatches) or result.reason
-            rejections.append(Rejection(device.name, reason, mismatches))
+            mismatches = tuple(_compare(test, value, detector) for test, value in result.mismatches)
+            reason = _reason(mismatches) if mismatches else result.reason
+            rejections.append(Rejection(device.name, reason=reason, mismatches=mismatches))
         elif result.error is not None:
-            advice = _advice(resource, result.unreadable_key, result.error)
+            advice = _advice(resource, result.error, unreadable_key=result.unreadable_key)
             undetermined.append(
                 Undetermined(device.name, reason=result.reason, advice=advice, detail=result.detail),
             )
-    hints = _hints(resource, devices, counted)
-    explanation = Explanation(hints=hints) if hints else None
+    hints = _hints(resource, matches, counted)
+    explanation = None
     if isinstance(reading, Unknown):
         explanation = Explanation(undetermined=tuple(undetermined), counted=tuple(counted), hints=hints)
+    elif hints:
+        explanation = Explanation(hints=hints)
     return replace(reading, rejections=tuple(rejections), explanation=explanation)
 
 
-def not_applicable(resource: Resource, read: Reader, result: MatchResult, reading: Absent | Unknown) -> Reading:
-    """The reading of a resource that does not, or may not, apply to this machine, with each test of its `when`."""
+def explain_when(
+    resource: Resource, reading: Absent | Unknown, *, result: MatchResult, read: Callable[[str], Value]
+) -> Reading:
+    """The reading of a resource that does not, or may not, apply to this machine, with each test of its `when`.
+
+    result: of all tests. read: returns the machine's value for a key.
+    """
     compared = []
     for test in resource.when:
         try:
-            compared.append(_compare(None, test, read(test.key)))
+            compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
             error = f"{e}; {e.detail.text}" if e.detail else str(e)
             compared.append(Compared(test.key, value=error, wanted=test.text, matches=None))
@@ -83,17 +90,19 @@ def not_applicable(resource: Resource, read: Reader, result: MatchResult, readin
 
 def explain_error(resource: Resource, error: HostError) -> Unknown:
     """The reading of a resource whose whole detector failed."""
-    explanation = Explanation(error.detail, advice=_advice(resource, unreadable_key="", error=error))
+    explanation = Explanation(error.detail, advice=_advice(resource, error, unreadable_key=""))
     return Unknown(str(error), error.cause, explanation=explanation)
 
 
-def _hints(resource: Resource, devices: Sequence[Matched], counted: Sequence[Contribution]) -> tuple[str, ...]:
+def _hints(resource: Resource, matches: Sequence[Match], counted: Sequence[Contribution]) -> tuple[str, ...]:
     """Possible mistakes: an "except" that excludes nothing or, if no device matches, text that nearly matches."""
-    if counted:
-        excludes_nothing = resource.excepts and all(result.excepted is None for _, result in devices)
-        return ("except excludes none of the devices that match",) if excludes_nothing else ()
-    near_misses = [_near_miss(test, value) for _, result in devices for test, value in result.mismatches]
-    return _unique(hint for hint in near_misses if hint)
+    if not counted:
+        near_misses = [_near_miss(test, value) for _, result in matches for test, value in result.mismatches]
+        return _unique(hint for hint in near_misses if hint)
+    excludes_one = any(result.excepted is not None for _, result in matches)
+    if resource.excepts and not excludes_one:
+        return ("except excludes none of the devices that match",)
+    return ()
 
 
 def _unique(hints: Iterable[str]) -> tuple[str, ...]:
@@ -101,15 +110,16 @@ def _unique(hints: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hints))
 
 
-def with_other_names(host: Host, devices: Sequence[Matched], reading: Reading) -> Reading:
-    """The reading; if no device matches for no known reason, with hints about text that is another name of a device.
+def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
+    """The reading. If no device matches, and explain_devices() has no hint, with hints about text that is another name
+    of a device.
 
     udev knows several names of an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
     """
     if not isinstance(reading, Absent) or reading.explanation is not None:
         return reading
     hints: list[str] = []
-    for device, result in devices:
+    for device, result in matches:
         for test, name in result.mismatches:
             if test.key in ("name", "interface") and device.path.startswith("/sys/"):
                 hints += _other_name_hints(host, device.path, test=test, kernel_name=name)
@@ -130,15 +140,19 @@ def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: V
 
 
 def _near_miss(test: KeyMatcher, value: Value) -> str:
-    """A hint about text that differs from the configured text only in case, or begins with it; "" for any other
-    text. The text does not match, so a glob that matches without regard to case differs in case."""
+    """A hint about text that differs from the configured text only in case, or begins with it; "" for any other text.
+
+    value: the text, or several; the test does not match it.
+    """
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
         return ""
-    patterns = [matcher.pattern for matcher in test.matchers if isinstance(matcher, GlobMatcher) and matcher.pattern]
+    globs = [matcher for matcher in test.matchers if isinstance(matcher, GlobMatcher)]
+    patterns = [glob.pattern for glob in globs if glob.pattern]
     for text in texts:
         for pattern in patterns:
-            if text.lower() == pattern.lower() or GlobMatcher(pattern.lower(), fold=True).matches(text):
+            matches_in_any_case = GlobMatcher(pattern.lower(), fold=True).matches(text)
+            if matches_in_any_case:
                 return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
             if text.lower().startswith(pattern.lower()):
                 glob = f"{text[: len(pattern)]}*"
@@ -151,35 +165,31 @@ def _reason(mismatches: Sequence[Compared]) -> str:
     wanted: dict[tuple[str, str, bool], list[str]] = {}
     for mismatch in mismatches:
         wanted.setdefault((mismatch.key, mismatch.value, mismatch.default), []).append(mismatch.wanted)
-    return "; ".join(
-        f"{key} is {value}, wanted {' or '.join(texts)}{' by default' if default else ''}"
-        for (key, value, default), texts in wanted.items()
-    )
+    reasons = []
+    for (key, value, is_default), texts in wanted.items():
+        by_default = " by default" if is_default else ""
+        reasons.append(f"{key} is {value}, wanted {' or '.join(texts)}{by_default}")
+    return "; ".join(reasons)
 
 
-def _compare(detector: DeviceDetector | None, test: KeyMatcher, value: Value) -> Compared:
+def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) -> Compared:
     """The comparison of a value with a test. detector: None for a test of `when`."""
-    kind = detector.keys[test.key].kind if detector and test.key in detector.keys else None
+    shown = describe_value(value)
     is_default = False
-    if detector and kind and test.key in detector.defaults:
-        is_default = kind.parse(detector.defaults[test.key]) == test.matchers
-    return Compared(
-        test.key,
-        value=_in_unit(test, value, kind),
-        wanted=test.text,
-        matches=test.matches(value),
-        default=is_default,
-    )
+    if detector is not None and test.key in detector.keys:  # not attributes.NAME, which is text without a default
+        kind = detector.keys[test.key].kind
+        if isinstance(kind, Amount) and isinstance(value, int):
+            shown = _in_unit(test, value, units=UNITS[kind.dimension])
+        if test.key in detector.defaults:
+            is_default = kind.parse(detector.defaults[test.key]) == test.matchers
+    return Compared(test.key, value=shown, wanted=test.text, matches=test.matches(value), default=is_default)
 
 
-def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
-    """The value in the test's unit; in base units if rounding to a tenth would hide the difference.
+def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
+    """An amount in the test's unit; in base units if rounding to a tenth would hide the difference.
 
-    kind: the type of the key; None if it is always text.
+    units: name -> factor, as in UNITS. The first is the base unit.
     """
-    if not isinstance(kind, Amount) or not isinstance(value, int):
-        return describe_value(value)
-    units = UNITS[kind.dimension]
     found = _UNIT.search(test.text)
     if found is None or found[0] not in units:
         return describe_value(value)
@@ -188,13 +198,14 @@ def _in_unit(test: KeyMatcher, value: Value, kind: Kind | None) -> str:
     tenths = (20 * value + factor) // (2 * factor)  # 10 * value / factor, rounded to the nearest whole number
     rounds_to_zero = value != 0 and tenths == 0
     rounded = tenths * factor // 10
-    if rounds_to_zero or test.matches(rounded) is not test.matches(value):
+    rounding_changes_match = test.matches(rounded) != test.matches(value)
+    if rounds_to_zero or rounding_changes_match:
         base_unit = next(iter(units))
         return f"{value} {base_unit}"
     return f"{tenths / 10:.12g} {unit}"
 
 
-def _advice(resource: Resource, unreadable_key: str, error: HostError) -> str:
+def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:
     """How to fix an error. unreadable_key: "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
@@ -205,8 +216,8 @@ def _advice(resource: Resource, unreadable_key: str, error: HostError) -> str:
     if resource.detector == "file":
         return f"check the program that writes the file; {_RETRIES} when the file changes"
     if resource.detector == "exec":
-        most = f"here it may use {MAX_MEMORY >> 20} MiB of memory"
-        return f"run the program by hand and read its output; {most}; {_RETRIES}"
+        limit = f"here it may use {MAX_MEMORY >> 20} MiB of memory"
+        return f"run the program by hand and read its output; {limit}; {_RETRIES}"
     if not unreadable_key:
         return f"check what the message names; {_RETRIES}"
     return f'add a key that excludes the device, or match by another key than "{unreadable_key}"; {_RETRIES}'

@@ -23,11 +23,11 @@ class MatchResult:
     matches: bool | None
     """None: unknown, because of the error."""
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
-    """The first failed test of each table, with the device's value for its key."""
+    """If no table matches: the first failed test of each table, with the device's value for its key."""
     excepted: tuple[KeyMatcher, ...] | None = None
-    """The tests of the `except` table that excluded the device."""
+    """The tests of the `except` table that excluded the device; None if none did."""
     matched: tuple[KeyMatcher, ...] = ()
-    """The tests that hold."""
+    """The tests of the table that matches."""
     unreadable_key: str = ""
     """The key that could not be read; "" if all could, or if the measure could not."""
     error: HostError | None = None
@@ -62,14 +62,18 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
     excepted = _match_any(excepts, read)
     if excepted.matches:
         return MatchResult(matches=False, excepted=excepted.matched)
-    is_unknown = excepted.matches is None
-    return excepted if is_unknown else wanted
+    if excepted.matches is None:
+        return excepted
+    return wanted
 
 
-def with_doubt(result: MatchResult, may_be_duplicate: str) -> MatchResult:
-    """The result; unknown if the device matches, but may be a duplicate. may_be_duplicate: as in Device."""
-    if result.matches and may_be_duplicate:
-        return MatchResult(matches=None, error=HostError(may_be_duplicate))
+def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchResult:
+    """The result; unknown if the device matches, but may be no device of its own.
+
+    uncertain_because: why it may be none, as in Device.may_be_duplicate; "" if it is one.
+    """
+    if result.matches and uncertain_because:
+        return MatchResult(matches=None, error=HostError(uncertain_because))
     return result
 
 
@@ -80,11 +84,12 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
         try:
             value = read(test.key)
         except HostError as e:
-            possible = e.possible if isinstance(e, AmbiguousValue) else ()
-            if not possible or test.matches(possible):
+            possible = e.possible if isinstance(e, AmbiguousValue) else ()  # (): any value
+            may_match = not possible or test.matches(possible)
+            if may_match:
                 first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
                 continue
-            value = possible  # the test matches none of them, so it fails
+            value = possible  # the test matches none of them, so it fails below
         if not test.matches(value):
             return MatchResult(matches=False, mismatches=((test, value),))
     return first_unknown or MatchResult(matches=True)

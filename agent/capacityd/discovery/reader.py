@@ -5,12 +5,12 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact intege
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from capacityd.detectors import load
 from capacityd.discovery.explain import explain_devices, explain_error, with_other_names
-from capacityd.discovery.matcher import MatchResult, match_device, with_doubt
+from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, ValueDetector
@@ -37,29 +37,20 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
         detector = load(resource.detector)
         if isinstance(detector, ValueDetector):
             contributions = [detector.read(host, table.settings) for table in resource.tables]
-            return _quantity(resource, [(contribution, int(contribution.amount)) for contribution in contributions])
+            return _quantity(resource, contributions, shares=[int(one.amount) for one in contributions])
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
 
 
-def candidates(resource: Resource, detector: DeviceDetector, host: Host) -> Iterable[Device]:
-    """Yields every device that may count. Raises HostError."""
-    scope = detector.scope
-    if scope is None:
-        return detector.find(host)
-    subsystems = resource.literals(scope.key)
-    return scope.find(host, subsystems)
-
-
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:
     """A device's value for a key, which may be attributes.NAME or properties.NAME. Raises HostError."""
-    group, _, name = key.partition(".")
-    if group in ("attributes", "properties"):
-        if not device.path.startswith("/sys/"):
-            return None  # not a udev device, for example a file system in memory
-        return host.text(f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
-    return detector.keys[key].read(host, device)
+    group, dot, name = key.partition(".")
+    if not dot:
+        return detector.keys[key].read(host, device)
+    if not device.path.startswith("/sys/"):
+        return None  # not a udev device, for example a file system in memory
+    return host.text(f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
@@ -70,8 +61,8 @@ def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, e
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):
-            return _read_devices_once(resource, detector, host, disappeared_error=_DisappearedError, explain=explain)
-    return _read_devices_once(resource, detector, host, disappeared_error=HostError, explain=explain)
+            return _read_devices_once(resource, detector, host, is_last_attempt=False, explain=explain)
+    return _read_devices_once(resource, detector, host, is_last_attempt=True, explain=explain)
 
 
 class _DisappearedError(Exception):
@@ -79,45 +70,46 @@ class _DisappearedError(Exception):
 
 
 def _read_devices_once(
-    resource: Resource, detector: DeviceDetector, host: Host, *, disappeared_error: type[Exception], explain: bool
+    resource: Resource, detector: DeviceDetector, host: Host, *, is_last_attempt: bool, explain: bool
 ) -> Reading:
-    """Reads the devices in one attempt.
-
-    disappeared_error: the exception to raise for a value of a device that no longer exists. HostError makes the value
-    unknown.
-    """
-    counted: list[tuple[Contribution, int]] = []  # with the device's share in base units
-    devices: list[tuple[Device, MatchResult]] = []  # only for the explanation
+    """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
+    scope = detector.scope
+    subsystems = resource.literals(scope.key) if scope else ()
+    candidates = scope.find(host, subsystems) if scope else detector.find(host)
+    contributions: list[Contribution] = []
+    shares: list[int] = []  # of the devices in contributions, in base units
+    matches: list[tuple[Device, MatchResult]] = []  # only for the explanation
     unknown: list[Unknown] = []
     total = 0
-    for device in candidates(resource, detector, host):
+    for device in candidates:
         total += 1
-        read = _cached_reader(host, detector, device, disappeared_error)
+        read = _cached_reader(host, detector, device, is_last_attempt=is_last_attempt)
         match = match_device(resource.tables, excepts=resource.excepts, read=read)
-        result = with_doubt(match, device.may_be_duplicate)
+        result = unknown_if_uncertain(match, device.may_be_duplicate)
         if result.matches:
             try:
-                counted.append(_measure(host, resource, device, read))
+                contribution, share = _contribution(host, resource, device, read=read)
+                contributions.append(contribution)
+                shares.append(share)
             except _NoMeasureError as e:
                 result = MatchResult(matches=None, error=e)
         if result.matches is None:
-            if disappeared_error is _DisappearedError and host.resolve(device.path) is None:
+            if not is_last_attempt and host.resolve(device.path) is None:
                 raise _DisappearedError
             where = "" if explain else how_to_see(result.detail)
             unknown.append(Unknown(f"{device.name}: {result.reason}{where}", result.cause))
         if explain:
-            devices.append((device, result))
+            matches.append((device, result))
     if unknown:
         reading: Reading = _unknown_reading(unknown)
-    elif counted:
-        reading = _quantity(resource, counted)
+    elif contributions:
+        reading = _quantity(resource, contributions, shares=shares)
     else:
-        reading = Absent(_why_none(resource, detector, host, total=total))
+        reading = Absent(_why_none(detector, host, subsystems=subsystems, total=total))
     if not explain:
         return reading
-    contributions = [contribution for contribution, _ in counted]
-    reading = explain_devices(resource, detector, devices=devices, counted=contributions, reading=reading)
-    return with_other_names(host, devices, reading)
+    reading = explain_devices(resource, detector, matches=matches, counted=contributions, reading=reading)
+    return with_other_names(host, matches, reading)
 
 
 def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
@@ -127,21 +119,23 @@ def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
     return Unknown(f"{first.reason}{more}", first.cause)
 
 
-def _why_none(resource: Resource, detector: DeviceDetector, host: Host, *, total: int) -> str:
-    """Why no device counts. total: the number of candidates."""
-    scope = detector.scope
-    subsystems = resource.literals(scope.key) if scope else ()
-    kind = " ".join((detector.name, *subsystems))
+def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
+    """Why no device counts. subsystems: those that were searched, if the detector has a scope. total: the number of
+    candidates."""
+    searched = " ".join((detector.name, *subsystems))
     if total:
-        return f"none of {total} {kind} devices matches"
-    elsewhere = scope.elsewhere(host, subsystems) if scope else ""
-    return f"the machine has no {kind} device{elsewhere}"
+        return f"none of {total} {searched} devices matches"
+    elsewhere = detector.scope.elsewhere(host, subsystems) if detector.scope else ""
+    return f"the machine has no {searched} device{elsewhere}"
 
 
 def _cached_reader(
-    host: Host, detector: DeviceDetector, device: Device, disappeared_error: type[Exception]
+    host: Host, detector: DeviceDetector, device: Device, *, is_last_attempt: bool
 ) -> Callable[[str], Value]:
-    """A reader that reads each key at most once: several tables may test a key, and its value may change in between."""
+    """A reader that reads each key at most once: several tables may test a key, and its value may change in between.
+
+    If the device has disappeared, the reader raises _DisappearedError or, in the last attempt, HostError.
+    """
     cache: dict[str, Value] = {}
 
     def read(key: str) -> Value:
@@ -149,7 +143,9 @@ def _cached_reader(
             cache[key] = value_of(host, detector, device, key)
             is_missing = cache[key] in (None, "", ())  # not False and 0, which are values
             if is_missing and resolve_link(host, device.path) is None:
-                raise disappeared_error(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
+                if not is_last_attempt:
+                    raise _DisappearedError
+                raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
         return cache[key]
 
     return read
@@ -159,53 +155,51 @@ class _NoMeasureError(HostError):
     """A device does not report the measure, and there is no fallback."""
 
 
-def _measure(host: Host, resource: Resource, device: Device, read: Callable[[str], Value]) -> tuple[Contribution, int]:
-    """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
-    if resource.measure is None:
-        return _contribution(resource, device, measured=1)
-    detail = ""
-    try:
-        value = read(resource.measure)
-        reason = f"has no {resource.measure}"
-        if isinstance(value, str):  # an attribute or a property
-            if value:
-                reason = f"{resource.measure} is not a whole number ({extent(value)})"
-                detail = f"it is {quoted(value)}"
-            value = number_in(value)
-    except HostError as e:
-        value = None
-        reason = str(e)
-        detail = e.detail.text
-    if isinstance(value, int):
-        return _contribution(resource, device, measured=value)
-    if resource.fallback is None or host.resolve(device.path) is None:  # not for a device that has disappeared
-        why = f"{reason}; fallback sets a value for such devices"
-        raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail)
-    note = f"fallback: {reason}"
-    return _contribution(resource, device, measured=resource.fallback, note=note, detail=detail)
-
-
 def _contribution(
-    resource: Resource, device: Device, *, measured: int, note: str = "", detail: str = ""
+    host: Host, resource: Resource, device: Device, *, read: Callable[[str], Value]
 ) -> tuple[Contribution, int]:
-    """The contribution of a device, and its share in base units. measured: in base units."""
+    """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
+    measured = 1
+    note = ""
+    detail = ""
+    if resource.measure is not None:
+        try:
+            measured = _whole_number(resource.measure, read(resource.measure))
+        except HostError as e:
+            detail = e.detail.text
+            has_disappeared = host.resolve(device.path) is None
+            if resource.fallback is None or has_disappeared:
+                why = f"{e}; fallback sets a value for such devices"
+                raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail) from e
+            measured = resource.fallback
+            note = f"fallback: {e}"
     share = measured * resource.slots
     factor = resource.unit.factor if resource.unit else 1
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
     return Contribution(device.name, amount, note=note, detail=Private(detail)), share
 
 
-def _quantity(resource: Resource, counted: Sequence[tuple[Contribution, int]]) -> Reading:
-    """The reading of a resource with these contributions, each with its share in base units."""
-    contributions = tuple(contribution for contribution, _ in counted)
-    shares = [share for _, share in counted]
+def _whole_number(measure: str, value: Value) -> int:
+    """A device's value for a measure, in base units. Raises HostError if there is none, or if it is no whole number."""
+    if isinstance(value, str) and value:  # an attribute or a property
+        number = number_in(value)
+        if number is None:
+            raise HostError(f"{measure} is not a whole number ({extent(value)})", detail=f"it is {quoted(value)}")
+        return number
+    if not isinstance(value, int):
+        raise HostError(f"has no {measure}")
+    return value
+
+
+def _quantity(resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int]) -> Reading:
+    """The reading of a resource with these contributions. shares: theirs, in base units."""
     value = resource.quantity_of(shares)
     if not countable(value):
         larger = "; use a larger unit" if resource.unit else ""
         return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
     warning = ""
-    if value <= 0 and resource.reduced(shares):  # there are devices, but not more than the reserve
+    if value <= 0 and resource.reduced(shares) != 0:  # there are devices, but not more than the reserve
         unit = f" {resource.unit.name}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
-    return Quantity(max(0, value), contributions, warning=warning, valid_for=min(seconds, default=None))
+    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(seconds, default=None))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from capacityd.detectors import load
-from capacityd.discovery.child import MAX_RUNNING, Child, label, start_child, wait_for_any
+from capacityd.discovery.child import MAX_BUSY, Child, process_name, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.subreaper import children as children_of
@@ -50,30 +51,30 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
     }
     readings |= _hanging(config.resources)
-    uncounted_until = time.monotonic() + MAX_RUNNING
+    busy_until = time.monotonic() + MAX_BUSY
 
     def start(resource: Resource) -> Child | Unknown:
         read = partial(read_resource, resource, host, node_name, explain=explain)
-        return start_child(resource, read, private=explain, uncounted_until=uncounted_until)
+        return start_child(resource, read, private=explain, busy_until=busy_until)
 
-    waiting = [resource for resource in reversed(config.resources) if resource.name not in readings]  # the next is last
+    waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
     durations: dict[str, float] = {}
     detectors = [load(resource.detector) for resource in config.resources]
-    spawns = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
-    if spawns:
-        become_subreaper()  # so that finally can kill what a detector's programs have left behind
+    runs_programs = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
+    if runs_programs:
+        become_subreaper()  # so that kill_children() can kill what these programs have left behind
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
-                started = start(waiting[-1])
-                if isinstance(started, Child):
-                    running[started.pipe] = started
-                elif running:
-                    break  # retry when a child has ended
+                started = start(waiting[0])
+                if isinstance(started, Unknown) and running:
+                    break  # the system lacks processes, memory or file descriptors: retry when a child has ended
+                resource = waiting.popleft()
+                if isinstance(started, Unknown):
+                    readings[resource.name] = started
                 else:
-                    readings[waiting[-1].name] = started
-                waiting.pop()
+                    running[started.pipe] = started
             for child in wait_for_any(running):
                 del running[child.pipe]
                 readings[child.resource.name] = child.finish()
@@ -81,8 +82,8 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     finally:
         for child in running.values():
             child.kill()
-        if spawns:
-            kill_children(time.monotonic() + 1)
+        if runs_programs:
+            kill_children(deadline=time.monotonic() + 1)
     return Discovery({name: readings[name] for name in sorted(readings)}, durations)
 
 
@@ -91,14 +92,15 @@ def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
 
     Another child for the same resource would also hang, and after many passes such children would fill the memory.
     """
-    processes = {}
-    for process in children_of(os.getppid()):
-        with suppress(OSError), open(f"/proc/{process}/comm", "rb") as file:
+    pids: dict[str, int] = {}  # by the name of the process
+    for pid in children_of(os.getppid()):
+        with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().strip().decode(errors="replace")
-            processes[name] = process
+            pids[name] = pid
     readings = {}
     for resource in resources:
-        if process := processes.get(label(resource), 0):
-            why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {process})"
+        name = process_name(resource)
+        if name in pids:
+            why = f"the detector {resource.detector} of an earlier pass hangs in the kernel (process {pids[name]})"
             readings[resource.name] = Unknown(why, Cause.HANGING)
     return readings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from capacityd.discovery.explain import not_applicable
+from capacityd.discovery.explain import explain_when
 from capacityd.discovery.matcher import match_all
 from capacityd.model.config import Resource
 from capacityd.model.errors import HostError
@@ -22,7 +22,7 @@ def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: 
     """
 
     def read(key: str) -> Value:
-        return _machine_value(host, node_name, resource, key)
+        return _machine_value(key, host, resource, node_name=node_name)
 
     result = match_all(resource.when, read)
     if result.matches:
@@ -33,11 +33,14 @@ def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: 
         reading = Unknown(f"when: {result.reason}{where}", result.cause)
     else:
         reading = Absent(f"does not apply to this machine: {result.reason}", applies=False)
-    return not_applicable(resource, read, result, reading) if explain else reading
+    return explain_when(resource, reading, result=result, read=read) if explain else reading
 
 
-def _machine_value(host: Host, node_name: str, resource: Resource, key: str) -> Value:
-    """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME."""
+def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str) -> Value:
+    """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME.
+
+    For path, those of the configured paths that exist.
+    """
     group, _, name = key.partition(".")
     if group == "dmi":
         return _dmi_text(host, f"/sys/class/dmi/id/{name}")
@@ -46,7 +49,9 @@ def _machine_value(host: Host, node_name: str, resource: Resource, key: str) -> 
     if group == "path":
         matchers = [matcher for test in resource.when if test.key == key for matcher in test.matchers]
         return _existing(host, [matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)])
-    return host.arch() if group == "arch" else node_name
+    if group == "arch":
+        return host.arch()
+    return node_name
 
 
 def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
@@ -69,13 +74,13 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
 def _dmi_text(host: Host, path: str) -> str | None:
     """A DMI text. Vendors leave fields unset in many ways, so control characters at both ends are ignored.
 
-    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also if the
-    link to the folder is dangling.
+    Raises HostError if the text is not printable: it may be garbage, which must not decide anything. Also raises
+    HostError if the link to the folder is dangling: then the text is unknown, not absent.
     """
     text = host.text(path)
     if text is None:
         folder = path.rpartition("/")[0]
-        resolve_link(host, folder)  # only to raise HostError: if the link is dangling, the text is unknown, not absent
+        resolve_link(host, folder)  # only for the error
         return None
     text = strip_control(text)
     if has_escapes(text):

@@ -1,4 +1,4 @@
-"""The machine's clocks: its uptime, the time it was suspended, and the running time of a process."""
+"""The machine's clocks: its uptime, the time it was suspended, and the time for which a process was busy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def suspended() -> float:
     return uptime() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def running_time(pid: int) -> float:
+def busy_time(pid: int) -> float:
     """Seconds for which a process's first thread ran or waited for a processor; 0 if the kernel does not report it.
 
     For the rest of its time, the thread was blocked: by hardware, a server or a disk, or it slept.

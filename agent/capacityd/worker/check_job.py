@@ -9,7 +9,7 @@ from dataclasses import replace
 from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.detectors import load as load_detector
-from capacityd.discovery.child import MAX_RUNNING, allowed_seconds
+from capacityd.discovery.child import MAX_BUSY, max_blocked_of
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.config import Config, Resource
 from capacityd.model.device import DeviceDetector
@@ -93,7 +93,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         kernel=tuple(sorted(kernel)),
         filters=filters,
         files=files,
-        detectors_timeout=MAX_RUNNING + sum(allowed_seconds(resource) for resource in config.resources),
+        detectors_timeout=MAX_BUSY + sum(max_blocked_of(resource) for resource in config.resources),
         resync=config.settings.resync,
         on_server=selection.node_file is None,
     )

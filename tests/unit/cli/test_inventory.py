@@ -138,7 +138,7 @@ import sys
 from capacityd.__main__ import main
 from capacityd.discovery import child
 from tests.support.fuse import mounted
-child.DEADLINE = 1.0
+child.MAX_BLOCKED = 1.0
 sys.argv[1:] = ["devices"]
 with mounted("/proc/swaps", 0o100000):
     try:

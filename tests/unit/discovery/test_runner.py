@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from capacityd.discovery import child, runner
-from capacityd.discovery.child import allowed_seconds
+from capacityd.discovery.child import max_blocked_of
 from capacityd.discovery.runner import discover, probe
 from capacityd.host.live import LiveHost
 from capacityd.linux import sandbox
@@ -78,8 +78,8 @@ def readings(*resources: Resource, host: Host = HOST, **more: Any) -> dict[str, 
 
 def limit_the_double(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Shortens the deadline of the detector "double" only."""
-    usual = child.allowed_seconds
-    monkeypatch.setattr(child, "allowed_seconds", lambda r: seconds if r.detector == "double" else usual(r))
+    usual = child.max_blocked_of
+    monkeypatch.setattr(child, "max_blocked_of", lambda r: seconds if r.detector == "double" else usual(r))
 
 
 def wait_for_ever() -> None:
@@ -192,7 +192,7 @@ def test_children_of_a_detector_are_killed_with_it(
             os.execv(marker, [str(marker), "3600"])
         wait_for_ever()
 
-    monkeypatch.setattr(child, "DEADLINE", 0.3)
+    monkeypatch.setattr(child, "MAX_BLOCKED", 0.3)
     assert isinstance(readings(double(fork))["example.com/double"], Unknown)
     assert still_alive(marker.name) == []
 
@@ -244,8 +244,8 @@ def runs(folder: Path, *texts: str, timeout: float = 20.0) -> Resource:
 def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> None:
     """The programs of several tables run one after another in one child."""
     hangs = runs(tmp_path, "exec sleep 3600", f"touch {tmp_path}/ran", timeout=0.2)
-    assert allowed_seconds(hangs) > 2 * 0.2
-    assert allowed_seconds(GOOD[0]) == child.DEADLINE
+    assert max_blocked_of(hangs) > 2 * 0.2
+    assert max_blocked_of(GOOD[0]) == child.MAX_BLOCKED
     by_resource = readings(hangs, GOOD[0], host=LiveHost())
     assert isinstance(reading := by_resource["example.com/program"], Unknown)
     assert by_resource["example.com/first"] == READ["example.com/first"]
@@ -330,7 +330,7 @@ def test_an_interrupted_probe_leaves_no_child_and_no_open_file(double: Double, m
 
 
 def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The detector ends when its running time is read, which happens only after its first deadline."""
+    """The detector ends when its busy time is read, which happens only after its first deadline."""
     reader, writer = os.pipe()
 
     def always(_: int) -> float:
@@ -338,7 +338,7 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
         return 1e9
 
     limit_the_double(monkeypatch, 0.05)
-    monkeypatch.setattr(child, "running_time", always)
+    monkeypatch.setattr(child, "busy_time", always)
     by_resource = readings(GOOD[0], double(lambda: len(os.read(reader, 1))), GOOD[1])
     assert by_resource.pop("example.com/double") == Quantity(1, (Contribution("double", 1),))
     assert by_resource == READ
@@ -348,12 +348,12 @@ def test_the_time_that_a_detector_runs_does_not_count(double: Double, monkeypatc
 def test_a_detector_that_never_ends_is_killed_although_it_runs(
     double: Double, monkeypatch: pytest.MonkeyPatch, settings: dict[str, SettingValue]
 ) -> None:
-    """The limit is MAX_RUNNING, or the timeout setting if the detector has one."""
+    """The limit is MAX_BUSY, or the timeout setting if the detector has one."""
     if settings:
         monkeypatch.setattr(child, "_TIMEOUT_MARGIN", -1.0)
     else:
         limit_the_double(monkeypatch, 0.08)
-        monkeypatch.setattr(runner, "MAX_RUNNING", 0.1)
-    monkeypatch.setattr(child, "running_time", lambda _: 1e9)
+        monkeypatch.setattr(runner, "MAX_BUSY", 0.1)
+    monkeypatch.setattr(child, "busy_time", lambda _: 1e9)
     by_resource = readings(replace(double(wait_for_ever), tables=(Table(settings=settings),)), GOOD[0])
     assert by_resource["example.com/double"] == Unknown("the detector double did not end within 0.1 s", Cause.TIMEOUT)

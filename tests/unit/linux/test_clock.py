@@ -1,4 +1,4 @@
-"""The running time of a process."""
+"""The time for which a process was busy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from capacityd.linux.clock import running_time
+from capacityd.linux.clock import busy_time
 
 
 def test_the_time_that_a_process_runs_counts_and_the_time_that_it_is_blocked_does_not() -> None:
@@ -20,10 +20,10 @@ def test_the_time_that_a_process_runs_counts_and_the_time_that_it_is_blocked_doe
     try:
         while psutil.Process(pid).status() != psutil.STATUS_SLEEPING:  # it sleeps only in signal.pause()
             os.sched_yield()
-        before = running_time(pid)
+        before = busy_time(pid)
         os.sched_yield()
-        assert running_time(pid) == before >= 0.05  # the kernel counts the time in ticks
+        assert busy_time(pid) == before >= 0.05  # the kernel counts the time in ticks
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    assert running_time(pid) == 0, "it is gone"
+    assert busy_time(pid) == 0, "it is gone"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from capacityd.config import load
-from capacityd.discovery.child import DEADLINE, MAX_RUNNING
+from capacityd.discovery.child import MAX_BLOCKED, MAX_BUSY
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES
 from capacityd.model.config import Config
 from capacityd.model.device_plugins import CHECKPOINT
@@ -57,7 +57,7 @@ def test_the_files_that_are_watched(tmp_path: Path) -> None:
 
 def test_the_timeout_of_a_worker_includes_those_of_its_detectors() -> None:
     config = service_config(Config((resource("usb"), resource("pci"))), Selection())
-    assert config.detectors_timeout == MAX_RUNNING + 2 * DEADLINE
+    assert config.detectors_timeout == MAX_BUSY + 2 * MAX_BLOCKED
 
 
 @pytest.mark.parametrize(("reason", "stays"), [(PassReason.CONFIG, True), (PassReason.BOOT, False)])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from capacityd.discovery.child import MAX_RUNNING, Child, start_child, wait_for_any
+from capacityd.discovery.child import MAX_BUSY, Child, start_child, wait_for_any
 from capacityd.discovery.reader import value_of
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
@@ -73,13 +73,13 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
     """A detector's name -> its devices. If a detector does not end in time, its devices are unknown."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    uncounted_until = time.monotonic() + MAX_RUNNING  # until then, a child's running time does not count
+    busy_until = time.monotonic() + MAX_BUSY  # until then, a child may be busy
     try:
         for detector in detectors:
             # A child reads a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
-            started = start_child(resource, read, private=True, uncounted_until=uncounted_until)
+            started = start_child(resource, read, private=True, busy_until=busy_until)
             if isinstance(started, Unknown):
                 found[detector.name] = _not_found(started)
             else:

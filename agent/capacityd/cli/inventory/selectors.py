@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from capacityd.cli.inventory.found import FoundDevice
 from capacityd.config.toml import toml_value
-from capacityd.discovery.matcher import MatchResult, match_all, with_doubt
+from capacityd.discovery.matcher import MatchResult, match_all, unknown_if_uncertain
 from capacityd.model.device import DeviceDetector
 from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
 from capacityd.model.units import UNITS
@@ -21,7 +21,7 @@ SEVERAL_NAMES in model/mistakes.py."""
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
     """Whether these tests match a device; unknown if they do but the device may be no further one."""
-    return with_doubt(match_all(tests, device.read), device.uncertain_because)
+    return unknown_if_uncertain(match_all(tests, device.read), device.uncertain_because)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class ApiNode:
             current = self._identify()  # sends a review, and puts it into the cache
             if (current.user, current.node) != (last.user, last.node):
                 return True
-        if self._cache.review:
+        if self._cache.review:  # it is new, and did not help
             self._cache.review = self._cache.review._replace(denied_at=now)
         return False
 

@@ -75,14 +75,14 @@ class Client:
 
         limit: Nodes in a page. token: from the previous page, "" for the first page. parse: parses a Node's JSON.
         """
-        send = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "nodes"), send, parse=partial(list_page, kind="NodeList", parse=parse))
+        method = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
+        return self._send(self._call("list", "nodes"), method, parse=partial(list_page, kind="NodeList", parse=parse))
 
     def list_pods(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the pods of all namespaces that match a field selector. The rest is as in list_nodes()."""
         list_all = self._core.list_pod_for_all_namespaces
-        send = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "pods"), send, parse=partial(list_page, kind="PodList", parse=parse))
+        method = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
+        return self._send(self._call("list", "pods"), method, parse=partial(list_page, kind="PodList", parse=parse))
 
     def list_device_classes(self) -> Mapping[str, tuple[str, ...]]:
         """Returns extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
@@ -90,8 +90,8 @@ class Client:
         def parse(document: object) -> Mapping[str, tuple[str, ...]]:
             return device_classes_by_resource(_items(document, "DeviceClassList"))
 
-        send = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
-        return self._send(self._call("list", "deviceclasses"), send, parse, absent_on=_API_MISSING_OR_DENIED)
+        method = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
+        return self._send(self._call("list", "deviceclasses"), method, parse, absent_on=_API_MISSING_OR_DENIED)
 
     def list_node_overlays(self) -> Sequence[NodeOverlay]:
         """Returns Karpenter's NodeOverlays in the order of precedence. Empty if the server lacks this API or denies
@@ -100,20 +100,20 @@ class Client:
         def parse(document: object) -> Sequence[NodeOverlay]:
             return node_overlays(_items(document, "NodeOverlayList"))
 
-        send = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
-        return self._send(self._call("list", "nodeoverlays"), send, parse, absent_on=_API_MISSING_OR_DENIED)
+        method = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
+        return self._send(self._call("list", "nodeoverlays"), method, parse, absent_on=_API_MISSING_OR_DENIED)
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""
         # The library sends a list of dicts as a JSON Patch, and anything else as another kind of patch.
         operations = [dict(operation) for operation in patch]
-        send = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
-        return self._send(self._call("patch", "nodes/status", node=name), send, parse=node_state)
+        method = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
+        return self._send(self._call("patch", "nodes/status", node=name), method, parse=node_state)
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         """Creates an Event in the namespace `default`, where Events about Nodes belong."""
-        send = partial(self._core.create_namespaced_event, "default", dict(event))
-        self._send(self._call("create", "events", node=node), send, parse=lambda _: None)
+        method = partial(self._core.create_namespaced_event, "default", dict(event))
+        self._send(self._call("create", "events", node=node), method, parse=lambda _: None)
 
     def review_self(self) -> tuple[str, str]:
         """Returns our user name and the Node that the user's token is bound to; "" for none (SelfSubjectReview).
@@ -122,9 +122,9 @@ class Client:
         """
         group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
-        send = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
+        method = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
         # Servers before Kubernetes 1.28 lack this API.
-        return self._send(self._call("create", resource), send, parse=reviewed_user, absent_on=_API_MISSING)
+        return self._send(self._call("create", resource), method, parse=reviewed_user, absent_on=_API_MISSING)
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
         """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
@@ -133,11 +133,11 @@ class Client:
     def _send(
         self,
         call: Call,
-        send: Callable[..., Any],
+        method: Callable[..., Any],
         parse: Callable[[Any], T],
         absent_on: Collection[int] = (),
     ) -> T:
-        """Returns the parsed response. send: a method of the library. parse: takes the response's JSON.
+        """Returns the parsed response. method: of the library. parse: takes the response's JSON.
 
         absent_on: HTTP statuses that are no error. Then, parse() takes None.
         """
@@ -149,7 +149,7 @@ class Client:
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
         timeout = _PATCH_TIMEOUT if call.verb == "patch" else _IDLE_TIMEOUT
-        request = partial(send, _preload_content=False, _request_timeout=timeout)
+        request = partial(method, _preload_content=False, _request_timeout=timeout)
         with no_library_error(explain):
             try:
                 body = run_within(self._timeout, request).data
@@ -211,7 +211,7 @@ class _Pool:
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
         body = options.get("body")
-        if isinstance(body, str):
+        if isinstance(body, str):  # None for a GET
             options["body"] = go_json(json.loads(body)).encode()
         response = self._verified.request(method, url, **options)
         try:

@@ -47,7 +47,7 @@ def permission_advice(path: str) -> str:
 
 
 def _with_owners_of_distribution(trust: Trust, kubeconfig: str) -> Trust:
-    """Adds the users who own a kubelet's kubeconfig and its files in MicroK8s and in Kubespray."""
+    """Adds the group or the user that may change the kubelet's files with MicroK8s or Kubespray."""
     if kubeconfig.startswith(_MICROK8S):
         return trust.with_group_of(kubeconfig)
     if kubeconfig.startswith(f"{_KUBERNETES}/"):
@@ -72,7 +72,7 @@ class CredentialFiles:
         self._trust = None if trust is None else _with_owners_of_distribution(trust, kubeconfig)
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
         self._contents: dict[str, str] = {}  # path -> content
-        self._paths: dict[str, None] = {}  # a set in the order of the reads
+        self._paths: dict[str, None] = {}  # a set in the order of the reads, also of those that failed
 
     @property
     def of_kubelet(self) -> bool:
@@ -156,7 +156,7 @@ class CredentialFiles:
         except PermissionError as e:
             advice = f". {permission_advice(path)}" if self.of_kubelet else ""
             raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError) as e:  # ValueError: a null character
             reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
             raise NodeUnauthorized(f"{shown} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:

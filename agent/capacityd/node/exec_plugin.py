@@ -90,7 +90,7 @@ class ExecPlugin:
             detail = f"the command is {quoted(printable(self.command))}{hint}"
             advice = sandbox_advice([self.command])
             raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
-        status, output = self._output([program, *self.arguments], environment, timeout)
+        status, output = self._output([program, *self.arguments], environment, timeout=timeout)
         if status != 0:
             # As in subprocess, the status is negative for a signal.
             failure = f"was killed by signal {-status}" if status < 0 else f"failed (exit status {status})"

@@ -45,7 +45,7 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
     # The kubelet derives its name from the host name in the same way.
     name = configured or hostname.strip().lower()
     if review is None:
-        return Identity("", node=name, is_own_node=False, is_guess=configured is None, is_cached=is_cached)
+        return Identity(user="", node=name, is_own_node=False, is_guess=configured is None, is_cached=is_cached)
     is_kubelet = review.user.startswith(KUBELET_PREFIX)
     reported = review.user.removeprefix(KUBELET_PREFIX) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
@@ -56,7 +56,7 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
     # Who acts as the Node by impersonation may have come from an image of another machine.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
     node = reported or name
-    return Identity(review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
+    return Identity(user=review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
 
 
 def token_user(token: str) -> str:

@@ -25,8 +25,9 @@ from capacityd.node.proxy import has_bare_ipv6_address, is_http_url, proxy_probl
 from capacityd.node.user_entry import user_plugin, user_problem, user_token
 
 _PLUGIN_TIMEOUT = 30.0
+"""Seconds for an exec plugin in a kubelet's kubeconfig."""
 _OPERATORS_PLUGIN_TIMEOUT = 120.0
-"""Seconds for an exec plugin, which may wait until the user has logged in with a browser."""
+"""Seconds for an exec plugin in an operator's, which may wait until the operator has logged in with a browser."""
 
 
 class Contexts(NamedTuple):
@@ -84,7 +85,7 @@ def _load(
     """Reads a kubeconfig. Adds the names of all files that were read to NodeUnauthorized."""
     with _explaining(path):
         try:
-            return _access(KubeconfigDocument(path, files), plugin_timeout, context_name)
+            return _access(KubeconfigDocument(path, files), plugin_timeout=plugin_timeout, context_name=context_name)
         except NodeUnauthorized as e:
             e.files = e.files or files.paths()
             raise
@@ -104,7 +105,7 @@ def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_
     if problem := user_problem(user):
         raise document.error(problem)
     credential = _stored_credential(document, user)
-    # Another user's, if another user's token or certificate has replaced a file.
+    # Changes if a file gets another user's token or certificate.
     user_of_files = (token_user(credential.token or ""), credential.certificate)
     if "exec" in user and not credential.token and not credential.certificate:
         on_terminal = not document.files.of_kubelet and sys.stdin.isatty() and sys.stderr.isatty()

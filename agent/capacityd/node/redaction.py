@@ -94,6 +94,7 @@ def secrets_of(token: str | None, pem: Iterable[str | None], proxy: str | None) 
     """Returns all forms in which these credentials may be quoted. pem: certificates and keys. proxy: its URL."""
     values = {token or "", basic_credentials(proxy)}
     for text in filter(None, pem):
+        # The base64 in the block, without its first and last line.
         content = "".join(line for line in text.split("\n") if "-----" not in line)
         values |= {text.strip(), content.replace("\r", ""), _base64(text)}
     as_in_url = user_information(proxy)

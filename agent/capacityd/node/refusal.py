@@ -132,7 +132,7 @@ class Refusal:
         """
         if self.status != 403 or self.is_from_intermediary:
             return False
-        if not self.call.is_write:
+        if not self.call.is_write:  # there is no content that could be wrong
             return True
         if not self.details.is_status:  # there is no message to judge by
             return True

@@ -1,4 +1,7 @@
-"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure."""
+"""Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure.
+
+path: where the field is in the whole object, for messages; "": its key says it.
+"""
 
 from __future__ import annotations
 
@@ -41,35 +44,35 @@ def naming(kind: str, document: JsonObject) -> Iterator[None]:
         raise InvalidDocument(printable(f"{subject}: {e}"), detail=e.detail) from e
 
 
-def mapping(parent: JsonObject, key: str, path: str) -> JsonObject | None:
-    """Returns the JSON object at this key; None if it is missing. path: the field's path, for messages."""
+def mapping(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
+    """Returns the JSON object at this key; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, dict):
-        raise InvalidDocument(f"{path} is not a JSON object")
+        raise InvalidDocument(f"{path or key} is not a JSON object")
     return value
 
 
-def objects(parent: JsonObject, key: str, path: str) -> list[JsonObject] | None:
-    """Returns the list of JSON objects at this key; None if it is missing. path: the field's path, for messages."""
+def objects(parent: JsonObject, key: str, path: str = "") -> list[JsonObject] | None:
+    """Returns the list of JSON objects at this key; None if it is missing."""
     value = parent.get(key)
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise InvalidDocument(f"{path} is not a list of JSON objects")
+        raise InvalidDocument(f"{path or key} is not a list of JSON objects")
     return cast("list[JsonObject]", value)
 
 
-def text(parent: JsonObject, key: str, path: str) -> str | None:
-    """Returns the text at this key unchanged; None if it is missing. path: the field's path, for messages."""
+def text(parent: JsonObject, key: str, path: str = "") -> str | None:
+    """Returns the text at this key unchanged; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidDocument(f"{path} is not text")
+        raise InvalidDocument(f"{path or key} is not text")
     return value
 
 
-def printable_text(parent: JsonObject, key: str, path: str) -> str:
-    """Returns the text at this key, safe to print; "" if it is missing. path: the field's path, for messages."""
-    return printable(text(parent, key, path) or "")
+def printable_text(parent: JsonObject, key: str, path: str = "") -> str:
+    """Returns the text at this key, safe to print; "" if it is missing."""
+    return printable(text(parent, key, path=path) or "")
 
 
 def whole_quantities(quantities: JsonObject | None) -> dict[str, int]:

@@ -41,9 +41,9 @@ def list_page(document: Any, kind: str, parse: Callable[[JsonObject], T]) -> Pag
     """Parses a page of a list of this kind, e.g. NodeList. parse: parses an item. Raises InvalidDocument."""
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InvalidDocument(f"it is not a {kind}")
-    items = objects(document, "items", "items") or []
-    metadata = mapping(document, "metadata", "metadata") or {}
-    next_token = text(metadata, "continue", "metadata.continue") or ""
+    items = objects(document, "items") or []
+    metadata = mapping(document, "metadata") or {}
+    next_token = text(metadata, "continue", path="metadata.continue") or ""
     return Page([parse(item) for item in items], next_token)
 
 
@@ -55,7 +55,7 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         return {"Node": [document]}
     kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list of several kinds
     by_kind = defaultdict(list)
-    for item in objects(document, "items", "items") or []:
+    for item in objects(document, "items") or []:
         kind = kind_of_items or str(item.get("kind"))
         by_kind[kind].append(item)
     return by_kind
@@ -66,10 +66,10 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
         with naming("DeviceClass", item):
-            metadata = mapping(item, "metadata", "metadata") or {}
-            spec = mapping(item, "spec", "spec") or {}
-            name = printable_text(metadata, "name", "metadata.name")
-            resource = printable_text(spec, "extendedResourceName", "spec.extendedResourceName")
+            metadata = mapping(item, "metadata") or {}
+            spec = mapping(item, "spec") or {}
+            name = printable_text(metadata, "name", path="metadata.name")
+            resource = printable_text(spec, "extendedResourceName", path="spec.extendedResourceName")
         if resource:
             classes[resource] = (*classes.get(resource, ()), name)
     return classes

@@ -32,33 +32,33 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") != "Node":
         detail = f"its kind is {_shown(document.get('kind'))}"
         raise InvalidDocument("this is not a Node: its kind is missing, or another one", detail)
-    metadata = mapping(document, "metadata", "metadata") or {}
-    status = mapping(document, "status", "status") or {}
-    node_info = mapping(status, "nodeInfo", "status.nodeInfo") or {}
-    name = printable_text(metadata, "name", "metadata.name")
+    metadata = mapping(document, "metadata") or {}
+    status = mapping(document, "status") or {}
+    node_info = mapping(status, "nodeInfo", path="status.nodeInfo") or {}
+    name = printable_text(metadata, "name", path="metadata.name")
     if not name:
         raise InvalidDocument("metadata.name is missing")
-    annotations = mapping(metadata, "annotations", "metadata.annotations")
+    annotations = mapping(metadata, "annotations", path="metadata.annotations")
     annotation = _annotation(annotations, ANNOTATION)
     configuration = _annotation(annotations, CONFIGURATION_ANNOTATION)
-    conditions = objects(status, "conditions", "status.conditions")
+    conditions = objects(status, "conditions", path="status.conditions")
     own_conditions = list(_own_conditions(conditions or []))
     capacity = _quantities(status, "capacity")
     allocatable = _quantities(status, "allocatable")
     return NodeState(
         name=name,
-        uid=text(metadata, "uid", "metadata.uid") or "",
+        uid=text(metadata, "uid", path="metadata.uid") or "",
         capacity=capacity,
         allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
         conditions=None if conditions is None else len(conditions),  # how many there are
         condition=own_conditions[0] if own_conditions else None,
-        machine_id=printable_text(node_info, "machineID", "status.nodeInfo.machineID"),
+        machine_id=printable_text(node_info, "machineID", path="status.nodeInfo.machineID"),
         duplicate_conditions=tuple(own_conditions[1:]),
         configuration=configuration,
-        resource_version=printable_text(metadata, "resourceVersion", "metadata.resourceVersion"),
-        system_uuid=printable_text(node_info, "systemUUID", "status.nodeInfo.systemUUID"),
+        resource_version=printable_text(metadata, "resourceVersion", path="metadata.resourceVersion"),
+        system_uuid=printable_text(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
         labels=_labels(metadata),
     )
 
@@ -68,19 +68,20 @@ def reviewed_user(document: Any) -> tuple[str, str]:
 
     document: None if there is no SelfSubjectReview. Raises InvalidDocument.
     """
-    status = mapping(document or {}, "status", "status") or {}
-    user = mapping(status, "userInfo", "status.userInfo") or {}
-    extra = mapping(user, "extra", "status.userInfo.extra") or {}
+    status = mapping(document or {}, "status") or {}
+    user = mapping(status, "userInfo", path="status.userInfo") or {}
+    extra = mapping(user, "extra", path="status.userInfo.extra") or {}
     nodes = extra.get(_NODE_OF_TOKEN) or [""]  # a list of one name
-    return printable_text(user, "username", "status.userInfo.username"), printable(str(nodes[0]))
+    name = printable_text(user, "username", path="status.userInfo.username")
+    return name, printable(str(nodes[0]))
 
 
 def _annotation(annotations: JsonObject | None, key: str) -> str | None:
-    return text(annotations or {}, key, f"annotation {key}")
+    return text(annotations or {}, key, path=f"annotation {key}")
 
 
 def _labels(metadata: JsonObject) -> dict[str, str] | None:
-    labels = mapping(metadata, "labels", "metadata.labels")
+    labels = mapping(metadata, "labels", path="metadata.labels")
     if labels is None:
         return None
     return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
@@ -88,7 +89,7 @@ def _labels(metadata: JsonObject) -> dict[str, str] | None:
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     path = f"status.{key}"
-    stored = mapping(status, key, path)
+    stored = mapping(status, key, path=path)
     if stored is None:
         return None
     quantities = {}
@@ -105,9 +106,9 @@ def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     for index, stored in enumerate(conditions):
         if stored.get("type") == CONDITION:
             yield Condition(
-                status=printable_text(stored, "status", path),
-                reason=printable_text(stored, "reason", path),
-                message=printable_text(stored, "message", path),
+                status=printable_text(stored, "status", path=path),
+                reason=printable_text(stored, "reason", path=path),
+                message=printable_text(stored, "message", path=path),
                 index=index,
                 stored=stored,
                 heartbeat=api_time(stored.get("lastHeartbeatTime")),

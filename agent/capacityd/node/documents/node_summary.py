@@ -21,10 +21,10 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
     """
     with naming("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-        metadata = mapping(node, "metadata", "metadata") or {}
-        node_labels = mapping(metadata, "labels", "metadata.labels") or {}
-        label_value = text(node_labels, label, f"label {label}")
-        spec = mapping(node, "spec", "spec") or {}
+        metadata = mapping(node, "metadata") or {}
+        node_labels = mapping(metadata, "labels", path="metadata.labels") or {}
+        label_value = text(node_labels, label, path=f"label {label}")
+        spec = mapping(node, "spec") or {}
     ready = _ready(node)
     return NodeSummary(
         name=state.name,

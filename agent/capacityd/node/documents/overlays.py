@@ -85,21 +85,21 @@ def overlaid(overlays: Sequence[NodeOverlay], labels: JsonObject) -> dict[str, O
 
 def _node_overlay(item: JsonObject) -> NodeOverlay:
     with naming("NodeOverlay", item):
-        metadata = mapping(item, "metadata", "metadata") or {}
-        spec = mapping(item, "spec", "spec") or {}
+        metadata = mapping(item, "metadata") or {}
+        spec = mapping(item, "spec") or {}
         weight = spec.get("weight")
         return NodeOverlay(
-            name=printable_text(metadata, "name", "metadata.name"),
+            name=printable_text(metadata, "name", path="metadata.name"),
             weight=weight if isinstance(weight, int) else 0,
-            requirements=tuple(map(_requirement, objects(spec, "requirements", "spec.requirements") or ())),
-            capacity=whole_quantities(mapping(spec, "capacity", "spec.capacity")),
+            requirements=tuple(map(_requirement, objects(spec, "requirements", path="spec.requirements") or ())),
+            capacity=whole_quantities(mapping(spec, "capacity", path="spec.capacity")),
         )
 
 
 def _requirement(item: JsonObject) -> _Requirement:
     values = item.get("values")
     return _Requirement(
-        key=text(item, "key", "spec.requirements.key") or "",
-        operator=text(item, "operator", "spec.requirements.operator") or "",
+        key=text(item, "key", path="spec.requirements.key") or "",
+        operator=text(item, "operator", path="spec.requirements.operator") or "",
         values=tuple(map(str, values)) if isinstance(values, list) else (),
     )

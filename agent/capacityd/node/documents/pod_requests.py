@@ -26,9 +26,9 @@ def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
 def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
     """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidDocument."""
     with naming("Pod", pod):
-        status = mapping(pod, "status", "status") or {}
-        spec = mapping(pod, "spec", "spec") or {}
-        node = printable_text(spec, "nodeName", "spec.nodeName")
+        status = mapping(pod, "status") or {}
+        spec = mapping(pod, "spec") or {}
+        node = printable_text(spec, "nodeName", path="spec.nodeName")
         is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for these, not for a Node.
         is_gated = not node and spec.get("schedulingGates")
@@ -46,11 +46,11 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     and only CPU and memory of a running pod can be resized. Raises InvalidDocument.
     """
     together: Counter[str] = Counter()  # of the containers and the sidecars
-    for container in objects(spec, "containers", "spec.containers") or ():
+    for container in objects(spec, "containers", path="spec.containers") or ():
         together.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()  # of the sidecars that have started
     largest_start: Counter[str] = Counter()  # the maximum while the init containers run
-    for container in objects(spec, "initContainers", "spec.initContainers") or ():
+    for container in objects(spec, "initContainers", path="spec.initContainers") or ():
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
             together.update(requests)
@@ -59,13 +59,13 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
         else:
             largest_start |= sidecars + requests
     total = together | largest_start
-    total.update(_extended(mapping(spec, "overhead", "spec.overhead")))
+    total.update(_extended(mapping(spec, "overhead", path="spec.overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
-    resources = mapping(container, "resources", "resources of a container") or {}
-    return _extended(mapping(resources, "requests", "resources.requests of a container"))
+    resources = mapping(container, "resources", path="resources of a container") or {}
+    return _extended(mapping(resources, "requests", path="resources.requests of a container"))
 
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:

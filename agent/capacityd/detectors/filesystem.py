@@ -13,7 +13,7 @@ from functools import cache, partial
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, is_of_system, system_filesystems
-from capacityd.linux.filesystems import KINDS, has_device, is_of_pods, kind_of
+from capacityd.linux.filesystem_types import KINDS, has_device, is_of_pods, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.paths import is_inside
 from capacityd.model.config import Resource

@@ -194,14 +194,14 @@ def _online_folders(host: Host) -> list[str]:
     names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
     online = host.text(f"{_CPUS}/online")
     if online is not None:
-        numbers = _numbers(online)
+        numbers = _numbers_in_list(online)
         names = [name for name in names if int(name.removeprefix("cpu")) in numbers]
     else:
         names = [name for name in names if host.text(f"{_CPUS}/{name}/online") != "0"]
     return [f"{_CPUS}/{name}" for name in names]
 
 
-def _numbers(text: str) -> set[int]:
+def _numbers_in_list(text: str) -> set[int]:
     """The numbers in a list such as 0-3,8. Raises HostError."""
     try:
         numbers: set[int] = set()
@@ -223,18 +223,20 @@ def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | N
     online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
     for name in names:
         texts = [host.text(f"{folder}/topology/{name}") for folder in folders]
-        if any(texts):
-            read = _numbers if name.endswith("_list") else _mask_numbers
-            members_of_groups = [read(text or "") & online for text in texts]  # of the group of each processor
-            if not all(members_of_groups):
-                raise HostError(_CHANGED)
-            # While a processor goes offline, only some members of its group still list it. So the lists of one group
-            # may differ, but not in their first online member.
-            return len({min(members) for members in members_of_groups})
+        if not any(texts):
+            continue
+        read = _numbers_in_list if name.endswith("_list") else _numbers_in_mask
+        groups = [read(text or "") & online for text in texts]  # for each processor, the online members of its group
+        if not all(groups):
+            raise HostError(_CHANGED)
+        # While a processor goes offline, only some members of its group still list it. So the lists of one group may
+        # differ, but not in their first online member.
+        first_members = {min(group) for group in groups}
+        return len(first_members)
     return None
 
 
-def _mask_numbers(text: str) -> set[int]:
+def _numbers_in_mask(text: str) -> set[int]:
     """The numbers of the bits in a mask such as 00000000,000000ff. Raises HostError."""
     try:
         mask = int(text.replace(",", "") or "0", 16)

@@ -70,8 +70,8 @@ class Disk:
 
 
 @dataclass(slots=True)
-class _Paths:
-    """The paths to one disk that the enumeration has found so far."""
+class _FoundDisk:
+    """A disk, with the paths to it that the enumeration has found so far."""
 
     names: list[str]
     may_be_duplicate: str
@@ -86,8 +86,8 @@ def whole_disks(host: Host) -> list[Disk]:
     If the ids of a disk are unknown, it may be another path to each earlier disk with ids, and each later disk with ids
     may be another path to it: they might be counted twice.
     """
-    disks: list[_Paths] = []
-    by_id: dict[str, list[_Paths]] = {}
+    disks: list[_FoundDisk] = []
+    by_id: dict[str, list[_FoundDisk]] = {}
     unknown_ids = ""  # why the ids of a disk so far are unknown
     facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
     for name in host.listdir(BLOCK):
@@ -100,14 +100,14 @@ def whole_disks(host: Host) -> list[Disk]:
             ids = _ids(host, name, real=real) if real else []
         except HostError as e:
             reason = f"{_MAY_BE_DUPLICATE}: {e}"
-            disks.append(_Paths([name], may_be_duplicate=reason, may_have_others=True))
+            disks.append(_FoundDisk([name], may_be_duplicate=reason, may_have_others=True))
             unknown_ids = unknown_ids or reason
             continue
         disk, may_be_duplicate = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
             if ids:
                 may_be_duplicate = may_be_duplicate or unknown_ids
-            disk = _Paths([], may_be_duplicate=may_be_duplicate, may_have_others=bool(ids))
+            disk = _FoundDisk([], may_be_duplicate=may_be_duplicate, may_have_others=bool(ids))
             disks.append(disk)
         disk.names.append(name)
         for id_ in ids:
@@ -163,8 +163,8 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 
 
 def _earlier_disk(
-    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_Paths]], facts: Callable[[str, str], _Facts]
-) -> tuple[_Paths | None, str]:
+    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_FoundDisk]], facts: Callable[[str, str], _Facts]
+) -> tuple[_FoundDisk | None, str]:
     """Finds the disk, among those found earlier, to which this path leads as well. Returns None if there is none.
 
     Also returns the reason why the answer is unknown; "" if it is known. name, ids: of the path. by_id: id -> the disks

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
-from capacityd.linux.filesystems import Backing, backing, has_device, is_snapshot, may_hang
+from capacityd.linux.filesystem_types import Backing, backing, has_device, is_snapshot, may_hang
 from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host

@@ -6,13 +6,13 @@ devices that they pass.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from capacityd.host.system_interfaces import linked_number, lower_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import (
     Host,
-    basename,
     device_and_above,
     link_name,
     read_optional_attr,
@@ -67,7 +67,7 @@ def software_kind(host: Host, path: str) -> str | None:
     if _is_child(host, path, devtype=devtype):
         return "virtual"
     # /sys does not show whether an interface is a team. A team without members can't carry anything.
-    name = basename(path) or ""
+    name = os.path.basename(path)
     may_be_team = not devtype and host.resolve(f"{path}/device") is None
     has_members = may_be_team and bool(lower_interfaces(host, name))
     return "team" if has_members and host.link_kind(name) == "team" else None
@@ -77,7 +77,7 @@ def _is_child(host: Host, path: str, devtype: str | None) -> bool:
     """Whether an interface with hardware is a child of another one, as in IPoIB. devtype: of the interface."""
     if host.text(f"{path}/parent"):  # children on older kernels
         return True
-    if devtype == _SWITCH_PORT_DEVTYPE or not linked_number(host, basename(path) or ""):
+    if devtype == _SWITCH_PORT_DEVTYPE or not linked_number(host, os.path.basename(path)):
         return False
     return resolve_link(host, f"{path}/device") is not None
 
@@ -111,10 +111,10 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
 def _is_function_of_port(host: Host, path: str, hardware: str) -> bool:
     """Whether the interface's device is a virtual function (SR-IOV) or a subfunction of a port."""
     # The device of virtio is below the PCI function.
-    may_be_functions = (f"{path}/device", hardware.rpartition("/")[0])
+    may_be_functions = (f"{path}/device", os.path.dirname(hardware))
     if any(resolve_link(host, f"{device}/physfn") for device in may_be_functions):
         return True
-    return ".sf." in (basename(hardware) or "")  # a subfunction has a name such as mlx5_core.sf.4
+    return ".sf." in os.path.basename(hardware)  # a subfunction has a name such as mlx5_core.sf.4
 
 
 def _kind_by_bus(host: Host, hardware: str) -> str:
@@ -126,13 +126,13 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
         return "vf" if _is_below_pci_function(host, hardware) else "virtual"
-    if bus == "virtio" and link_name(host, f"{hardware.rpartition('/')[0]}/driver") == _DPU_TO_HOST_DRIVER:
+    if bus == "virtio" and link_name(host, f"{os.path.dirname(hardware)}/driver") == _DPU_TO_HOST_DRIVER:
         return "other"
     if bus == "usb" and _is_bmc(host, hardware):
         return "bmc"
     if bus not in _PORT_BUSES:
         error = HostError(f'it is unknown whether a device of the bus "{printable(bus)}" is a network port')
-        raise AmbiguousValue(error, ("physical", "other"))
+        raise AmbiguousValue(error, possible=("physical", "other"))
     return "physical"
 
 
@@ -141,7 +141,7 @@ def _is_vdpa(host: Host, hardware: str) -> bool:
 
     Its parent is then the card's own function, or a device of the bus vdpa (drivers/virtio/virtio_vdpa.c).
     """
-    parent = hardware.rpartition("/")[0]
+    parent = os.path.dirname(hardware)
     bus = link_name(host, f"{parent}/subsystem")
     if bus != "pci":
         return bus == "vdpa"

@@ -29,7 +29,7 @@ from capacityd.host.automounts import automount
 from capacityd.host.block_devices import block_device_path
 from capacityd.host.disks import is_virtual
 from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES
-from capacityd.linux.filesystems import Backing, backing, has_device
+from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, basename

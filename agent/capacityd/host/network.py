@@ -97,8 +97,8 @@ def link_info(message: bytes) -> tuple[str, bytes]:
 def _link(interface: str) -> bytes:
     """The kernel's message about an interface. Raises OSError, and ValueError for an unexpected answer."""
     body = LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
-    for kind, message in ask(GETLINK, body, dump=False):
-        if kind == NEWLINK:
+    for message_type, message in ask(GETLINK, body, dump=False):
+        if message_type == NEWLINK:
             return message
     raise ValueError  # kernel_errors() turns it into "the kernel sent an unexpected answer"
 
@@ -112,12 +112,12 @@ def addresses() -> list[Address]:
 
 def _addresses() -> Iterator[Address]:
     """Yields the addresses in the kernel's order. Raises OSError."""
-    for kind, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+    for message_type, message in ask(_GETADDR, _ADDRESS_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, prefix, flags, scope, interface = _ADDRESS_MESSAGE.unpack_from(message)
         values = attributes(message[_ADDRESS_MESSAGE.size :])
         # On a point-to-point link, _ADDRESS is that of the peer.
         raw = values.get(_LOCAL) or values.get(_ADDRESS)
-        if kind != _NEWADDR or family not in _FAMILIES or raw is None:
+        if message_type != _NEWADDR or family not in _FAMILIES or raw is None:
             continue
         if _FLAGS in values:  # all flags; the header has only the first eight
             (flags,) = struct.unpack("I", values[_FLAGS])

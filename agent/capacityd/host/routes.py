@@ -50,10 +50,10 @@ FRA_* in include/uapi/linux/fib_rules.h, and those of newer kernels, select pack
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """A default route: the numbers of its interfaces, and the ids of its next-hop objects."""
+    """A default route: its interfaces by number, and its next-hop objects, which have interfaces of their own."""
 
     interfaces: frozenset[int]
-    hops: frozenset[int]
+    next_hop_ids: frozenset[int]
 
 
 def default_interfaces() -> list[str]:
@@ -70,38 +70,38 @@ def default_interfaces() -> list[str]:
 def _default_interfaces() -> list[str]:
     tables = _tables()
     numbers: set[int] = set()  # of interfaces
-    hops: set[int] = set()
+    next_hop_ids: set[int] = set()
     for family in _FAMILIES:
         for route in _default_routes(family, tables[family]):
             numbers |= route.interfaces
-            hops |= route.hops
-    if hops:
-        numbers |= _interfaces_of_hops(hops)
+            next_hop_ids |= route.next_hop_ids
+    if next_hop_ids:
+        numbers |= _interfaces_of_next_hops(next_hop_ids)
     return sorted((socket.if_indextoname(number) for number in numbers), key=os.fsencode)
 
 
 def _default_routes(family: int, tables: Collection[int]) -> Iterator[_Route]:
     """Yields the default routes in these tables. family: IPv4 or IPv6, as a number of the socket module."""
-    for kind, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
-        route = _default_route(message, tables) if kind == _NEWROUTE else None
-        if route:
+    for message_type, message in ask(_GETROUTE, _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
+        route = _default_route(message, tables) if message_type == _NEWROUTE else None
+        if route is not None:
             yield route
 
 
 def _default_route(message: bytes, tables: Collection[int]) -> _Route | None:
     """The route in a message, if it is a default route of one of these tables. Dead next hops count as well."""
-    _family, prefix_bits, _, _, short_table, _, _, kind, _flags = _ROUTE.unpack_from(message)
+    _family, prefix_bits, _, _, short_table, _, _, route_type, _flags = _ROUTE.unpack_from(message)
     values = attributes(message[_ROUTE.size :])
-    if prefix_bits > MAX_DEFAULT_PREFIX_BITS or kind != _UNICAST or _table(values, short_table) not in tables:
+    if prefix_bits > MAX_DEFAULT_PREFIX_BITS or route_type != _UNICAST or _table(values, short_table) not in tables:
         return None
     # An attribute that is missing is empty here, and contains no number.
     single = [number for (number,) in struct.iter_unpack("i", values.get(_OIF, b""))]
     several = [number for (_, _, _, number), _ in pieces(values.get(_MULTIPATH, b""), _HOP)]
     # With nexthop_compat_mode=0, the kernel names the next-hop object and none of its interfaces.
-    hops = [hop for (hop,) in struct.iter_unpack("I", values.get(_NEXT_HOP, b""))]
-    if not (single or several or hops):
+    next_hop_ids = [number for (number,) in struct.iter_unpack("I", values.get(_NEXT_HOP, b""))]
+    if not (single or several or next_hop_ids):
         raise HostError("there is a default route without an interface")
-    return _Route(interfaces=frozenset([*single, *several]), hops=frozenset(hops))
+    return _Route(interfaces=frozenset([*single, *several]), next_hop_ids=frozenset(next_hop_ids))
 
 
 def _table(values: Mapping[int, bytes], short_table: int) -> int:
@@ -109,30 +109,30 @@ def _table(values: Mapping[int, bytes], short_table: int) -> int:
     return integer(values[_TABLE]) if _TABLE in values else short_table
 
 
-def _interfaces_of_hops(wanted: Collection[int]) -> set[int]:
+def _interfaces_of_next_hops(wanted: Collection[int]) -> set[int]:
     """The numbers of the interfaces of next-hop objects, and of the members of groups. wanted: ids of the objects.
 
     Raises HostError if one of the objects is missing.
     """
-    known: dict[int, Mapping[int, bytes]] = {}  # id -> attributes
-    for kind, message in ask(_GETHOP, _HOP_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
-        if kind == _NEWHOP:
+    attributes_by_id: dict[int, dict[int, bytes]] = {}
+    for message_type, message in ask(_GETHOP, _HOP_MESSAGE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        if message_type == _NEWHOP:
             values = attributes(message[_HOP_MESSAGE.size :])
-            if hop_id := integer(values.get(_HOP_ID, b"")):  # no next hop has the id 0
-                known[hop_id] = values
+            if next_hop_id := integer(values.get(_HOP_ID, b"")):  # no next hop has the id 0
+                attributes_by_id[next_hop_id] = values
     waiting = [*wanted]
     seen: set[int] = set()
     interfaces: set[int] = set()
     while waiting:
-        hop = waiting.pop()
-        if hop in seen:
+        next_hop_id = waiting.pop()
+        if next_hop_id in seen:
             continue
-        seen.add(hop)
-        if hop not in known:
-            raise HostError(f"the next hop {hop} of a default route does not exist")
-        attributes_of_hop = known[hop]
-        waiting += [member for member, *_ in _MEMBER.iter_unpack(attributes_of_hop.get(_HOP_GROUP, b""))]
-        interfaces |= {number for (number,) in struct.iter_unpack("I", attributes_of_hop.get(_HOP_OIF, b""))}
+        seen.add(next_hop_id)
+        if next_hop_id not in attributes_by_id:
+            raise HostError(f"the next hop {next_hop_id} of a default route does not exist")
+        values = attributes_by_id[next_hop_id]
+        waiting += [member for member, *_ in _MEMBER.iter_unpack(values.get(_HOP_GROUP, b""))]
+        interfaces |= {number for (number,) in struct.iter_unpack("I", values.get(_HOP_OIF, b""))}
     return interfaces
 
 
@@ -161,7 +161,7 @@ def _rules() -> list[bytes]:
     """The messages about policy rules; empty if the kernel has none (CONFIG_FIB_RULES)."""
     try:
         asked = ask(_GETRULE, _ROUTE.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0, 0))
-        return [message for kind, message in asked if kind == _NEWRULE]
+        return [message for message_type, message in asked if message_type == _NEWRULE]
     except OSError as e:
         if e.errno != errno.EOPNOTSUPP:
             raise
@@ -185,8 +185,8 @@ def _tables_of_vrfs() -> set[int]:
     """The numbers of the tables of all VRFs. Raises OSError."""
     only_vrfs = attribute(LINKINFO, attribute(INFO_KIND, b"vrf\0"))
     tables = set()
-    for message_kind, message in ask(GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + only_vrfs):
+    for message_type, message in ask(GETLINK, LINK_MESSAGE.pack(0, 0, 0, 0, 0) + only_vrfs):
         link_kind, data = link_info(message)
-        if message_kind == NEWLINK and link_kind == "vrf":  # kernels without VRF ignore the filter
+        if message_type == NEWLINK and link_kind == "vrf":  # kernels without VRF ignore the filter
             tables.add(integer(attributes(data).get(_VRF_TABLE, b"")))
     return tables

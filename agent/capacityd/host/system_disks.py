@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
-from capacityd.linux.filesystems import Backing, backing, has_device, is_of_pods
+from capacityd.linux.filesystem_types import Backing, backing, has_device, is_of_pods
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError

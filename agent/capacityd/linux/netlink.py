@@ -16,7 +16,7 @@ _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10  # flags of messages: NLM_F_REQ
 _SOL_NETLINK, _GET_STRICT_CHK = 270, 12  # a socket option: SOL_NETLINK, NETLINK_GET_STRICT_CHK
 _HEADER = struct.Struct("IHHII")  # nlmsghdr: length, type, flags, sequence number, port
 _ATTRIBUTE = struct.Struct("HH")  # nlattr: length, type
-_TYPE = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+_TYPE_BITS = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
 _BUFFER_BYTES = 1 << 18
 _QUEUE_BYTES = 1 << 22  # of events that may wait
 MAX_DEFAULT_PREFIX_BITS = 3
@@ -25,7 +25,7 @@ _ATTEMPTS = 5
 """Requests for a list that changes while the kernel sends it, as iproute2 and libnl advise."""
 
 
-def ask(kind: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]:
+def ask(message_type: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]:
     """Sends a request. Returns type and body of each message in the response. dump: whether it asks for a list.
 
     If the table changed during the read (NLM_F_DUMP_INTR), the list may be incomplete, so this asks again. Raises
@@ -34,17 +34,17 @@ def ask(kind: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]
     for _ in range(_ATTEMPTS):
         answers = []
         changed_meanwhile = False
-        for answer_kind, flags, answer in _response(kind, body, dump=dump):
+        for answer_type, flags, answer in _response(message_type, body, dump=dump):
             if flags & _INTERRUPTED:
                 changed_meanwhile = True
-            if answer_kind != _DONE:
-                answers.append((answer_kind, answer))
+            if answer_type != _DONE:
+                answers.append((answer_type, answer))
         if not changed_meanwhile:
             return answers
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int, bytes]]:
+def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int, bytes]]:
     """Sends a request. Yields type, flags and body of each message in the response, with the one that ends a list.
 
     Raises OSError with the kernel's errno.
@@ -54,17 +54,17 @@ def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int,
             s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
         request_flags = _REQUEST | _DUMP if dump else _REQUEST
         sequence_number, port = 1, 0  # one request a socket, so the numbers do not matter
-        s.send(_HEADER.pack(_HEADER.size + len(body), kind, request_flags, sequence_number, port) + body)
+        s.send(_HEADER.pack(_HEADER.size + len(body), message_type, request_flags, sequence_number, port) + body)
         while True:
             data = s.recv(_BUFFER_BYTES)
-            for answer_kind, flags, answer in _messages(data):
+            for answer_type, flags, answer in _messages(data):
                 # _ERROR and _DONE begin with a negated errno. The kernel also ends a list early with an error, such as
                 # EMSGSIZE (netlink_dump_done).
                 code = -integer(answer[:4], signed=True)
-                if answer_kind == _ERROR or (answer_kind == _DONE and code > 0):
+                if answer_type == _ERROR or (answer_type == _DONE and code > 0):
                     raise OSError(code, os.strerror(code))
-                yield answer_kind, flags, answer
-                if answer_kind == _DONE:
+                yield answer_type, flags, answer
+                if answer_type == _DONE:
                     return
             if not dump:
                 return  # the response to any other request is a single message
@@ -74,8 +74,8 @@ def _response(kind: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int,
 
 def listen(groups: int) -> socket.socket:
     """A socket that receives the events of these groups (RTMGRP_*). Raises OSError."""
-    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-    s = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+    socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    s = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
         # The kernel allows at most twice net.core.rmem_max, which is more than the default.
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
@@ -101,20 +101,20 @@ def received(source: socket.socket) -> Iterator[tuple[int, bytes] | None]:
                 raise
             yield None  # recv has cleared the error, so reading continues
             continue
-        for kind, _, body in _messages(data):
-            yield kind, body
+        for message_type, _, body in _messages(data):
+            yield message_type, body
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yields type, flags and body of each complete message."""
     for header, body in pieces(data, _HEADER):
-        _length, kind, flags, _sequence_number, _port = header
-        yield kind, flags, body
+        _length, message_type, flags, _sequence_number, _port = header
+        yield message_type, flags, body
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """The complete attributes of a message, by type."""
-    return {kind & _TYPE: value for (_length, kind), value in pieces(data, _ATTRIBUTE)}
+    return {type_ & _TYPE_BITS: value for (_length, type_), value in pieces(data, _ATTRIBUTE)}
 
 
 def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...], bytes]]:
@@ -139,8 +139,8 @@ def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big
     return int.from_bytes(value, order, signed=signed)
 
 
-def attribute(kind: int, value: bytes) -> bytes:
+def attribute(type_: int, value: bytes) -> bytes:
     """An encoded attribute, for the body of a request."""
     length = _ATTRIBUTE.size + len(value)
     padding = bytes(-length % 4)
-    return _ATTRIBUTE.pack(length, kind) + value + padding
+    return _ATTRIBUTE.pack(length, type_) + value + padding

@@ -35,7 +35,7 @@ _OTHER_FOLDER = "use a different folder, or let only root write this one"
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A file, folder or link that somebody else can change, and how to end this, mostly a command."""
+    """A file, folder or link that somebody else can change. The remedy is mostly a command."""
 
     path: str
     problem: str

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
-from capacityd.linux.filesystems import may_hang
+from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.model.reasons import PassReason
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from functools import partial
 
-from capacityd.linux.filesystems import KINDS, Backing, backing, has_device, is_of_pods, is_snapshot, kind_of
+from capacityd.linux.filesystem_types import KINDS, Backing, backing, has_device, is_of_pods, is_snapshot, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, mounts_of_whole
 from capacityd.linux.paths import is_inside, parents
 from capacityd.model.event_filters import MountFilter, Pattern

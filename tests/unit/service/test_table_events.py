@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.detectors import load
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.linux import filesystems
+from capacityd.linux import filesystem_types
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.config import Config
 from capacityd.model.device import DeviceDetector
@@ -135,7 +135,17 @@ def test_mounts_that_need_root() -> None:
 )
 def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
     """The types and kinds include those that this kernel can't mount, such as Lustre and virtiofs."""
-    types = [*filesystems._TYPES, "fuse.sshfs", "fuse.s3fs", "ext4", "xfs", "vfat", "devtmpfs", "proc", "unheard-of"]
+    types = [
+        *filesystem_types._TYPES,
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "ext4",
+        "xfs",
+        "vfat",
+        "devtmpfs",
+        "proc",
+        "unheard-of",
+    ]
     lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
     detector = load("filesystem")
     assert isinstance(detector, DeviceDetector)

@@ -109,14 +109,14 @@ VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """A regular expression for all names that match one of these patterns."""
     return re.compile("|".join(map(translate, patterns)))
 
 
-_ATTRIBUTES = frozenset(ATTRIBUTES)
-_FOLDERS = frozenset(FOLDERS)
-_ATTRIBUTE_IDENTIFIERS = _any_of(ATTRIBUTE_IDENTIFIERS)
-_PROPERTIES = _any_of(PROPERTIES)
-_PROPERTY_IDENTIFIERS = _any_of(PROPERTY_IDENTIFIERS)
+_ATTRIBUTE_SET = frozenset(ATTRIBUTES)
+_IDENTIFYING_ATTRIBUTE = _any_of(ATTRIBUTE_IDENTIFIERS)
+_LISTED_PROPERTY = _any_of(PROPERTIES)
+_IDENTIFYING_PROPERTY = _any_of(PROPERTY_IDENTIFIERS)
 
 
 def keeps_file(path: str) -> bool:
@@ -125,27 +125,27 @@ def keeps_file(path: str) -> bool:
     # The files in capabilities/ are bit masks of an input device. ATTRIBUTES does not list their names, because one of
     # them is "key", and another file of this name may contain a secret.
     is_capability = folder.endswith("/capabilities")
-    return name in _ATTRIBUTES or is_capability or is_identifier(path)
+    return name in _ATTRIBUTE_SET or is_capability or is_identifier(path)
 
 
 def keeps_folder(path: str) -> bool:
     """Whether to record a device's folder that does not lead to another device."""
-    return path.rpartition("/")[2] in _FOLDERS
+    return path.rpartition("/")[2] in FOLDERS
 
 
 def is_identifier(path: str) -> bool:
     """Whether an attribute's content is an identifier."""
-    return _ATTRIBUTE_IDENTIFIERS.match(path.rpartition("/")[2]) is not None
+    return _IDENTIFYING_ATTRIBUTE.match(path.rpartition("/")[2]) is not None
 
 
 def keeps_property(name: str) -> bool:
     """Whether to record a property as it is, except for identifiers in it."""
-    return _PROPERTIES.match(name) is not None and not is_identifying_property(name)
+    return _LISTED_PROPERTY.match(name) is not None and not is_identifying_property(name)
 
 
 def is_identifying_property(name: str) -> bool:
     """Whether a property's value is an identifier."""
-    return _PROPERTY_IDENTIFIERS.match(name) is not None
+    return _IDENTIFYING_PROPERTY.match(name) is not None
 
 
 def mounts_without_options(table: str) -> str:
@@ -177,7 +177,7 @@ def _mount_without_options(line: str) -> str:
         return line
     kept_names = {*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *AUTOMOUNT_OPTIONS}
     if is_of_system(mount.point):
-        kept_names |= {*LAYER_OPTIONS}
+        kept_names.update(LAYER_OPTIONS)
     if mount.is_subvolume:
         kept_names.add(SUBVOLUME_OPTION)  # reveals nothing more: the line also contains the path as the mount's root
     first, *others = mount.options.split(",")  # the first is rw or ro

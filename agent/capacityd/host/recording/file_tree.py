@@ -39,6 +39,7 @@ class RecordedFiles:
     def listdir(self, folder: str) -> Sequence[str]:
         """As Host.listdir()."""
         real = self.real_path_or_none(folder)
+        # Without /sys in the recording, nothing is known about a folder in it.
         is_without_sysfs = "/sys/devices" not in self._folders
         if real not in self._folders and folder.startswith("/sys/") and is_without_sysfs:
             raise HostError(f"{folder} does not exist", errno.ENOENT)

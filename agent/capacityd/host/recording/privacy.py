@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from capacityd.host.recording.contents import COMPOSED, VERBATIM, is_identifier, is_identifying_property, keeps_property
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.hashes import PREFIX, SEPARATOR, Hashes, plain
-from capacityd.linux.filesystems import may_hang
+from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE
 
 SHAPES = {
@@ -77,19 +77,24 @@ class Privacy:
         if has_digit and not is_short_number:
             self._words[word] = self._hashes.hashed(word)
 
-    def redacted_recording(self) -> Recording:
-        """The recording without identifiers."""
+    def _learn_recorded(self) -> None:
+        """Remembers the identifiers in the recording's files and properties."""
         files: Mapping[str, str] = self._recording["files"]
-        links: Mapping[str, str] = self._recording["links"]
-        properties_of_devices: Mapping[str, Mapping[str, str]] = self._recording["properties"]
         for path, text in files.items():
             if is_identifier(path):
                 self.learn(text)
         uevents = (_pairs(text) for path, text in files.items() if _is_uevent(path))
-        for properties in (*properties_of_devices.values(), *uevents):
+        for properties in (*self._recording["properties"].values(), *uevents):
             for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
+
+    def redacted_recording(self) -> Recording:
+        """The recording without identifiers."""
+        self._learn_recorded()  # first, because any text may contain the identifier of any file
+        files: Mapping[str, str] = self._recording["files"]
+        links: Mapping[str, str] = self._recording["links"]
+        properties_of_devices: Mapping[str, Mapping[str, str]] = self._recording["properties"]
         redacted = {part: self._all(value) for part, value in self._recording.items()}
         if "addresses" in self._recording:
             redacted["addresses"] = [
@@ -142,6 +147,7 @@ class Privacy:
         return [self._all(inner) for inner in value] if isinstance(value, list) else value
 
     def _file(self, path: str, text: str) -> str:
+        """A file's content without identifiers."""
         if is_identifier(path):
             return self._hashes.identifier(text)
         if _is_uevent(path):
@@ -151,8 +157,8 @@ class Privacy:
             return "\n".join(map(self._text_with_link, text.split("\n")))
         if path == MOUNT_TABLE:
             return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
-        looks_like_identifiers = "/capabilities/" in path or path.endswith("/modalias")
-        return text if looks_like_identifiers else self.text(text)
+        is_public = "/capabilities/" in path or path.endswith("/modalias")  # bit masks, ids of models
+        return text if is_public else self.text(text)
 
     def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties of a device. Replaces the device's identifiers anywhere in them."""
@@ -168,7 +174,7 @@ class Privacy:
                 redacted[name] = self._hashes.identifier(value)
             elif name in COMPOSED:
                 redacted[name] = self._composed(name, properties, hashes=hashes)
-                hashes[value] = redacted[name]
+                hashes[value] = redacted[name]  # for DEVLINKS, which contains it
             else:
                 redacted[name] = self.text(value)
         if "DEVLINKS" in redacted:

@@ -21,6 +21,7 @@ from capacityd.host.recording.named import automount_units, named_paths
 from capacityd.host.system_disks import RESUME
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
+from capacityd.model.host import device_and_above
 from capacityd.model.text import printable
 
 Answer = TypeVar("Answer")
@@ -85,11 +86,12 @@ class Recorder:
         self._record_named_paths()
         self._record_link_targets()
         interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
+        unrecorded = {folder: self._unrecorded(folder) for folder in self._left_out}
         return {
             "files": self.files,
             "links": self._links,
             "errors": self._errors,
-            "left_out": {folder: names for folder in self._left_out if (names := self._unrecorded(folder))},
+            "left_out": {folder: names for folder, names in unrecorded.items() if names},
             "folders": sorted(self._existing_only),
             **recorded_answers(
                 self._source, devices=self._possible_devices(), interfaces=interfaces, answer=self._answer
@@ -118,14 +120,15 @@ class Recorder:
             path = f"{folder}/{name}"
             if kind == "folder":
                 self._record_folder(path)
-            link_target = self._links.get(path, "")  # of the device in /sys/devices; "" for other entries of the folder
-            device = os.path.normpath(os.path.join(folder, link_target))
+            if path not in self._links:
+                continue  # a device is a link into /sys/devices
+            device = os.path.normpath(os.path.join(folder, self._links[path]))
             if device.startswith(f"{_DEVICES}/"):
                 self._listed_devices.add(device)
-            above = device
-            while above.startswith(f"{_DEVICES}/") and above not in self._read_folders:
-                self._record_folder(above)
-                above = above.rpartition("/")[0]
+            for device_or_above in device_and_above(device):
+                if device_or_above in self._read_folders:
+                    break
+                self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
         """Records a folder's entries, and those of its listed subfolders. Returns the entries."""

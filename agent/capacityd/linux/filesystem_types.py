@@ -1,4 +1,4 @@
-"""Where a file system stores its content, according to its type in mountinfo, and which mounts belong to pods.
+"""Where a file system stores its content, according to its type in mountinfo, and which mounts are of pods.
 
 For FUSE, the type contains the program's name: fuse.sshfs.
 """
@@ -124,6 +124,6 @@ _OF_PODS = re.compile(
 def is_of_pods(point: str, type_: str = "") -> bool:
     """Whether the kubelet or a container runtime created this mount.
 
-    type_: the file system's type. A mounted namespace, such as a pod's network, is not storage.
+    type_: the file system's type. It shows a mounted namespace, such as a pod's network, wherever that is mounted.
     """
     return backing(type_) is Backing.NAMESPACE or _OF_PODS.search(point) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.linux.filesystems import is_of_pods
+from capacityd.linux.filesystem_types import is_of_pods
 
 OF_PODS = (
     "/var/lib/kubelet/pods/8e4c/volumes/kubernetes.io~csi/data/mount",

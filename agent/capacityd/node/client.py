@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for a whole request: name resolution, connection, TLS handshake, request and response."""
-_IDLE_TIMEOUT = (5.0, 12.0)
+_TIMEOUTS = (5.0, 12.0)
 """Seconds to connect, and seconds between two parts of a response."""
-_PATCH_TIMEOUT = (5.0, REQUEST_TIMEOUT)
+_PATCH_TIMEOUTS = (5.0, REQUEST_TIMEOUT)
 """The same for a PATCH. By default the API server waits 10 s for an admission webhook, and for several mutating ones in
 turn. If failurePolicy is Ignore, the PATCH succeeds after that. Otherwise the response names the webhook."""
 _MAX_RESPONSE_BYTES = 4 << 20
@@ -91,7 +91,7 @@ class Client:
             return device_classes_by_resource(_items(document, "DeviceClassList"))
 
         method = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
-        return self._send(self._call("list", "deviceclasses"), method, parse, absent_on=_API_MISSING_OR_DENIED)
+        return self._send(self._call("list", "deviceclasses"), method, parse=parse, absent_on=_API_MISSING_OR_DENIED)
 
     def list_node_overlays(self) -> Sequence[NodeOverlay]:
         """Returns Karpenter's NodeOverlays in the order of precedence. Empty if the server lacks this API or denies
@@ -101,7 +101,7 @@ class Client:
             return node_overlays(_items(document, "NodeOverlayList"))
 
         method = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
-        return self._send(self._call("list", "nodeoverlays"), method, parse, absent_on=_API_MISSING_OR_DENIED)
+        return self._send(self._call("list", "nodeoverlays"), method, parse=parse, absent_on=_API_MISSING_OR_DENIED)
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""
@@ -148,15 +148,15 @@ class Client:
             return from_request_error(e, call)
 
         # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
-        timeout = _PATCH_TIMEOUT if call.verb == "patch" else _IDLE_TIMEOUT
-        request = partial(method, _preload_content=False, _request_timeout=timeout)
+        timeouts = _PATCH_TIMEOUTS if call.verb == "patch" else _TIMEOUTS
+        request = partial(method, _preload_content=False, _request_timeout=timeouts)
         with no_library_error(explain):
             try:
                 body = run_within(self._timeout, request).data
             except HttpError as e:
                 if e.status not in absent_on:
                     raise
-                body = b"null"
+                body = b"null"  # so that parse() takes None
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(body))
 

@@ -62,7 +62,8 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     HTTP status         if                                               error
     ==================  ===============================================  =========================================
     any                 an admission policy or webhook denied the write  NodeRejected
-    409; 422            of a write; a test in the patch failed           NodeConflict
+    409                 the request was a write                          NodeConflict
+    422                 a test in the patch failed                       NodeConflict
     410                 the request was a list                           ListExpired
     403                 the API server is starting                       NodeUnreachable
     410, 429, 5xx                                                        NodeUnreachable; 5xx of a write:

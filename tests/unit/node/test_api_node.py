@@ -158,7 +158,7 @@ def test_a_broken_response_is_unreachable_and_requested_once(
 
 
 def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
+    monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
     with (
         opened(script(read=SILENCE)) as (server, api_node),
         pytest.raises(NodeUnreachable, match="not respond in time"),
@@ -169,8 +169,8 @@ def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_write_waits_for_slow_webhooks(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that do not answer, and are ignored, take 20 s. A read has none."""
-    assert client._PATCH_TIMEOUT[1] > 20
-    monkeypatch.setattr(client, "_IDLE_TIMEOUT", (1.0, 0.1))
+    assert client._PATCH_TIMEOUTS[1] > 20
+    monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
 
     def slow(request: Request) -> bytes | None:
         if request.method == "PATCH":

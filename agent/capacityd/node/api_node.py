@@ -43,7 +43,7 @@ class ApiNode:
         self._cache = cache
         self._client: Client | None = None
         self._identity: Identity | None = None
-        self._is_checked = False  # whether the Node has been found to be this machine's
+        self._is_checked = False  # whether the identity's Node has been found to be this machine's
 
     @property
     def name(self) -> str:
@@ -172,6 +172,7 @@ class ApiNode:
     def _forget_identity(self) -> None:
         self._cache.review = None
         self._identity = None
+        self._is_checked = False  # the new identity may have another Node
 
     def _identify(self) -> Identity:
         """Returns our identity. The first call uses the cached review, or sends one."""

@@ -438,6 +438,22 @@ def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Set
     assert asked(server) == ["GET n9", "PATCH n9"]
 
 
+def test_a_new_identity_needs_a_new_check_of_the_machine(setup: Setup) -> None:
+    """Although this process has already checked the Node of the previous identity."""
+    cluster, server, process = setup
+    process().read()
+    api_node = process()
+    api_node.read()
+    cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "theirs"}, {"n9"}
+    asked(server)
+    with pytest.raises(NodeForbidden):
+        api_node.write(PATCH)
+    assert asked(server) == ["PATCH n1", "review"]
+    with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
+        api_node.write(PATCH)
+    assert asked(server) == ["GET n9"]
+
+
 def test_a_renamed_machine_whose_previous_node_is_gone(setup: Setup) -> None:
     """An identity other than a kubelet's, and a kubelet's before Kubernetes 1.32, may read every Node."""
     cluster, server, process = setup

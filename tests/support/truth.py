@@ -57,7 +57,7 @@ class Truth:
         """Until when the effects of the last outage last, at most."""
         self._excused_until = 0.0
         self._contested_since: dict[str, float] = {}
-        """Name -> since when another agent has been publishing another number, in seconds of uptime."""
+        """Name -> since when another agent has disagreed about it, in seconds of uptime."""
         self.another_wrote_at = float("-inf")
         """When another agent wrote the Node the last time, or could have."""
         self.fine_at = loop.world.uptime
@@ -115,16 +115,17 @@ class Truth:
         assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"
 
     def _check_agents(self) -> None:
-        """While two agents publish different numbers, the condition does not become True for a moment."""
+        """While two agents disagree about a name, the condition does not become True for a moment."""
         loop, world = self._loop, self._loop.world
-        contested = {name for other in world.other_agents for name in _contested(world.machine, other.world.machine)}
+        others = [other.world.machine for other in world.other_agents]
+        contested = {n for other in others for of in (_contested, _differ) for n in of(world.machine, other)}
         self._contested_since = {name: self._contested_since.get(name, world.uptime) for name in contested}
         if loop.watch.is_late or world.server.condition.get("status") != "True":
             return
         quiet_since = max(self._excused_until, self._paced_until, loop.watch.late_at)
         lasting = {n for n, at in self._contested_since.items() if world.uptime >= max(at, quiet_since) + QUIET}
         own = lasting - world.machine.device_plugins - loop.unheard.keys()
-        assert not own, f"True beside {own}, of which another agent publishes another number"
+        assert not own, f"True beside {own}, about which another agent disagrees"
 
     def _is_outage(self) -> bool:
         """Whether something keeps the service from seeing or writing the Node."""
@@ -211,6 +212,15 @@ def _contested(machine: Machine, other: Machine) -> set[str]:
             publish = [r for r in records if r.node_uid == document["metadata"]["uid"] and name in r.published]
             contested |= {name} if len(publish) == 2 else set()
     return contested
+
+
+def _differ(machine: Machine, other: Machine) -> set[str]:
+    """The names of which one of two machines knows the quantity, and the other knows that there is none, or nothing."""
+    settings = machine.configured.settings
+    if settings.observe or not settings.condition or machine.server.document is None:
+        return set()
+    own, theirs = machine.probe(), other.probe()
+    return {name for name in own.keys() & theirs.keys() if type(own[name]) is not type(theirs[name])}
 
 
 def _quantities(machine: Machine) -> dict[str, int]:

@@ -31,5 +31,8 @@ class OtherAgent:
 
     @property
     def gone_at(self) -> float:
-        """When the other agent counts as gone, unless it writes again; in seconds of uptime."""
+        """When the other agent counts as gone, unless it writes again; in seconds of uptime.
+
+        It answers a write of this agent with its own numbers, or with its own message in the condition.
+        """
         return max(self.wrote_at + WRITE_INTERVAL, self.answered_at) + ANSWER_TIME

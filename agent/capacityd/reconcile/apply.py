@@ -100,7 +100,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the answers
             no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
             # What looks like a conflict is a rejection if nobody has written the Node since.
             rejection = unexplained(conflict) if conflict and no_other_writer else None
-            plan = make_plan(node_state, machine_record, {})
+            plan = make_plan(node_state, machine_record, {}, attempt.plan if attempt and attempt.written else None)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
             before = machine_record

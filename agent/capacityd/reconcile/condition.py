@@ -14,7 +14,7 @@ _MAX_CONDITION = 32_768
 _MAX_REASON_LENGTHS = (300, 150, 60, 0)
 """Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used."""
 
-_OTHER_AGENT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
+_OTHER_AGENT = "another capacityd, on another machine or in a container, also writes this Node"
 """Names no numbers: both agents write this message, and the numbers depend on the agent."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.config import Config
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
-from capacityd.model.plan import MachineRecord
+from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
 from capacityd.model.watch import WatchedNode
@@ -50,6 +50,8 @@ class Facts:
     values."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this pass."""
+    written: Plan | None = None
+    """The plan of this pass that has left the Node as it is now; None: others may have written the Node since."""
     lower_after: float = 0.0
     """Seconds for which a lower quantity must hold before it is written."""
     heartbeat_after: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Action, Health
@@ -19,10 +20,9 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
     unknown = {name: reading.reason for name, reading in facts.readings.items() if isinstance(reading, Unknown)}
     below_expected = {step.name: _below_expected(step, facts) for step in steps}
     not_allocatable = {step.name: _not_allocatable(step, facts) for step in steps}
-    return Health(
+    health = Health(
         configuration_errors=facts.configuration_errors,
         unsaved=facts.unsaved,
-        other_agent=other_agent(node_state, facts),
         unknown=dict(sorted(unknown.items())),
         refused=refused,
         unverified=tuple(step.name for step in steps if step.unverified),
@@ -31,6 +31,7 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
         below_expected={name: shortage for name, shortage in below_expected.items() if shortage is not None},
         not_allocatable={name: less for name, less in not_allocatable.items() if less is not None},
     )
+    return replace(health, other_agent=other_agent(node_state, facts, is_right=health == Health()))
 
 
 def _refusal_counts(step: Step) -> bool:

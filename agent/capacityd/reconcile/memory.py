@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,7 @@ from capacityd.model.plan import Outcome
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
 from capacityd.reconcile import timing
+from capacityd.reconcile.less_allocatable import LessAllocatable, less_allocatable_after
 from capacityd.reconcile.timing import Denial, WriteTimes
 
 
@@ -25,29 +25,6 @@ class Conflict:
     """The message of the first conflicts. A single attempt can't determine the cause."""
     at: float
     """When the last attempt ended in a conflict, in seconds of uptime."""
-
-
-@dataclass(frozen=True, slots=True)
-class LessAllocatable:
-    """Another writer has reduced the allocatable of a resource, perhaps several times."""
-
-    quantity: str
-    """The last reduced quantity."""
-    repaired_at: float | None
-    """When allocatable was last as published again, in seconds of uptime; None: it is still reduced."""
-    repeated: bool = False
-    """Whether a repair of allocatable did not last."""
-
-    @property
-    def was_repaired(self) -> bool:
-        """Whether a further reduction means that a repair did not last."""
-        return self.repeated or self.repaired_at is not None
-
-    @property
-    def over_at(self) -> float:
-        """When the last repair counts as lasting, unless allocatable is reduced again before. Infinite while it is
-        reduced."""
-        return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +49,8 @@ class Memory:
     """None: the last pass had no conflict that continued to its end."""
     other_agent: OtherAgent | None = None
     """Another capacityd, as last seen; None: there is none."""
+    has_failed: bool = False
+    """Whether the last pass failed, so that it may not know what it wrote."""
     less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
     """Name -> how another writer has recently reduced its allocatable."""
     writes_fail_since: float | None = None
@@ -155,7 +134,7 @@ class Memory:
             denied=_denied(self, outcome, uptime),
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
-            less_allocatable=_less_allocatable(self, outcome, changed, uptime),
+            less_allocatable=less_allocatable_after(self.less_allocatable, plan.less_allocatable, changed, uptime),
             writes_fail_since=self.writes_fail_since if may_still_fail else None,
             condition_not_stored_since=_since(
                 self.condition_not_stored_since, uptime, lasts=outcome.condition_not_stored
@@ -164,7 +143,9 @@ class Memory:
 
     def after_error(self, error: NodeError, uptime: float) -> Memory:
         """The memory after a pass that this error has ended."""
-        memory = self if error.node_state is None else replace(self, node=error.node_state, node_at=uptime)
+        memory = replace(self, has_failed=True)
+        if error.node_state is not None:
+            memory = replace(memory, node=error.node_state, node_at=uptime)
         if isinstance(error, NodeConflict):
             first_message = self.conflict.message if self.conflict else str(error)
             memory = replace(memory, conflict=Conflict(first_message, at=uptime))
@@ -219,27 +200,6 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
             desired = whole_quantity(change.new or "")
             denied[change.name] = timing.denial(last.denied.get(change.name), desired, reason, uptime)
     return denied
-
-
-def _less_allocatable(
-    last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float
-) -> dict[str, LessAllocatable]:
-    """How other writers have recently reduced allocatable, including what this pass has found."""
-    reduced = outcome.plan.less_allocatable
-    recent = {name: less for name, less in last.less_allocatable.items() if uptime < less.over_at}
-    found = {
-        name: LessAllocatable(
-            quantity,
-            repaired_at=uptime if name in changed else None,
-            repeated=name in recent and recent[name].was_repaired,
-        )
-        for name, quantity in reduced.items()
-    }
-    for name, less in recent.items():
-        if name not in reduced and less.was_repaired:
-            is_repaired_now = less.repaired_at is None
-            found[name] = replace(less, repaired_at=uptime) if is_repaired_now else less
-    return found
 
 
 def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:

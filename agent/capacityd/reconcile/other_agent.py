@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
+from capacityd.model.node import Condition, ConditionReason, NodeState, annotated_quantities
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.quantity import whole_quantity
 from capacityd.reconcile.facts import Facts
 
 
-def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
-    """Returns another agent that has recently written this Node; None if there is none."""
+def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> OtherAgent | None:
+    """Returns another agent that has recently written this Node; None if there is none.
+
+    is_right: whether this agent finds nothing wrong, apart from another agent.
+    """
+    if facts.written is not None:  # what differs now is this pass's own write
+        return facts.written.health.other_agent
     last = facts.memory.node  # as the last pass left the Node
     known = facts.other_agent
     quantities = _other_quantities(node_state, facts)
@@ -24,8 +29,8 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     is_new = last is None or last.annotation != node_state.annotation
     if quantities and is_new:
         return OtherAgent(wrote_at=facts.uptime, quantities=quantities)
-    # Perhaps the other agent has written only the condition, which says that it has noticed this one.
-    condition_written_at = _condition_written_at(node_state, facts)
+    # Perhaps the other agent has written only the condition.
+    condition_written_at = _condition_written_at(node_state, facts, is_right=is_right)
     if condition_written_at is None:
         return known
     if known:
@@ -34,17 +39,36 @@ def other_agent(node_state: NodeState, facts: Facts) -> OtherAgent | None:
     return other if facts.uptime < other.gone_at else None
 
 
-def _condition_written_at(node_state: NodeState, facts: Facts) -> float | None:
-    """When another agent wrote a condition that says that there are two, in seconds of uptime; None if none did."""
+def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool) -> float | None:
+    """When another agent wrote a condition that says that there are two, or that contradicts this agent, in seconds of
+    uptime; None if none did. is_right: as for other_agent()."""
     last = facts.memory.node
     condition = node_state.condition
     if last is not None and condition == last.condition:
         return None  # the last pass has left this condition, and may have written it
-    if condition is None or condition.reason != ConditionReason.OTHER_AGENT.value or condition.heartbeat is None:
+    if condition is None or condition.heartbeat is None:
         return None
+    says_so = condition.reason == ConditionReason.OTHER_AGENT.value
+    if not says_so and not _contradicts(condition, facts, is_right=is_right):
+        return None
+    if last is not None:
+        return facts.uptime  # it has been written since the last pass
     age = facts.now - condition.heartbeat
     is_in_future = age < 0  # a clock is wrong
     return None if is_in_future else facts.uptime - age
+
+
+def _contradicts(condition: Condition, facts: Facts, *, is_right: bool) -> bool:
+    """Whether a condition that the last pass has not left says the contrary of what this agent would say now.
+
+    Only an agent writes a reason of capacityd's with a newer heartbeat: a restored cluster has an older one.
+    """
+    last = facts.memory.node
+    if last is None or last.condition is None or last.condition.heartbeat is None or facts.memory.has_failed:
+        return False
+    is_an_agents = condition.reason in {reason.value for reason in ConditionReason}
+    is_newer = condition.heartbeat is not None and condition.heartbeat > last.condition.heartbeat
+    return is_an_agents and is_newer and (condition.status == "True") != is_right
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:

@@ -180,7 +180,8 @@ class Pass:
     def observe(self, node: Node, known: NodeState | None) -> Outcome:
         """Plans without writing. known: as for reconcile_node()."""
         node_state = known or node.read()
-        return Outcome(self.make_plan(node_state, self.facts.machine_record, denied={}), node_state, applied=False)
+        plan = self.make_plan(node_state, self.facts.machine_record, denied={}, written=None)
+        return Outcome(plan, node_state, applied=False)
 
     def write(self, node: Node, known: NodeState | None) -> Outcome:
         """Plans and writes. known: as for reconcile_node().
@@ -200,9 +201,12 @@ class Pass:
             unsaved = replace(self.facts, save_error=str(error))
             return replace(self, facts=unsaved).write(node, known)
 
-    def make_plan(self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied) -> Plan:
-        """The plan for this Node. denied: names whose changes the API server has denied in this pass."""
-        facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied)
+    def make_plan(
+        self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied, written: Plan | None
+    ) -> Plan:
+        """The plan for this Node. denied: names whose changes the API server has denied in this pass. written: as in
+        Facts."""
+        facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied, written=written)
         return make_plan(node_state, facts)
 
     def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:

@@ -27,9 +27,10 @@ _CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has 
 Denied: TypeAlias = Mapping[str, str]
 """Name -> why the API server denies its change."""
 
-Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied], Plan]
-"""Takes the Node's state, the machine record and the names denied in addition to the known ones; returns the plan.
-Denied names keep their values."""
+Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied, Plan | None], Plan]
+"""Takes the Node's state, the machine record, the names denied in addition to the known ones, and the plan whose write
+has left the Node in this state (None: others may have written it since); returns the plan. Denied names keep their
+values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ class Attempt:
         record = self.machine_record
         if record is not None:
             record = replace(record, reported=self.plan.reported_before)
-        return self.make_plan(node_state, record, denied)
+        return self.make_plan(node_state, record, denied, self.plan)
 
 
 def _writing(plan: Plan) -> tuple[Change, ...]:

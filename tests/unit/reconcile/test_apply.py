@@ -35,7 +35,7 @@ def _most(least: float, most: float) -> float:
     return most
 
 
-def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+def publish(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
     return make_plan(state, Facts({A: Quantity(4)}))
 
 
@@ -101,7 +101,7 @@ def test_events_are_created_at_most_once(
     unreliable.document = node({A: "4", B: "9"}, {A: 4})
     unreliable.lose, unreliable.drop = lose, drop
 
-    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
         return make_plan(state, Facts({A: reading, B: Quantity(1)}))
 
     for _ in range(3):

@@ -65,7 +65,7 @@ class Admission(MemoryNode):
 
 
 def publish(node: MemoryNode, readings: Mapping[str, Reading], condition: bool = True) -> Outcome:
-    def decide(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def decide(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
         return make_plan(state, Facts(readings, config_with(condition=condition, digest="abc"), denied=denied))
 
     return apply(node, decide, Start(None))

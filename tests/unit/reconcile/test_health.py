@@ -172,7 +172,7 @@ MESSAGES: dict[ConditionReason, tuple[Health, str]] = {
     ),
     ConditionReason.OTHER_AGENT: (
         Health(other_agent=OtherAgent(1000.0, {A: (4, 6)})),
-        "another capacityd, on another machine or in a container, publishes other numbers on this Node",
+        "another capacityd, on another machine or in a container, also writes this Node",
     ),
     ConditionReason.UNKNOWN: (Health(unknown={A: "busy", B: "busy"}), f"unknown: {A}, {B}: busy"),
     ConditionReason.REFUSED: (

@@ -127,11 +127,11 @@ class Late(MemoryNode):
         return super().write(patch)
 
 
-def publish(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+def publish(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
     return make_plan(state, Facts({A: FOUR}, machine_record=record, denied=denied))
 
 
-def withdraw(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+def withdraw(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
     return make_withdrawal(state, Facts(machine_record=record, denied=denied))
 
 

@@ -15,7 +15,7 @@ from capacityd.model.reading import Quantity
 from tests.unit.reconcile.doubles import EPOCH, A, MemoryNode, Service, WithoutConditions
 
 FOUR, SIX = Quantity(4), Quantity(6)
-TEXT = "another capacityd, on another machine or in a container, publishes other numbers on this Node"
+TEXT = "another capacityd, on another machine or in a container, also writes this Node"
 OTHER_WRITER = ("False", "OtherWriter", TEXT)
 
 

@@ -27,7 +27,8 @@ from capacityd.model.other_agent import OtherAgent
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.reconcile.apply import TRIES
-from capacityd.reconcile.memory import Conflict, LessAllocatable, Memory
+from capacityd.reconcile.less_allocatable import LessAllocatable
+from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.reconcile import ReconcileResult
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL, Denial, WriteTimes
 from capacityd.service.schedule import Schedule
@@ -213,7 +214,7 @@ def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: Node
     conflict = Conflict(str(error), 1010.0) if isinstance(error, NodeConflict) else None
     if isinstance(error, NodeMissing):
         before = replace(before, node=None, write_times=WriteTimes())
-    assert result.memory == replace(before, conflict=conflict)
+    assert result.memory == replace(before, conflict=conflict, has_failed=True)
     service.error = None
     service.reconcile(1070.0, {"retry"}, a=Quantity(5))
     assert service.capacity == {A: "5"}

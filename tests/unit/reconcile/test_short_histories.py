@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from capacityd.model.reading import Absent, Quantity
+from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from tests.support.denials import Alters
 from tests.support.model_server import A, B
@@ -73,6 +73,24 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
     "another agent comes and goes": [
         (has(A, 2), 15.0),
         (("another_agent_starts", {A: Quantity(4)}), 200.0),
+        (("another_agent_stops",), 0.0),
+        END,
+    ],
+    "another agent has a resource more": [
+        (has(A, 2), 15.0),
+        (("another_agent_starts", {B: Quantity(3)}), 900.0),
+        (("another_agent_stops",), 0.0),
+        END,
+    ],
+    "another agent has a resource less": [
+        (has(A, 2), 15.0),
+        (("another_agent_starts", {A: Absent("none")}), 900.0),
+        (("another_agent_stops",), 0.0),
+        END,
+    ],
+    "another agent cannot read a resource": [
+        (has(A, 2), 15.0),
+        (("another_agent_starts", {A: Unknown("busy")}), 900.0),
         (("another_agent_stops",), 0.0),
         END,
     ],

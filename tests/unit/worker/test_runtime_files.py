@@ -27,7 +27,8 @@ from capacityd.model.reading import Absent, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import Review
-from capacityd.reconcile.memory import Conflict, LessAllocatable, Memory
+from capacityd.reconcile.less_allocatable import LessAllocatable
+from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
@@ -56,6 +57,7 @@ MEMORY = Memory(
     denied={B: Denial("a policy", 7, 7.5, 8.0)},
     conflict=Conflict("a conflict", 9.0),
     other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
+    has_failed=True,
     less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},
     writes_fail_since=6.0,
     condition_not_stored_since=6.0,

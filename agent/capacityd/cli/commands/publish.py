@@ -42,7 +42,7 @@ def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
     node, make_plan, units = _prepare(options, writes=False)
-    made = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED)
+    made = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
     if options.patch:
         print_patch(made)
     elif options.json:
@@ -75,7 +75,7 @@ def withdraw(options: Options) -> int:
     if options.all_annotated:
         _print_unconfirmed(node, options)
 
-    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
         owned = _owned(options, state, record)
         if options.all_annotated:
             owned = None  # then make_withdrawal() removes every key that the annotation lists
@@ -143,7 +143,7 @@ def _prepare(options: Options, *, writes: bool) -> tuple[Node, Planner, Units]:
         if isinstance(reading, Quantity) and reading.warning:
             print_message(f"{name}: {reading.warning}")
 
-    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied) -> Plan:
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
         facts = Facts(
             readings=readings,
             config=config,
@@ -181,7 +181,7 @@ def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> 
 def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> Plan:
     """Makes the plan, writes it unless this is a dry run, and prints it."""
     if options.dry_run:
-        plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED)
+        plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
         _print(options, plan, units, applied=False)
         return plan
     records = options.selection.node_file is None  # a Node in a file has no record on this machine

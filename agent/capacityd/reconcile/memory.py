@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, NodeWriteFailed
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
-from capacityd.model.pace import LONGEST_PAUSE
+from capacityd.model.pace import LONGEST_PAUSE, pause
 from capacityd.model.plan import Outcome
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
+from capacityd.model.reasons import RetryCause
 from capacityd.reconcile import timing
 from capacityd.reconcile.less_allocatable import LessAllocatable, less_allocatable_after
 from capacityd.reconcile.timing import Denial, WriteTimes
@@ -23,8 +24,15 @@ class Conflict:
 
     message: str
     """The message of the first conflicts. A single attempt can't determine the cause."""
+    since: float
+    """When the first attempt ended in a conflict, in seconds of uptime."""
     at: float
-    """When the last attempt ended in a conflict, in seconds of uptime."""
+    """When the last attempt did."""
+
+    @property
+    def retry_at(self) -> float:
+        """When the next attempt may begin, in seconds of uptime."""
+        return self.at + pause(RetryCause.CONFLICT, self.at - self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Memory:
         }
         conflict = self.conflict
         if conflict is not None:
-            conflict = replace(conflict, at=min(conflict.at, uptime))
+            conflict = replace(conflict, since=min(conflict.since, uptime), at=min(conflict.at, uptime))
         other = self.other_agent
         if other is not None:
             other = replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime))
@@ -147,8 +155,8 @@ class Memory:
         if error.node_state is not None:
             memory = replace(memory, node=error.node_state, node_at=uptime)
         if isinstance(error, NodeConflict):
-            first_message = self.conflict.message if self.conflict else str(error)
-            memory = replace(memory, conflict=Conflict(first_message, at=uptime))
+            first = self.conflict or Conflict(str(error), since=uptime, at=uptime)
+            memory = replace(memory, conflict=replace(first, at=uptime))
         if isinstance(error, NodeWriteFailed):
             since = uptime if self.writes_fail_since is None else self.writes_fail_since
             memory = replace(memory, writes_fail_since=since)

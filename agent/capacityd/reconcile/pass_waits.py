@@ -30,5 +30,5 @@ def waits_after(plan: Plan | None, memory: Memory, readings: Mapping[str, Readin
     if memory.other_agent:
         waits.append(Wait(memory.other_agent.gone_at, WaitReason.OTHER_AGENT))
     if memory.conflict:
-        waits.append(Wait(memory.conflict.at + timing.MIN_INTERVAL, WaitReason.CONFLICT))
+        waits.append(Wait(memory.conflict.retry_at, WaitReason.CONFLICT))
     return waits

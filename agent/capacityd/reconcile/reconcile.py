@@ -27,8 +27,8 @@ from capacityd.reconcile.pass_waits import waits_after
 from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.writing import Denied
 
-_RETRY_DENIED = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
-"""Reasons for a pass that retry denied changes at once."""
+_TRIES_AGAIN = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
+"""Reasons for a pass that tries denied changes again at once, and also does not wait for the end of conflicts."""
 
 _HEARTBEAT_SHARE = 0.5
 """Share of the resync period. A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is
@@ -108,7 +108,7 @@ def reconcile(facts: Facts, access: Access) -> ReconcileResult:
     facts: with the memory of the previous pass.
     """
     memory = facts.memory.without_future(facts.uptime).with_readings(facts.readings, facts.uptime)
-    if not _RETRY_DENIED.isdisjoint(facts.reasons):
+    if not _TRIES_AGAIN.isdisjoint(facts.reasons):
         memory = memory.with_denials_due(facts.uptime)
     errors = facts.configuration_errors or facts.config.errors()
     return Pass(replace(facts, memory=memory, configuration_errors=errors), access).run()
@@ -159,8 +159,8 @@ class Pass:
         """Plans and writes. known: the Node; None: it is read first. plan_of_known: the plan for it, which the result
         contains if the pass fails."""
         conflict = self.facts.memory.conflict
-        if conflict and self.facts.uptime < conflict.at + timing.MIN_INTERVAL:
-            # This limit applies to every reason for a pass: conflicts cost the API server two requests a minute.
+        if conflict and self.facts.uptime < conflict.retry_at and _TRIES_AGAIN.isdisjoint(self.facts.reasons):
+            # Conflicts cost the API server two requests in each pause.
             failure = Failure(conflict.message, NodeConflict.cause)
             return self.result(self.facts.memory, plan_of_known, failure)
         try:

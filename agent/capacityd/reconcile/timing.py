@@ -15,7 +15,7 @@ from capacityd.model.reasons import RetryCause
 from capacityd.model.waits import Wait, WaitReason
 
 MIN_INTERVAL = 60.0
-"""Seconds between two writes of a rate-limited resource, and between two attempts while conflicts continue."""
+"""Seconds between two writes of a rate-limited resource."""
 
 BURST = 6
 """A resource with this many writes within BURST * MIN_INTERVAL seconds is rate limited. This leaves room for a few

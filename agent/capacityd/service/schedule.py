@@ -238,7 +238,7 @@ class Schedule:
             return
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
         if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
-            self._not_before = min(self._not_before, now + requeue_after)
+            self._not_before = now + min(requeue_after, longest)
 
     def _jittered(self, longest: float) -> float:
         """A random pause. longest: the longest one."""

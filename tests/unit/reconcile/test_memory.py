@@ -44,9 +44,9 @@ def test_times_that_lie_in_the_future_are_forgotten(less: bool) -> None:
 
 def test_a_conflict_in_the_future_is_over_after_a_minute() -> None:
     service = Service()
-    service.memory = Memory(conflict=Conflict("another writer", 90_000.0))
-    assert service.reconcile(1000.0, a=FOUR).failure
-    service.memory = replace(service.memory, conflict=Conflict("another writer", 1000.0))
+    service.memory = Memory(conflict=Conflict("another writer", 90_000.0, 90_000.0))
+    assert service.reconcile(1000.0, {"hardware"}, a=FOUR).failure
+    service.memory = replace(service.memory, conflict=Conflict("another writer", 1000.0, 1000.0))
     assert not service.reconcile(1060.0, {"retry"}, a=FOUR).failure
 
 
@@ -61,7 +61,7 @@ several_times = st.lists(times, max_size=BURST).map(sorted).map(tuple)
         unknown_since=st.dictionaries(st.just(A), times),
         write_times=st.builds(WriteTimes, st.dictionaries(st.just(A), several_times), several_times),
         denied=st.dictionaries(st.just(A), st.builds(Denial, st.just(""), st.none(), times, times)),
-        conflict=st.none() | st.builds(Conflict, st.just(""), times),
+        conflict=st.none() | st.builds(Conflict, st.just(""), times, times),
         other_agent=st.none() | st.builds(OtherAgent, times),
         node_at=times,
     ),

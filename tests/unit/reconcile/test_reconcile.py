@@ -211,7 +211,7 @@ def test_a_failure_is_reported_and_keeps_the_state(service: Service, error: Node
     assert result.outcome is None
     retry_after, files = getattr(error, "retry_after", None), getattr(error, "files", ())
     assert result.failure == Failure(str(error), error.cause, retry_after, files)
-    conflict = Conflict(str(error), 1010.0) if isinstance(error, NodeConflict) else None
+    conflict = Conflict(str(error), 1010.0, 1010.0) if isinstance(error, NodeConflict) else None
     if isinstance(error, NodeMissing):
         before = replace(before, node=None, write_times=WriteTimes())
     assert result.memory == replace(before, conflict=conflict, has_failed=True)
@@ -327,7 +327,8 @@ class Contested(MemoryNode):
 
 
 def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most three requests a minute and one message, however many passes there are and whatever their reasons.
+    """At most three requests a minute and one message, however many passes there are. After ten minutes they become
+    rarer. Only a new configuration is tried at once.
 
     The third request writes the condition. It is no longer sent once the condition has been written.
     """
@@ -339,15 +340,19 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = {_message(result, RetryCause.CONFLICT)}
     for second in range(1, 600):
         before = len(node.requests)
-        result = service.reconcile(1000.0 + second, [{"retry"}, {"node"}, {"config"}][second % 3], a=FOUR)
+        result = service.reconcile(1000.0 + second, [{"retry"}, {"node"}, {"hardware"}][second % 3], a=FOUR)
         assert node.requests[before:] == ([] if second % MIN_INTERVAL else ["read", "write", "write"])
         messages.add(_message(result, RetryCause.CONFLICT))
     (message,) = messages
     assert "a guard did not hold; tried 6 times" in message
+    for at, reason, count in ((1600.0, "node", 3), (1660.0, "node", 3), (1720.0, "node", 0), (1725.0, "config", 3)):
+        before = len(node.requests)
+        service.reconcile(at, {reason}, a=FOUR)
+        assert len(node.requests) - before == count, at
     service.error = NodeUnreachable("nobody there")
-    assert "nobody there" in service.reconcile(1600.0, {"retry"}, a=FOUR).node_error
+    assert "nobody there" in service.reconcile(1800.0, {"retry"}, a=FOUR).node_error
     service.error = None
-    assert service.reconcile(1601.0, {"retry"}, a=FOUR).node_error == message, "an outage in between changes nothing"
+    assert service.reconcile(1801.0, {"retry"}, a=FOUR).node_error == message, "an outage in between changes nothing"
     service.node = MemoryNode()
     assert not service.reconcile(1700.0, {"retry"}, a=FOUR).failure
     assert (service.memory.conflict, service.capacity) == (None, {A: "4"})
@@ -403,7 +408,7 @@ def test_a_node_that_replaces_another_one_inherits_no_rate_limit(service: Servic
     "memory",
     [
         Memory(),
-        Memory(conflict=Conflict("a conflict", 1000.0)),
+        Memory(conflict=Conflict("a conflict", 1000.0, 1000.0)),
         Memory(other_agent=OtherAgent(1000.0)),
         Memory(less_allocatable={A: LessAllocatable("3", 1000.0, repeated=True)}),
         Memory(denied={A: Denial("no", 4, 900.0, 1000.0)}),

@@ -55,7 +55,7 @@ MEMORY = Memory(
     unknown_since={B: 6.0},
     write_times=WriteTimes({A: (1.0, 2.0)}, (3.0,)),
     denied={B: Denial("a policy", 7, 7.5, 8.0)},
-    conflict=Conflict("a conflict", 9.0),
+    conflict=Conflict("a conflict", 8.5, 9.0),
     other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
     has_failed=True,
     less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},

@@ -354,7 +354,7 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     service.error = None
     assert service.reconcile(1801.0, {"retry"}, a=FOUR).node_error == message, "an outage in between changes nothing"
     service.node = MemoryNode()
-    assert not service.reconcile(1700.0, {"retry"}, a=FOUR).failure
+    assert not service.reconcile(1900.0, {"retry"}, a=FOUR).failure
     assert (service.memory.conflict, service.capacity) == (None, {A: "4"})
 
 

@@ -72,24 +72,26 @@ def _refuse(constant: str) -> float:
 
 
 def _encode(kind: Any, value: object, *, private: bool) -> Any:
-    """As encode(). kind: the declared type of the value. In a union, a container of classes must come first."""
+    """As encode(). kind: the declared type of the value. If a union contains a container, it must be the first type."""
     encode_as = partial(_encode, private=private)
-    members = _members(kind)
+    types = _types(kind)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Private) and not private:
         return asdict(NOTHING)
     if _has_fields(value):
         own_class: Any = type(value)
-        content = {name: encode_as(field.kind, getattr(value, name)) for name, field in _fields(own_class).items()}
-        is_tagged = len(members) > 1
-        return [own_class.__name__, content] if is_tagged else content
+        content: dict[str, Any] = {}
+        for name, field in _fields(own_class).items():
+            content[name] = encode_as(field.kind, getattr(value, name))
+        return [own_class.__name__, content] if _variants(types) else content
     if isinstance(value, Mapping):
-        return dict(zip(value, map(encode_as, _item_kinds(members[0]), value.values()), strict=True))
+        items = map(encode_as, _item_kinds(types[0]), value.values())
+        return dict(zip(value.keys(), items, strict=True))
     if isinstance(value, Set):
-        return sorted(map(encode_as, _item_kinds(members[0]), value))
+        return sorted(map(encode_as, _item_kinds(types[0]), value))
     if isinstance(value, list | tuple):
-        return list(map(encode_as, _item_kinds(members[0]), value))
+        return list(map(encode_as, _item_kinds(types[0]), value))
     return value
 
 
@@ -116,11 +118,12 @@ def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
-    classes = tuple(kind for kind in kinds if _has_fields(kind))
-    are_tagged = len(classes) > 1
-    if are_tagged and isinstance(data, list):
-        return _decode_variant(classes, data, ignore_unknown=ignore_unknown)
-    for kind in kinds if not are_tagged else [kind for kind in kinds if kind not in classes]:
+    variants = _variants(kinds)
+    if variants and isinstance(data, list):
+        return _decode_variant(variants, data, ignore_unknown=ignore_unknown)
+    for kind in kinds:
+        if kind in variants:
+            continue
         try:
             return _decode(kind, data, ignore_unknown=ignore_unknown)
         except Malformed:
@@ -131,7 +134,9 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) ->
 def _decode_variant(classes: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
     """Restores a value that was encoded together with the name of its class."""
     class_by_name = {kind.__name__: kind for kind in classes}
-    name, content = data if isinstance(data, list) and len(data) == 2 else (None, None)
+    if not isinstance(data, list) or len(data) != 2:
+        raise Malformed("not a variant")
+    name, content = data
     if not isinstance(name, str) or name not in class_by_name:
         raise Malformed("not a variant")
     return _decode(class_by_name[name], content, ignore_unknown=ignore_unknown)
@@ -184,11 +189,17 @@ def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
         raise Malformed(str(e)) from e
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
+def _types(kind: Any) -> tuple[Any, ...]:
     """The types of a union, without None; the type itself if it is not a union."""
     if get_origin(kind) not in (Union, UnionType):
         return (kind,)
     return tuple(member for member in get_args(kind) if member is not NoneType)
+
+
+def _variants(types: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The classes in a union's types if there are several: then a value is stored with the name of its class."""
+    classes = tuple(kind for kind in types if _has_fields(kind))
+    return classes if len(classes) > 1 else ()
 
 
 def _item_kinds(kind: Any) -> Iterator[Any]:
@@ -211,9 +222,8 @@ def _has_fields(thing: object) -> bool:
 def _fields(kind: Any) -> dict[str, _Field]:
     """Name -> field of a dataclass or a NamedTuple."""
     hints = get_type_hints(kind)
-    if not is_dataclass(kind):
-        return {name: _Field(hints[name], required=name not in kind._field_defaults) for name in kind._fields}
-    return {
-        field.name: _Field(hints[field.name], required=field.default is MISSING and field.default_factory is MISSING)
-        for field in fields(kind)
-    }
+    if is_dataclass(kind):
+        required = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}
+    else:
+        required = {name: name not in kind._field_defaults for name in kind._fields}
+    return {name: _Field(hints[name], required=is_required) for name, is_required in required.items()}

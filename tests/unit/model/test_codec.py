@@ -54,6 +54,14 @@ Thing: TypeAlias = Shape | Hole
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Its fields are unions with one class, which is stored without its name."""
+
+    at: str | Point
+    hole: Hole | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tunnel:
     """Its fields are those of Hole."""
 
@@ -112,6 +120,11 @@ def test_a_value_comes_back_unchanged(shape: Shape) -> None:
 @given(shapes | st.builds(Hole, numbers))
 def test_a_variant_comes_back_unchanged(thing: Thing) -> None:
     assert decode_variant(Thing, json.loads(json.dumps(encode_variant(thing)))) == thing
+
+
+@pytest.mark.parametrize("place", [Place("a"), Place(Point(1, 2)), Place("a", Hole(3.0))])
+def test_a_field_with_one_class_and_other_types_comes_back_unchanged(place: Place) -> None:
+    assert decode(Place, json.loads(json.dumps(encode(place)))) == place
 
 
 @given(st.dictionaries(texts, shapes | st.builds(Hole, numbers), max_size=2), numbers)

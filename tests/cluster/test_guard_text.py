@@ -49,7 +49,7 @@ def guarded(opened: Node, key: str) -> list[dict[str, object]]:
     path = "/status/capacity/" + key.replace("~", "~0").replace("/", "~1")
     return [
         {"op": "test", "path": "/metadata/annotations/capacityd~1published", "value": state.annotation},
-        {"op": "test", "path": f"/status/conditions/{state.condition.index}", "value": dict(state.condition.stored)},
+        {"op": "test", "path": f"/status/conditions/{state.condition.index}", "value": dict(state.condition.document)},
         {"op": "test", "path": path, "value": "3"},
         {"op": "test", "path": "/status/capacity/example.com~1dongle", "value": "1k"},
         {"op": "add", "path": "/status/capacity/example.com~1dongle", "value": "7"},
@@ -82,7 +82,9 @@ def test_a_condition_that_has_nothing_but_its_type_and_one_with_more(cluster: Cl
         cluster.set_capacity(node, {DONGLE: "1000"})
         state = opened.read()
         assert state.condition is not None
-        patch = [{"op": "test", "path": f"/status/conditions/{state.condition.index}", "value": state.condition.stored}]
+        patch = [
+            {"op": "test", "path": f"/status/conditions/{state.condition.index}", "value": state.condition.document}
+        ]
         opened.write([*patch, {"op": "add", "path": "/status/capacity/example.com~1dongle", "value": "7"}])
         assert cluster.capacity(node)[DONGLE] == "7"
 

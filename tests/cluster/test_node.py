@@ -51,7 +51,7 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
     api_node = opened(cluster.kubeconfig(node_user(node), credentials=credentials))
     assert api_node.name == node
     state = api_node.read()
-    assert (state.name, state.has_annotations, state.conditions) == (node, False, None)
+    assert (state.name, state.has_annotations, state.condition_count) == (node, False, None)
     assert state.uid == cluster.node(node)["metadata"]["uid"]
     patch = [check("/metadata/uid", state.uid), check(KEY, None), add(KEY, "1000")]
     patch += [check("/metadata/annotations", None), add("/metadata/annotations", {ANNOTATION: "{}"})]
@@ -59,11 +59,11 @@ def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Cr
     state = api_node.write(patch)
     assert state.capacity is not None
     assert state.capacity["example.com/x"] == "1k", "as stored"
-    assert (state.annotation, state.conditions) == ("{}", 1)
+    assert (state.annotation, state.condition_count) == ("{}", 1)
     assert state.condition is not None
-    assert state.condition.stored == CONDITION_VALUE
+    assert state.condition.document == CONDITION_VALUE
     assert api_node.read() == state
-    api_node.write([check("/status/conditions/0", dict(state.condition.stored)), check(KEY, "1k")])
+    api_node.write([check("/status/conditions/0", dict(state.condition.document)), check(KEY, "1k")])
 
 
 def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
@@ -107,7 +107,12 @@ def test_guards_for_what_is_absent(cluster: Cluster) -> None:
     bare = cluster.create_node(capacity=None)
     api_node = opened(cluster.kubeconfig(node_user(bare)))
     state = api_node.read()
-    assert (state.capacity, state.allocatable, state.has_annotations, state.conditions) == (None, None, False, None)
+    assert (state.capacity, state.allocatable, state.has_annotations, state.condition_count) == (
+        None,
+        None,
+        False,
+        None,
+    )
     for path in (KEY, RECORD, "/status/conditions/0"):
         with pytest.raises(NodeConflict):
             api_node.write([check(path, None)])
@@ -127,10 +132,10 @@ def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster
             api_node.write([check(f"/status/conditions/{place}", None)])
     whole = cluster.node(name)["status"]["conditions"]
     append = [check("/status/conditions", whole), add("/status/conditions/-", CONDITION_VALUE)]
-    assert api_node.write(append).conditions == 2
+    assert api_node.write(append).condition_count == 2
     with pytest.raises(NodeConflict):
         api_node.write(append)
-    assert api_node.write(append[1:]).conditions == 3
+    assert api_node.write(append[1:]).condition_count == 3
 
 
 def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> None:

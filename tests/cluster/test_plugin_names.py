@@ -80,4 +80,4 @@ def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
     assert GPU not in s.last_applied()
     record = machine_record.read(str(s.state_directory))
     assert record is not None
-    assert not record.names(GPU)
+    assert not record.has(GPU)

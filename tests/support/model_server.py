@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from capacityd.model.errors import NodeConflict, NodeUnreachable
-from capacityd.model.label import label_of, labelled
+from capacityd.model.label import is_label, label_of, resource_of
 from capacityd.model.node import ANNOTATION, CONDITION, NodeState, annotation_content
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
@@ -121,11 +121,11 @@ class ModelServer:
         if self.document is None or self.stored.get(name) == value:
             return
         self.written_by_others.add(name)
-        key = labelled(name)
-        written = self.capacity if key is None else self.document["metadata"].setdefault("labels", {})
-        written.pop(key or name, None)
+        key = resource_of(name)
+        written = self.document["metadata"].setdefault("labels", {}) if is_label(name) else self.capacity
+        written.pop(key, None)
         if value is not None:
-            written[key or name] = value
+            written[key] = value
         self._changed()
 
     def write_allocatable(self, name: str, value: str | None) -> None:

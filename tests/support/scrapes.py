@@ -67,7 +67,7 @@ def text_of(node: NodeAt) -> bytes:
         allocatable=None,
         has_annotations=True,
         annotation=json.dumps(node.published),
-        conditions=1,
+        condition_count=1,
         condition=Condition(condition_status, reason, "", 0, {}),
     )
     counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)

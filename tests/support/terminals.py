@@ -47,7 +47,7 @@ HEALTHY_NODE = NodeState(
     allocatable={"cpu": "8", **_QUANTITIES},
     has_annotations=True,
     annotation=json.dumps(_PUBLISHED),
-    conditions=1,
+    condition_count=1,
     condition=None,
 )
 RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from capacityd.model.label import labelled
+from capacityd.model.label import resource_of
 from capacityd.model.node import annotated_quantities
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Quantity, Unknown
@@ -170,7 +170,7 @@ class Truth:
         return {
             ("another value of", name)
             for name in machine.configured.labels()
-            if (resource := labelled(name)) in known
+            if (resource := resource_of(name)) in known
             and resource in annotated
             and server.stored.get(name) != str(annotated[resource])
         }

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from capacityd.model.label import is_label, label_of, labelled
+from capacityd.model.label import is_label, label_of, resource_of
 from capacityd.model.messages import PassResult
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, stored_number
 from capacityd.model.plan import MachineRecord
@@ -151,16 +151,16 @@ class WriteChecks:
 
     def _reading(self, name: str, record_after: Mapping[str, int]) -> Reading | None:
         """What decides about a name: about a label, the published quantity, and whether the resource is unknown."""
-        resource = labelled(name)
-        if resource is None or isinstance(self._readings.get(resource), Unknown):
-            return self._readings.get(resource or name)
+        resource = resource_of(name)
+        if not is_label(name) or isinstance(self._readings.get(resource), Unknown):
+            return self._readings.get(resource)
         return Quantity(record_after[resource]) if resource in record_after else Absent("not published")
 
     def _check_label(self, name: str, new: str | None, record_after: Mapping[str, int]) -> None:
         """A label that is written is configured, and has the published number. While the resource is unknown, a label
         may only come back."""
-        resource = labelled(name)
-        if resource is None or new is None or isinstance(self._readings.get(resource), Unknown):
+        resource = resource_of(name)
+        if not is_label(name) or new is None or isinstance(self._readings.get(resource), Unknown):
             return
         assert name in self._machine.configured.labels(), f"{name} is not configured"
         assert new == str(record_after.get(resource)) == str(record_after.get(name)), f"{name} is {new}"
@@ -269,9 +269,9 @@ def check_change(
 
     recorded: the quantity in the Node's annotation. machine: the machine record.
     """
-    assert not name_problem(labelled(name) or name)
+    assert not name_problem(resource_of(name))
     assert name not in (plugins or ()), f"{name} is a device plugin's"
-    ours = recorded is not None and (machine is None or machine.names(name))
+    ours = recorded is not None and (machine is None or machine.has(name))
     adopted = (plugins is not None or is_label(name)) and name in adopt
     if plugins is None and recorded is not None and old is not None and not is_label(name):
         assert whole_quantity(old) == recorded, f"{name}, which may be a device plugin's by now, was changed"
@@ -318,7 +318,7 @@ def check_unread(after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -
         for name in _record(after):
             parents = ("/metadata/labels",) if is_label(name) else ("/status/capacity", "/status/allocatable")
             for parent in parents:
-                path = f"{parent}/{(labelled(name) or name).replace('/', '~1')}"
+                path = f"{parent}/{resource_of(name).replace('/', '~1')}"
                 assert path in tested or parent in tested, f"True, but nothing guards {path}"
 
 

@@ -45,7 +45,7 @@ def _filters(resource: Resource) -> EventFilters:
         ]
     # For any interface ("*"), links need no events: the addresses of a removed link have events of their own.
     named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
-    links = LinkFilter(software=named, system=resource.tests("system"))
+    links = LinkFilter(software=named, system=resource.has_test("system"))
     return EventFilters(links=links, addresses=tuple(addresses))
 
 

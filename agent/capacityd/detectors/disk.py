@@ -168,7 +168,7 @@ def _size(host: Host, device: Device) -> Value:
 
 def _filters(resource: Resource) -> EventFilters:
     """The mounts that decide which disks the system depends on, if the resource tests this."""
-    if not resource.tests("system"):
+    if not resource.has_test("system"):
         return NO_EVENTS
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
     return EventFilters(mounts=MountFilter(disks=True, points=points, trees=OS_TREES))

@@ -138,7 +138,7 @@ def _filters(resource: Resource) -> EventFilters:
         if table.may_match("kind", kind)
         for point in table.globs("mount")
     )
-    if not resource.tests("system"):
+    if not resource.has_test("system"):
         return EventFilters(mounts=MountFilter(counted))
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
     return EventFilters(mounts=MountFilter(counted, points=points, trees=OS_TREES))

@@ -153,7 +153,7 @@ def _speed(host: Host, device: Device) -> Value:
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the best supported link mode, even if its optics or link partner are slower
     (netdata#14803)."""
-    name = basename(device.path) or ""
+    name = basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
         raise HostError("it is a team; only the program that manages it knows how its members share the load")
@@ -190,7 +190,7 @@ def _filters(resource: Resource) -> EventFilters:
         if table.may_match("kind", kind)
         for name in table.globs("name")
     )
-    links = LinkFilter(software=software, system=resource.tests("system"))
+    links = LinkFilter(software=software, system=resource.has_test("system"))
     # rtnetlink reports the links without hardware, so udev need not report them, too.
     return EventFilters(links=links, udev_software_links=False)
 

@@ -203,8 +203,8 @@ class LowerDisks:
         The kernel does not show which external journal belongs to which file system.
         """
         journals = self._host.listdir(JOURNALS)
-        name = basename(self._host.resolve(f"/sys/dev/block/{number}")) or ""
-        internal_journal = re.compile(f"{re.escape(name)}-[0-9]+")
+        device = self._host.resolve(f"/sys/dev/block/{number}") or ""
+        internal_journal = re.compile(f"{re.escape(basename(device))}-[0-9]+")
         if any(internal_journal.fullmatch(journal) for journal in journals):
             return
         for journal in journals:

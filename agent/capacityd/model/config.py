@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacityd.model.label import label_of, labelled
+from capacityd.model.label import label_of, resource_of
 from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
 from capacityd.model.setting_types import (
     Boolean,
@@ -62,7 +62,7 @@ class Resource:
     tables: tuple[Table, ...]
     excepts: tuple[Table, ...] = ()
     when: tuple[KeyMatcher, ...] = ()
-    measure: str | None = None  # None: count
+    measure: str | None = None  # None: the devices are counted
     unit: Unit | None = None
     reduce: str = "sum"
     slots: int = 1
@@ -90,7 +90,7 @@ class Resource:
         # total * (1 - part / whole) / factor - units, in whole numbers, so that it is rounded only once, at the end.
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
 
-    def tests(self, key: str) -> bool:
+    def has_test(self, key: str) -> bool:
         """Whether a table of the resource tests this key."""
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
@@ -124,22 +124,31 @@ class Settings:
         "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", default=True
     )
     lower_after: float = _setting(
-        "service", Duration(0, _DAY), "how long a lower quantity must hold before it is written", "10s"
+        "service",
+        Duration(least=0, most=_DAY),
+        "how long a lower quantity must hold before it is written",
+        default="10s",
     )
     lower_after_boot: float = _setting(
-        "service", Duration(0, _DAY), "lower_after is at least this long in the first three minutes after boot", "1min"
+        "service",
+        Duration(least=0, most=_DAY),
+        "lower_after is at least this long in the first three minutes after boot",
+        default="1min",
     )
     resync: float = _setting(
         "service",
-        Duration(1, _DAY),
+        Duration(least=1, most=_DAY),
         "how often a pass runs without an event; jittered by a fifth",
-        "1h",
+        default="1h",
     )
     start_jitter: float = _setting(
-        "service", Duration(0, 3600), "the service waits up to this time, at random, before its first request", "0s"
+        "service",
+        Duration(least=0, most=3600),
+        "the service waits up to this time, at random, before its first request",
+        default="0s",
     )
     textfile: str | None = _setting(
-        "service", FilePath(".prom"), "a metrics file for node_exporter's textfile collector"
+        "service", FilePath(ending=".prom"), "a metrics file for node_exporter's textfile collector"
     )
 
 
@@ -163,8 +172,7 @@ class Config:
 
     def adopts(self, name: str) -> bool:
         """Whether capacityd may take over this resource or label from another writer."""
-        resource_name = labelled(name) or name
-        return any(resource.adopt for resource in self.resources if resource.name == resource_name)
+        return any(resource.adopt for resource in self.resources if resource.name == resource_of(name))
 
     def labels(self) -> frozenset[str]:
         """The names of the labels to publish (model/label.py)."""

@@ -54,7 +54,7 @@ def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the detector does not know."""
     if device.system_devices is None:
         return None
-    return device.system_devices().has(basename(device.path) or "")
+    return device.system_devices().has(basename(device.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +128,4 @@ class ValueDetector:
     """Whether the detector runs programs."""
 
 
-Detector: TypeAlias = "DeviceDetector | ValueDetector"
+Detector: TypeAlias = DeviceDetector | ValueDetector

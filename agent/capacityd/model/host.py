@@ -196,7 +196,8 @@ def link_name(host: Host, path: str) -> str | None:
 
     Raises HostError if the link can't be resolved.
     """
-    return basename(resolve_link(host, path))
+    target = resolve_link(host, path)
+    return None if target is None else basename(target)
 
 
 def device_and_above(device: str) -> Iterator[str]:
@@ -212,9 +213,9 @@ def uevent_value(host: Host, device: str, name: str) -> str | None:
     return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), None)
 
 
-def basename(path: str | None) -> str | None:
-    """The last part of a path: the name of the driver or bus that is the target of a link in /sys."""
-    return None if path is None else path.rpartition("/")[2]
+def basename(path: str) -> str:
+    """The last part of a path."""
+    return path.rpartition("/")[2]
 
 
 def machine_id(host: Host) -> str:

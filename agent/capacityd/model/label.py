@@ -14,14 +14,14 @@ def label_of(resource: str) -> str:
     return _PREFIX + resource
 
 
-def labelled(name: str) -> str | None:
-    """Returns the resource whose label has this name; None if it is not the name of a label."""
-    return name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
-
-
 def is_label(name: str) -> bool:
     """Whether this is the name of a label."""
-    return labelled(name) is not None
+    return name.startswith(_PREFIX)
+
+
+def resource_of(name: str) -> str:
+    """Returns the resource that a label repeats, which is also the label's key; the name itself if it is no label's."""
+    return name.removeprefix(_PREFIX)
 
 
 def resources_first(name: str) -> tuple[bool, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from capacityd.model.label import is_label, labelled
+from capacityd.model.label import is_label, resource_of
 from capacityd.model.quantity import LARGEST, name_problem, whole_quantity
 
 ANNOTATION = "capacityd/published"
@@ -46,7 +46,7 @@ class Condition:
     message: str
     index: int
     """The condition's index in the Node's list of conditions."""
-    stored: Mapping[str, Any]
+    document: Mapping[str, Any]
     """The condition as the API server has sent it."""
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
@@ -67,7 +67,7 @@ class NodeState:
     has_annotations: bool
     annotation: str | None
     """The annotation ANNOTATION as stored; None if absent."""
-    conditions: int | None
+    condition_count: int | None
     """The number of conditions; None: the Node's status has no list of conditions."""
     condition: Condition | None
     """The first condition with capacityd's type."""
@@ -86,16 +86,15 @@ class NodeState:
 
     def stored(self, name: str) -> str | None:
         """The quantity in capacity, or the value of a label, as stored; None if absent. name: as in a plan."""
-        label_key = labelled(name)
-        if label_key is None:
-            return (self.capacity or {}).get(name)
-        return (self.labels or {}).get(label_key)
+        if is_label(name):
+            return (self.labels or {}).get(resource_of(name))
+        return (self.capacity or {}).get(name)
 
     def with_labels_of(self, names: Collection[str]) -> NodeState:
         """The state without the labels that none of these names, as in a plan, is about: a pass does not use them."""
         if self.labels is None:
             return self
-        keys = {labelled(name) or name for name in names}
+        keys = {resource_of(name) for name in names}
         return replace(self, labels={key: value for key, value in self.labels.items() if key in keys})
 
     def number(self, name: str) -> int | None:
@@ -165,11 +164,13 @@ def annotated_quantities(annotation: str | None) -> dict[str, int]:
 
     Skips entries that capacityd can't have written.
     """
-    return {
-        name: value
-        for name, value in sorted(annotation_content(annotation).items())
-        if type(value) is int and 0 <= value <= LARGEST and not name_problem(labelled(name) or name)
-    }
+    quantities: dict[str, int] = {}
+    for name, value in sorted(annotation_content(annotation).items()):
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            continue
+        if not name_problem(resource_of(name)):
+            quantities[name] = value
+    return quantities
 
 
 def published_resources(node_state: NodeState | None) -> dict[str, int]:
@@ -186,6 +187,6 @@ def stored_number(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     number = whole_quantity(text)
-    if labelled(name) is not None and text != str(number):
+    if is_label(name) and text != str(number):
         return None
     return number

@@ -26,8 +26,8 @@ class OtherAgent:
     """When the other agent last wrote the Node, in seconds of uptime."""
     quantities: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name -> this agent's quantity, and the other's. Empty if only the other agent's condition shows it."""
-    answered_at: float = 0.0
-    """When this agent last wrote the Node."""
+    own_write_at: float = 0.0
+    """When this agent last wrote the Node, in seconds of uptime."""
 
     @property
     def gone_at(self) -> float:
@@ -35,4 +35,5 @@ class OtherAgent:
 
         It answers a write of this agent with its own numbers, or with its own message in the condition.
         """
-        return max(self.wrote_at + WRITE_INTERVAL, self.answered_at) + ANSWER_TIME
+        answers_from = max(self.wrote_at + WRITE_INTERVAL, self.own_write_at)
+        return answers_from + ANSWER_TIME

@@ -129,7 +129,7 @@ class MachineRecord:
         """Every name that this machine has published, or may have published."""
         return frozenset({*self.published, *self.intended})
 
-    def names(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Whether this machine has published the name, with any quantity."""
         return name in self.published or name in self.intended
 
@@ -242,4 +242,5 @@ class Outcome:
         if self.applied and written is not None:
             return stored is None or (stored.reason, stored.status) != written
         # An earlier pass wrote the condition, and the next attempt is held back.
-        return self.plan.has_condition and bool(self.plan.changes) and stored is None
+        needs_condition = self.plan.has_condition and bool(self.plan.changes)
+        return needs_condition and stored is None

@@ -113,9 +113,8 @@ def name_problem(name: str) -> str:
         return "is in a domain that is reserved for Kubernetes; use one of yours"
     if domain.startswith("requests."):
         return 'may not begin with "requests."'
-    if (
-        len(domain) > 244
-    ):  # Kubernetes checks the name of its quota, requests.NAME, whose domain may have 253 characters
+    # Kubernetes checks the name of its quota, requests.NAME, whose domain may have 253 characters.
+    if len(domain) > 244:
         return f"has a domain of {len(domain)} characters; the limit is 244"
     if not all(_LABEL.fullmatch(label) for label in domain.split(".")):
         lower = ", in lower case" if domain != domain.lower() else ""

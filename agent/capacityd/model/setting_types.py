@@ -133,7 +133,9 @@ class Integer:
 
     def schema(self) -> Schema:
         schema = {"type": "integer", "minimum": self.least}
-        return schema | {"maximum": self.most} if self.most < LARGEST else schema
+        if self.most < LARGEST:
+            schema["maximum"] = self.most
+        return schema
 
 
 class Boolean:

@@ -16,7 +16,7 @@ class WaitReason(str, Enum):
     DENIED = "denied"  # the API server has denied this change
     UNKNOWN = "unknown"  # the resource could not be read
     NOT_STORED = "not_stored"  # the API server does not store the condition
-    ALLOCATABLE = "allocatable"  # another writer may reduce allocatable again
+    ALLOCATABLE = "allocatable"  # allocatable was repaired more than once, so it may be reduced again
     DEVICE_PLUGINS = "device_plugins"  # the kubelet's list of device plugins could not be read
     EXPIRY = "expiry"  # the reading is valid until then
     OTHER_AGENT = "other_agent"  # another capacityd writes this Node

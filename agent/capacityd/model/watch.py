@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from capacityd.model.label import labelled
+from capacityd.model.label import resource_of
 from capacityd.model.node import Condition, NodeState, annotated_quantities
 from capacityd.model.reasons import RetryCause
 
@@ -23,7 +23,7 @@ class WatchedNode:
     connected_at: float
     """The uptime in seconds at which this connection was opened. Its first event is the Node as it was then."""
     names: frozenset[str] = frozenset()
-    """The configured and recorded resources, as of the start of the watch."""
+    """The resources in the configuration and in the machine record, as of the start of the watch."""
     server: str = "the API server"
     """The API server, as messages call it."""
 
@@ -42,7 +42,7 @@ class TargetError:
 def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
     """Returns a hash of everything in the Node that a plan depends on; "" if the Node does not exist.
 
-    names: the configured and recorded resources. What the annotation lists is added to them.
+    names: the resources in the configuration and in the machine record. Those in the annotation are added to them.
     """
     if state is None:
         return ""
@@ -53,7 +53,7 @@ def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
         state.machine_id,
         _only(state.capacity, relevant),
         _only(state.allocatable, relevant),
-        _only(state.labels, {labelled(name) or name for name in relevant}),
+        _only(state.labels, {resource_of(name) for name in relevant}),
         state.has_annotations,
         state.annotation,
         state.configuration,
@@ -63,11 +63,11 @@ def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _only(quantities: Mapping[str, str] | None, names: Collection[str]) -> Mapping[str, str] | None:
-    if quantities is None:
+def _only(values: Mapping[str, str] | None, keys: Collection[str]) -> Mapping[str, str] | None:
+    if values is None:
         return None
-    return {name: quantity for name, quantity in quantities.items() if name in names}
+    return {key: value for key, value in values.items() if key in keys}
 
 
 def _content(condition: Condition | None) -> Mapping[str, object] | None:
-    return condition.stored if condition else None
+    return condition.document if condition else None

@@ -56,7 +56,7 @@ def _needs_record(step: Step, facts: Facts) -> bool:
     if facts.machine_record_error:
         is_new = step.entry.annotated is None
     else:
-        is_new = facts.machine_record is not None and not facts.machine_record.names(step.name)
+        is_new = facts.machine_record is not None and not facts.machine_record.has(step.name)
     return is_new or step.action is Action.REMOVE or step.lowers
 
 

@@ -82,7 +82,7 @@ class Memory:
             conflict = replace(conflict, since=min(conflict.since, uptime), at=min(conflict.at, uptime))
         other = self.other_agent
         if other is not None:
-            other = replace(other, wrote_at=min(other.wrote_at, uptime), answered_at=min(other.answered_at, uptime))
+            other = replace(other, wrote_at=min(other.wrote_at, uptime), own_write_at=min(other.own_write_at, uptime))
         return replace(
             self,
             node_at=min(self.node_at, uptime),
@@ -215,4 +215,4 @@ def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:
     other = outcome.plan.health.other_agent
     if other is None or not outcome.applied:
         return other
-    return replace(other, answered_at=uptime)
+    return replace(other, own_write_at=uptime)

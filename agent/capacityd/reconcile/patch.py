@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias
 
-from capacityd.model.label import is_label, labelled
+from capacityd.model.label import is_label, resource_of
 from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, NodeState, annotation_content
 from capacityd.model.plan import Action, Change, Patch
 from capacityd.model.quantity import plain
@@ -97,7 +97,7 @@ def _quantities(
     desired: dict[str, str | None] = {}  # None: the key is removed
     for change in changes:
         if change.action.writes:
-            desired[_key_of(change.name)] = change.new if change.action is Action.SET else None
+            desired[resource_of(change.name)] = change.new if change.action is Action.SET else None
     if current is None:
         added = {key: quantity for key, quantity in desired.items() if quantity is not None}
         if not added:
@@ -190,7 +190,7 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> tuple[_Opera
 
 def _new_condition(node_state: NodeState, desired: DesiredCondition) -> tuple[_Operations, _Operations]:
     """The test and the write of a condition on a Node without one."""
-    if node_state.conditions is None:
+    if node_state.condition_count is None:
         return [_test_absent(_CONDITIONS)], [_add(_CONDITIONS, [desired.to_json()])]
     append = _add(f"{_CONDITIONS}/-", desired.to_json())
     if not node_state.resource_version:
@@ -199,14 +199,9 @@ def _new_condition(node_state: NodeState, desired: DesiredCondition) -> tuple[_O
     return [_test("/metadata/resourceVersion", node_state.resource_version)], [append]
 
 
-def _key_of(name: str) -> str:
-    """The key of a resource, or of a label."""
-    return labelled(name) or name
-
-
 def _path_of(name: str) -> str:
     """Where the quantity of a resource, or a label, is stored."""
-    return _child(_LABELS if is_label(name) else _CAPACITY, _key_of(name))
+    return _child(_LABELS if is_label(name) else _CAPACITY, resource_of(name))
 
 
 def _condition_path(condition: Condition) -> str:
@@ -234,7 +229,7 @@ def _test_stored(path: str, stored: str | None) -> Mapping[str, object]:
 
 
 def _test_condition(condition: Condition) -> Mapping[str, object]:
-    return _test(_condition_path(condition), dict(condition.stored))
+    return _test(_condition_path(condition), dict(condition.document))
 
 
 def _write(path: str, desired: str | None) -> Mapping[str, object]:

@@ -34,23 +34,23 @@ def test_a_whole_node() -> None:
     assert (state.name, state.uid, state.machine_id, state.has_annotations) == ("n1", "u-1", "abc", True)
     assert (state.capacity, state.allocatable) == ({"cpu": "4", "example.com/x": "1"}, {"cpu": "3800m"})
     assert state.annotation == '{"example.com/x":\n1}', "a guard needs it to the letter"
-    assert state.conditions == 2
+    assert state.condition_count == 2
     assert state.condition is not None
     assert (state.condition.index, state.condition.status, state.condition.reason) == (1, "False", "Unknown")
-    assert state.condition.stored == OURS
+    assert state.condition.document == OURS
 
 
 @pytest.mark.parametrize("status", [None, {}, {"capacity": None, "conditions": None, "nodeInfo": None}])
 def test_what_is_missing_is_not_made_up(status: Any) -> None:
     state = node_state(document({"annotations": None}, status))
     assert not state.has_annotations
-    assert (state.capacity, state.allocatable, state.annotation, state.conditions, state.condition) == (None,) * 5
+    assert (state.capacity, state.allocatable, state.annotation, state.condition_count, state.condition) == (None,) * 5
     assert (state.uid, state.machine_id) == ("", "")
 
 
 def test_an_empty_map_is_there() -> None:
     state = node_state(document({"annotations": {}}, {"capacity": {}, "allocatable": {}, "conditions": []}))
-    assert (state.capacity, state.allocatable, state.has_annotations, state.conditions) == ({}, {}, True, 0)
+    assert (state.capacity, state.allocatable, state.has_annotations, state.condition_count) == ({}, {}, True, 0)
 
 
 def test_text_is_safe_to_print() -> None:

@@ -22,7 +22,7 @@ from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
 from capacityd.model.config import Settings
-from capacityd.model.label import label_of, labelled
+from capacityd.model.label import label_of, resource_of
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
 from capacityd.model.quantity import whole_quantity
@@ -252,7 +252,7 @@ class LongHistory:
         """Admission begins to deny changes of resources or labels, and these resources change."""
         self.server.denies = denies
         for every in denies:
-            self.hardware_changes(labelled(every.name) or every.name, reading, PassReason.HARDWARE)
+            self.hardware_changes(resource_of(every.name), reading, PassReason.HARDWARE)
 
     def a_webhook_alters(self, alters: tuple[Alters, ...], name: str, reading: Reading) -> None:
         """A webhook begins to alter writes, and resources change."""
@@ -510,7 +510,7 @@ class LongHistory:
             number = None if stored is None else whole_quantity(stored)
             left = stored is None or name in server.written_by_others or server.annotated_by_others
             adopted = any(r.name == name and r.adopt for r in config.resources)
-            ours = recorded is not None and (own is None or own.names(name))
+            ours = recorded is not None and (own is None or own.has(name))
             confirmed = recorded is not None and own is not None and own.confirms(name, recorded)
             if name in machine.device_plugins:
                 assert recorded is None, f"{name} is a device plugin's"
@@ -541,7 +541,7 @@ class LongHistory:
             label, reading = label_of(resource), wanted.get(resource)
             if not isinstance(reading, Quantity) or label not in machine.configured.labels() or resource not in record:
                 continue
-            stored, ours = server.stored.get(label), label in record and (own is None or own.names(label))
+            stored, ours = server.stored.get(label), label in record and (own is None or own.has(label))
             adopted = any(r.name == resource and r.adopt for r in machine.configured.resources)
             assert stored is not None, f"{label} is missing"
             refused = not ours and not adopted

@@ -107,8 +107,8 @@ def test_a_key_that_another_writer_publishes_before_a_later_patch_is_not_ours() 
     for at in (1000.0, 1100.0):
         service.reconcile(at, a=FOUR, b=FOUR, c=FOUR)
     assert service.record is not None
-    assert service.record.names(A)
-    assert not service.record.names(B)
+    assert service.record.has(A)
+    assert not service.record.has(B)
     service.reconcile(1200.0, {"config"}, a=FOUR)
     assert service.capacity == {A: "4", B: "4"}
 

@@ -78,7 +78,7 @@ def test_the_record_has_both_quantities_before_a_write_and_one_after(tmp_path: P
     assert between.confirms(A, 5)
     assert between.confirms(B, 1)
     assert not between.confirms(B, 4)
-    assert not between.names("c")
+    assert not between.has("c")
     machine_record.confirm(directory, plan({A: 5, B: 1}))
     assert machine_record.read(directory) == MachineRecord({A: 5, B: 1})
 

@@ -52,7 +52,7 @@ def node_state(document: Any) -> NodeState:
         allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
-        conditions=None if conditions is None else len(conditions),  # how many there are
+        condition_count=None if conditions is None else len(conditions),
         condition=own_conditions[0] if own_conditions else None,
         machine_id=printable_text(node_info, "machineID", path="status.nodeInfo.machineID"),
         duplicate_conditions=tuple(own_conditions[1:]),
@@ -103,16 +103,16 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     """Yields the conditions of our type. More than one is an error of another writer."""
     path = f"condition {CONDITION}"
-    for index, stored in enumerate(conditions):
-        if stored.get("type") == CONDITION:
+    for index, document in enumerate(conditions):
+        if document.get("type") == CONDITION:
             yield Condition(
-                status=printable_text(stored, "status", path=path),
-                reason=printable_text(stored, "reason", path=path),
-                message=printable_text(stored, "message", path=path),
+                status=printable_text(document, "status", path=path),
+                reason=printable_text(document, "reason", path=path),
+                message=printable_text(document, "message", path=path),
                 index=index,
-                stored=stored,
-                heartbeat=api_time(stored.get("lastHeartbeatTime")),
-                transition=str(stored.get("lastTransitionTime") or ""),
+                document=document,
+                heartbeat=api_time(document.get("lastHeartbeatTime")),
+                transition=str(document.get("lastTransitionTime") or ""),
             )
 
 

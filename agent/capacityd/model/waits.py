@@ -53,7 +53,7 @@ class Wait:
         """The reason for the wait, and its length. uptime: the current one, in seconds."""
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
 
-    def until_epoch(self, now: float, uptime: float) -> float:
+    def until_epoch(self, *, now: float, uptime: float) -> float:
         """The end of the wait in seconds since the epoch. now, uptime: the current time by both clocks."""
         return now + (self.until - uptime)
 

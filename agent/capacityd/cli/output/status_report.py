@@ -61,7 +61,7 @@ class WaitReport:
         return cls(
             reason=wait.reason,
             name=wait.name or None,
-            until=wait.until_epoch(now, uptime),
+            until=wait.until_epoch(now=now, uptime=uptime),
             text=wait.text(uptime),
         )
 

@@ -182,7 +182,7 @@ def _require_type(kind: type[_T], data: Any) -> _T:
 
 
 def _construct(kind: Any, /, *arguments: Any, **named: Any) -> Any:
-    """Calls a class. If the class raises ValueError, the data is malformed."""
+    """Calls a class. If the class does not accept the arguments, raises Malformed."""
     try:
         return kind(*arguments, **named)
     except (ValueError, TypeError) as e:

@@ -13,6 +13,7 @@ from capacityd.model.private import extent
 LARGEST = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
+_MAX_DIGITS = 30  # with zeros in front; int() takes long for a very long text
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -81,7 +82,7 @@ def whole_number(text: str) -> int:
         raise ValueError("empty; a whole number was expected")
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"not a whole number from 0 up ({extent(text)})")
-    if len(text) > 30 or int(text) > LARGEST:
+    if len(text) > _MAX_DIGITS or int(text) > LARGEST:
         raise ValueError(f"more than Kubernetes can count, which is {LARGEST} ({extent(text)})")
     return int(text)
 

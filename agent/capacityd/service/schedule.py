@@ -22,7 +22,7 @@ from capacityd.service.event_rate import BurstLimit, UnchangedLimit
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
 """A pass starts after this time without an event, and at the latest after this maximum. A pod that needs a new device
-waits for it."""
+waits this long, too."""
 
 PROMPT_DEBOUNCE = 0.1
 """The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""

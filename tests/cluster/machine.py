@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from capacityd.linux.clock import BOOTING
+from capacityd.linux.clock import BOOT_SECONDS
 from tests.cluster.netlink import UdevSender
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.cluster.relay import Relay
@@ -43,7 +43,7 @@ class Machine:
         write_tree(merge(bare(), *parts), str(self.tree))
         with open("/proc/uptime") as f:
             ours = float(f.read().split()[0])
-        if uptime is None and ours < BOOTING:
+        if uptime is None and ours < BOOT_SECONDS:
             uptime = _LONG_BOOTED
         clock: list[str] = []
         if uptime is not None:  # a time namespace moves the clock since boot, but can't stop it

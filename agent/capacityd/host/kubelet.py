@@ -33,11 +33,11 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
     Without a checkpoint file, no device plugin has ever registered: the result is empty.
     """
     try:
-        text = "".join(host.lines(CHECKPOINT))
+        text = "".join(host.lines(CHECKPOINT))  # not host.text(), which is for small files
         if not text:  # the file is missing or empty
             is_missing = host.resolve(CHECKPOINT) is None
             return frozenset() if is_missing else None
-        checkpoint = decode(_Checkpoint, parse(text.encode("utf-8", "surrogatepass")), ignore_unknown=True)
+        checkpoint = decode(_Checkpoint, parse(text.encode()), ignore_unknown=True)
     except (HostError, Malformed):
         return None
     registered = frozenset(checkpoint.Data.RegisteredDevices or ())  # its keys are the names of resources

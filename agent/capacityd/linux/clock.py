@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-BOOTING = 180.0
+BOOT_SECONDS = 180.0
 """Seconds of uptime during which drivers and devices may still appear."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from capacityd.linux.clock import BOOTING
+from capacityd.linux.clock import BOOT_SECONDS
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable, StateError
 from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
@@ -212,7 +212,7 @@ class Pass:
     def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:
         """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
         settings = self.facts.config.settings
-        is_booting = self.facts.uptime < BOOTING
+        is_booting = self.facts.uptime < BOOT_SECONDS
         return replace(
             self.facts,
             device_plugins=self.access.device_plugins(),

@@ -11,7 +11,7 @@ import select
 import signal
 import time
 
-from capacityd.linux.clock import BOOTING, uptime
+from capacityd.linux.clock import BOOT_SECONDS, uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
 from capacityd.model.messages import CheckResult, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
@@ -50,7 +50,7 @@ class Service:
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
         self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
-        self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOTING)
+        self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOT_SECONDS)
 
     def run(self) -> int:
         """Runs until a signal ends it. Returns the exit status."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from capacityd.linux.clock import BOOTING
+from capacityd.linux.clock import BOOT_SECONDS
 from capacityd.model.config import Settings
 from capacityd.model.errors import (
     CredentialsMissing,
@@ -123,7 +123,7 @@ def test_a_reduction_is_held_back_and_becomes_due(service: Service, less: Readin
         assert service.capacity == {A: "3"}
 
 
-@pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOTING - 1, 60.0), (BOOTING, 10.0)])
+@pytest.mark.parametrize(("uptime", "lower_after"), [(20.0, 60.0), (BOOT_SECONDS - 1, 60.0), (BOOT_SECONDS, 10.0)])
 def test_soon_after_boot_a_reduction_is_held_longer(uptime: float, lower_after: float) -> None:
     service = Service()
     service.reconcile(uptime, a=FOUR)

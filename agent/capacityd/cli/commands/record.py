@@ -14,9 +14,9 @@ from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json, print_message
 from capacityd.detectors import load, names
 from capacityd.host.live import LiveHost
-from capacityd.host.recording.answers import Source
 from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
+from capacityd.host.recording.questions import Source
 from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file

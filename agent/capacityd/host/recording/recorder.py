@@ -9,15 +9,15 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
-from capacityd.host.recording.answers import Source, recorded_answers
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.named import automount_units, named_paths
+from capacityd.host.recording.questions import PARTS_WITH_KEYS, Source, questions
 from capacityd.host.system_disks import RESUME
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
@@ -85,7 +85,6 @@ class Recorder:
             self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
-        interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
         unrecorded = {folder: self._unrecorded(folder) for folder in self._left_out}
         return {
             "files": self.files,
@@ -93,9 +92,7 @@ class Recorder:
             "errors": self._errors,
             "left_out": {folder: names for folder, names in unrecorded.items() if names},
             "folders": sorted(self._existing_only),
-            **recorded_answers(
-                self._source, devices=self._possible_devices(), interfaces=interfaces, answer=self._answer
-            ),
+            **self._answers(),
             "unknown": self._unknown,
             "arch": self._source.arch(),
             "hostname": self._source.hostname(),
@@ -212,16 +209,21 @@ class Recorder:
             return self._ask(path, lambda: self._source.resolve(path))
         return None
 
-    def _answer(self, question: str, key: str, ask: Callable[[], Any]) -> dict[str, Any]:
-        """{key: answer}. Without an answer, returns an empty dict and records the reason.
-
-        question: its name in the part "unknown" of the recording, and in the list of questions to skip.
-        """
-        try:
-            return {key: self._ask(question, ask)}
-        except HostError as e:
-            self._unknown[question] = [_error_name(e), str(e)]
-            return {}
+    def _answers(self) -> Recording:
+        """The parts of the recording with answers. Records why a question has no answer."""
+        interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
+        answers: Recording = {part: {} for part in PARTS_WITH_KEYS}
+        for question in questions(self._source, devices=self._possible_devices(), interfaces=interfaces):
+            try:
+                answer = self._ask(question.name, question.ask)
+            except HostError as e:
+                self._unknown[question.name] = [_error_name(e), str(e)]
+                continue
+            if question.key:
+                answers[question.part][question.key] = answer
+            else:
+                answers[question.part] = answer
+        return answers
 
     def _ask(self, question: str, ask: Callable[[], Answer]) -> Answer:
         """What ask returns. question: what it asks or reads. Raises HostError, also for a question to skip."""

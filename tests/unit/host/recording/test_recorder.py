@@ -231,10 +231,10 @@ def test_only_file_systems_that_a_path_leads_to_are_measured() -> None:
 class Hanging(RecordedHost):
     """A double of a machine with an attribute on which a read hangs."""
 
-    def raw(self, path: str, most: int) -> str:
+    def raw(self, path: str, limit: int) -> str:
         if path.endswith("/speed"):
             threading.Event().wait()
-        return super().raw(path, most)
+        return super().raw(path, limit)
 
 
 def test_an_attribute_that_hangs_is_left_out(

@@ -3,6 +3,7 @@ reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         files = files_at(path)
         root = "/"
     private_files = {file for file in files.paths if not others_may_read(file, root=root)}
-    unreadable = [Problem(clean(file), clean(why)) for file, why in files.failures.items()]
+    unreadable = _problems(files.failures)
     documents: list[tuple[str, dict[str, Any]]] = []
     texts: dict[str, str] = {}
     for file in files.paths:
@@ -44,16 +45,18 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
                 documents.append((file, document))
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
 
-    ignored = [Problem(clean(file), clean(why)) for file, why in files.ignored.items()]
-    warnings = [replace(problem, warning=True) for problem in (*ignored, *loaded.warnings)]
-    leftovers = [Problem(clean(file), clean(why)) for file, why in files.leftovers.items()]
-    masking = [
-        Problem(clean(file), clean(f"replaces {masked}, which is not read")) for file, masked in files.masking.items()
-    ]
+    masking = {file: f"replaces {masked}, which is not read" for file, masked in files.masking.items()}
+    warnings = [*_problems(files.ignored), *loaded.warnings]
+    notes = [*_problems(files.leftovers), *_problems(masking), *loaded.notes]
     return replace(
         loaded,
         problems=numbered(loaded.problems, texts),
-        warnings=numbered(warnings, texts),
-        notes=numbered([*leftovers, *masking, *loaded.notes], texts),
+        warnings=numbered([replace(warning, warning=True) for warning in warnings], texts),
+        notes=numbered(notes, texts),
         folders=files.folders,
     )
+
+
+def _problems(reasons: Mapping[str, str]) -> list[Problem]:
+    """A problem for each path -> reason."""
+    return [Problem(clean(path), clean(reason)) for path, reason in reasons.items()]

@@ -44,12 +44,10 @@ def hints(resource: Resource) -> Iterator[Hint]:
 
 
 def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
-    """Yields a hint if the whole machine is the detector's only device, and the resource counts it without a test."""
+    """Yields a hint if the resource counts the whole machine, which is a detector's only device, without a test."""
     machine_is_only_device = not detector.identity
-    if not machine_is_only_device or resource.measure is not None:
-        return
     has_table_without_test = any(not table.tests for table in resource.tables)
-    if has_table_without_test:
+    if machine_is_only_device and resource.measure is None and has_table_without_test:
         measures = ", ".join(detector.measures)
         text = f"without a measure this is 1 on every machine; add a measure: {measures}"
         yield Hint(table=detector.name, key="", text=text)

@@ -41,16 +41,18 @@ def schema() -> Schema:
 
 
 def _resource() -> Schema:
+    """The table of a resource: it has exactly one detector, unless enabled = false drops it."""
     detectors = [load(name) for name in names()]
     keys: Schema = {}
     for detector in detectors:
         keys[detector.name] = {"description": detector.about, **_one_or_list(_detector_table(detector))}
-    every_detector = _rules_of_every_detector([d for d in detectors if isinstance(d, DeviceDetector)])
+    device_detectors = [detector for detector in detectors if isinstance(detector, DeviceDetector)]
+    dependent = _dependent_keys(device_detectors)
     for name, key in RESOURCE_KEYS.items():
         if isinstance(key, Setting):
             keys[name] = _key(key.about, key.kind, key.default)
         else:
-            keys[name] = {"description": key.about, **every_detector[name]}
+            keys[name] = {"description": key.about, **dependent[name]}
     return {
         **_closed(keys),
         "dependencies": {detector.name: _rules_of(detector) for detector in detectors},
@@ -59,13 +61,13 @@ def _resource() -> Schema:
     }
 
 
-def _rules_of_every_detector(detectors: Sequence[DeviceDetector]) -> dict[str, Schema]:
-    """What the keys of a resource that depend on its detector may contain with one of these detectors.
+def _dependent_keys(detectors: Sequence[DeviceDetector]) -> dict[str, Schema]:
+    """The keys of a resource that depend on its detector: what they may contain with any of these detectors.
 
     _rules_of() adds the rules of the resource's own detector.
     """
     device_keys: Schema = {}
-    measures = {"count": None}  # a dictionary keeps the order
+    measures = {"count": None}  # a set in this order
     for detector in detectors:
         device_keys |= {name: {"description": key.about} for name, key in detector.keys.items()}
         measures |= dict.fromkeys(detector.measures)

@@ -40,9 +40,10 @@ class _Merged:
 
 def parse(
     documents: Sequence[tuple[str, Mapping[str, object]]],
+    *,
     unreadable: Sequence[Problem],
     texts: Mapping[str, str],
-    private: Collection[str] = (),
+    private: Collection[str],
 ) -> Loaded:
     """The configuration of documents (file, content). Later documents override earlier ones.
 
@@ -62,24 +63,24 @@ def parse(
     settings: dict[str, Any] = {}
     for (table, key), (place, raw) in merged.settings.items():
         setting = SETTINGS_TABLES[table].get(key)
-        value = None
         if setting is None:
+            value = None
             place.report_unknown(key, [*SETTINGS_TABLES[table]])
         else:
             value = place.parse(key, setting.kind.parse, raw)
         if place.problems:
             problems += place.problems
-            continue
-        settings[key] = value
-        values.setdefault(table, {})[key] = raw
-        origins[f"{table}.{key}"] = place.file
+        else:
+            settings[key] = value
+            values.setdefault(table, {})[key] = raw
+            origins[f"{table}.{key}"] = place.file
     resources = []
     for name, (place, raw) in merged.resources.items():
         resource = resource_of(name, raw, place)
         if place.problems:
             problems += place.problems
             more = f" (and {len(place.problems) - 1} more)" if len(place.problems) > 1 else ""
-            broken[name] = f"{place.problems[0]}{more}"
+            broken[name] = f"{place.problems[0].reason()}{more}"
         elif resource is not None:
             resources.append(resource)
             values.setdefault("resources", {})[name] = raw
@@ -193,7 +194,7 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
         else:
             place.report(name, f"the name {why_invalid}")
         shown = f"a resource of {place.file}" if place.private else name
-        merged.broken[clean(shown)] = str(place.problems[-1])
+        merged.broken[clean(shown)] = place.problems[-1].reason()
         merged.complete = False  # the resource may already be published under its right name
         return
     resource_place = place.of_resource(name)

@@ -32,7 +32,7 @@ MAX_MESSAGE_LENGTH = 600
 class Problem:
     """An error or a warning about a file. All texts are safe to print, except the names in path.
 
-    They may quote the file. str() and public() do not, if the file is private.
+    They may quote the file. reason() and public() do not, if the file is private.
     """
 
     file: str
@@ -50,8 +50,8 @@ class Problem:
     warning: bool = False
     """Whether the file is valid."""
 
-    def __str__(self) -> str:
-        """The public text without the line number: an edit of other lines must not change a reading's reason."""
+    def reason(self) -> str:
+        """The text without the line, for the reason of a reading: an edit of other lines must not change it."""
         return self._public(self.file)
 
     def public(self) -> str:
@@ -196,12 +196,12 @@ def clean(text: str) -> str:
 def expected(word: str, words: Sequence[str]) -> str:
     """The end of a message about an unknown word: the word that was probably meant; if there is none, all valid
     words."""
-    longer = [valid for valid in words if valid.startswith(f"{word}_")]
+    longer = [valid for valid in words if valid.startswith(f"{word}_")]  # "product" was probably meant as product_name
     if longer:
         quoted = " or ".join(f'"{valid}"' for valid in longer)
         return f"did you mean {quoted}?"
     valid_words = {valid.lower(): valid for valid in words}
-    meant = nearest(word[:80].lower(), valid_words)
+    meant = nearest(word[:80].lower(), valid_words)  # only the beginning, because difflib takes quadratic time
     return f"must be one of {', '.join(words)}" if meant is None else f'did you mean "{valid_words[meant]}"?'
 
 

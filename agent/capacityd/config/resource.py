@@ -42,7 +42,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if not isinstance(raw, dict):
         place.report("", f"must be a table; got {describe_toml_value(raw)}")
         return None
-    if raw.get("enabled") is False:
+    if raw.get("enabled") is False:  # then the rest is not checked
         return None
     fields: dict[str, Any] = {}
     detectors = [load(key) for key in raw if key in names()]

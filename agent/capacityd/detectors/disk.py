@@ -103,7 +103,7 @@ def _type(host: Host, device: Device) -> Value:
 
 def _transport(host: Host, device: Device) -> Value:
     """How the disk is attached, from its path in /sys; otherwise the name of its bus."""
-    real_path = host.resolve(device.path) or ""
+    real_path = host.resolve(device.path) or ""  # "": the disk has disappeared
     transports = [transport for part, transport in _TRANSPORTS if part in real_path]
     if not transports:
         return link_name(host, f"{device_of(host, device.path)}/subsystem")

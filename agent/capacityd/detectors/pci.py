@@ -42,7 +42,7 @@ def _is_virtual(host: Host, device: Device) -> Value:
     return None if has_disappeared else False
 
 
-def _virtual_functions(attribute: str) -> Callable[[Host, Device], Value]:
+def _number_of_vfs(attribute: str) -> Callable[[Host, Device], Value]:
     """Reads sriov_totalvfs (supported) or sriov_numvfs (configured); a function without SR-IOV has 0."""
 
     def read(host: Host, device: Device) -> Value:
@@ -97,12 +97,10 @@ DETECTOR = DeviceDetector(
         "vf": Key(Flag(), _is_virtual, "whether the function is a virtual function"),
         "sriov_totalvfs": Key(
             Amount("number"),
-            _virtual_functions("sriov_totalvfs"),
+            _number_of_vfs("sriov_totalvfs"),
             "number of supported virtual functions, 0 without SR-IOV",
         ),
-        "sriov_numvfs": Key(
-            Amount("number"), _virtual_functions("sriov_numvfs"), "number of configured virtual functions"
-        ),
+        "sriov_numvfs": Key(Amount("number"), _number_of_vfs("sriov_numvfs"), "number of configured virtual functions"),
     },
     identity=("vendor", "device", "address"),
     same_model=("vendor", "device"),

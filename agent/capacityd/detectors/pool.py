@@ -49,6 +49,7 @@ def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
 
 def _count(networks: Sequence[IPNetwork]) -> int:
     """The number of distinct addresses in the networks."""
+    # collapse_addresses() takes only networks of one version.
     ipv4 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv4Network))
     ipv6 = ipaddress.collapse_addresses(network for network in networks if isinstance(network, ipaddress.IPv6Network))
     distinct: list[IPNetwork] = [*ipv4, *ipv6]

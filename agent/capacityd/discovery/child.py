@@ -134,9 +134,10 @@ def _timeouts(resource: Resource) -> list[float]:
 
 
 def process_name(resource: Resource) -> str:
-    """The name of the child process, which has a part of a hash of the resource's name: a name of a process has at most
-    15 characters (proc_pid_comm(5))."""
-    return f"capacityd{crc32(resource.name.encode()):08x}"[:15]
+    """The name of the child process. It identifies the resource by six digits of a hash, because a process's name has
+    at most 15 characters (proc_pid_comm(5))."""
+    digits = f"{crc32(resource.name.encode()):08x}"
+    return f"capacityd{digits[:6]}"
 
 
 def start_child(resource: Resource, read: Callable[[], object], *, private: bool, busy_until: float) -> Child | Unknown:

@@ -79,7 +79,7 @@ def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchRe
 
 def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> MatchResult:
     """Whether all tests hold."""
-    first_unknown = None
+    first_unknown: MatchResult | None = None
     for test in tests:
         try:
             value = read(test.key)
@@ -88,7 +88,7 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
             may_match = not possible or test.matches(possible)
             if may_match:
                 first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
-                continue
+                continue  # a later test may fail, which decides
             value = possible  # the test matches none of them, so it fails below
         if not test.matches(value):
             return MatchResult(matches=False, mismatches=((test, value),))

@@ -33,7 +33,7 @@ def test_error(case: Case) -> None:
     assert str(e.value) == "\n".join(p.located() for p in configuration.problems)
     if case.in_resource:
         more = f" (and {len(case.errors) - 1} more)" if len(case.errors) > 1 else ""
-        assert configuration.config.broken == {NAME: f"{configuration.problems[0]}{more}"}
+        assert configuration.config.broken == {NAME: f"{configuration.problems[0].reason()}{more}"}
         assert configuration.config.resources == ()
 
 
@@ -109,8 +109,8 @@ def test_a_file_that_is_not_utf8() -> None:
 def test_a_resource_with_an_invalid_name_is_broken_too() -> None:
     configuration = loaded('[resources.y]\n[resources."a\\u001bb"]\nusb = {}')
     assert configuration.config.broken == {
-        "y": str(configuration.problems[0]),
-        "a\\x1bb": str(configuration.problems[1]),
+        "y": configuration.problems[0].reason(),
+        "a\\x1bb": configuration.problems[1].reason(),
     }
 
 

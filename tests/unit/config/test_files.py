@@ -283,7 +283,7 @@ def test_a_file_of_another_user(tmp_path: Path) -> None:
     loaded = load(root=str(tmp_path))
     state = "(owner uid 54321, mode 0644)"
     why = f"does not belong to root {state}, but it can name programs that run as root: chown root {path}"
-    assert [str(problem) for problem in loaded.problems] == [f"{path}: {why}"]
+    assert [problem.reason() for problem in loaded.problems] == [f"{path}: {why}"]
     assert quantities(loaded) == {"b": 1}
     assert not loaded.config.complete
 
@@ -491,7 +491,7 @@ def test_only_its_reader_sees_what_is_wrong_in_a_private_file(
     configuration = load(root=str(tmp_path))
     (problem,) = configuration.problems
     assert "SECRET" in problem.located()
-    public = [problem.public(), str(problem), str(configuration.config.broken)]
+    public = [problem.public(), problem.reason(), str(configuration.config.broken)]
     assert any("SECRET" in text for text in public) is not is_private
     if is_private:
         assert problem.public().startswith(f"{path}")

@@ -31,7 +31,7 @@ def config(options: Options) -> int:
     if options.json:
         print_json(show_json(loaded))
     else:
-        print(show(loaded).rstrip("\n"))
+        print(show(loaded), end="")
     return 0
 
 

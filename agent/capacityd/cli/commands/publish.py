@@ -42,14 +42,14 @@ def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
     node, make_plan, units = _prepare(options, writes=False)
-    made = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
+    node_plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
     if options.patch:
-        print_patch(made)
+        print_patch(node_plan)
     elif options.json:
-        print_json(made.as_dict())
+        print_json(node_plan.as_dict())
     else:
-        print_plan(made, units)
-    return _exit_status(made)
+        print_plan(node_plan, units)
+    return _exit_status(node_plan)
 
 
 def apply(options: Options) -> int:
@@ -82,13 +82,13 @@ def withdraw(options: Options) -> int:
         facts = Facts(now=time.time(), machine_record=owned, device_plugins=device_plugins, denied=denied)
         return make_withdrawal(state, facts)
 
-    executed = _execute(options, node, make_plan, _units(config))
+    withdrawal = _execute(options, node, make_plan, _units(config))
     # A service in observe mode may be running, and goes on writing its metrics.
     if writes_to_cluster and runtime_files.running(directory) is None:
         for error in metrics_file.remove_all(machine_record.state_directory()):
             print_message(error)
-    _print_kept(executed)
-    return _exit_status(executed)
+    _print_kept(withdrawal)
+    return _exit_status(withdrawal)
 
 
 def _print_unconfirmed(node: Node, options: Options) -> None:

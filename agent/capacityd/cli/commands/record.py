@@ -93,7 +93,7 @@ def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str,
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
             with contextlib.suppress(HostError):  # the recording contains no sysfs
                 for device in detector.find(recorded_machine):
-                    with contextlib.suppress(HostError):
+                    with contextlib.suppress(HostError):  # the device has no modalias that could be read
                         modaliases.add(detector.modalias(recorded_machine, device))
     hardware_names = {}
     for modalias in sorted(filter(None, modaliases)):

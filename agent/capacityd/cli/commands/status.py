@@ -53,7 +53,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     current_uptime = uptime()
     service = runtime_files.running(directory)
     saved_status = service.status if service is not None else runtime_files.read_service(directory)
-    # A service that has ended leaves its last status. Only some of it still holds: its errors about files.
+    # A service that has ended leaves its last status. Its errors about the configuration and the metrics still hold.
     last_status = saved_status or _NO_SERVICE
     running_status = last_status if service is not None else _NO_SERVICE
     state, unreadable = _read_state(directory)
@@ -61,7 +61,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     last_pass = state.status or _NO_PASS
     published_nothing = not unreadable and _has_published_nothing(node)
     if service is None and published_nothing and _lists_published(node):
-        # The Node was not empty when the last pass saw it, so `withdraw` has changed it since.
+        # The last pass saw published quantities on the Node, so `withdraw` has removed them since.
         node = None
         last_pass = _NO_PASS
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)

@@ -49,7 +49,7 @@ class DeviceListing:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Why devices may be missing, and which entries may be no further devices; empty if the list is right."""
+        """Why devices may be missing, and which entries may not count as devices; empty if the list is right."""
         devices = [entry.device for entry in self.entries]
         uncertain = [f"{device.name}: {device.uncertain_because}" for device in devices if device.uncertain_because]
         return (self.error, *uncertain) if self.error else tuple(uncertain)

@@ -40,8 +40,8 @@ class FoundDevice:
     unread: Mapping[str, Unread]
     """The keys whose values could not be read."""
     uncertain_because: str
-    """Why this may not be a further device: it has disappeared, or may be another path to a listed one; "" if it is a
-    further device."""
+    """Why it is uncertain whether the device counts: it has disappeared, or may be another path to a listed device; ""
+    if it counts."""
     vendor: str
     """The vendor's name in the hardware database, hwdb(7), or set by a rule of udev; "" if unknown."""
     model: str

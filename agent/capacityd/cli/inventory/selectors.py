@@ -20,7 +20,7 @@ SEVERAL_NAMES in model/mistakes.py."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
-    """Whether these tests match a device; unknown if they do but the device may be no further one."""
+    """Whether these tests match a device; unknown if they do, but it is uncertain whether the device counts."""
     return unknown_if_uncertain(match_all(tests, device.read), device.uncertain_because)
 
 
@@ -46,6 +46,7 @@ class DeviceIndex:
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
+        self.defaults = key_matchers(detector, {})
         self._complete = complete
         self._devices = devices
         self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with it
@@ -91,9 +92,9 @@ class DeviceIndex:
 def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     """The selector for only this device, with as few of the detector's identity keys as possible."""
     detector = index.detector
-    if reason := _why_unmatchable(detector, device):
+    if reason := _why_unmatchable(index, device):
         return TomlSelector("", reason=reason)
-    non_default = _non_default_values(detector, device)
+    non_default = _non_default_values(index, device)
     least = _least_identity_keys(detector)
     identity: dict[str, Value] = {}
     for key in detector.identity:
@@ -125,20 +126,21 @@ def _least_identity_keys(detector: DeviceDetector) -> int:
 def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     """The selector for all devices of the same kind. It says that a key is missing only if this excludes others."""
     detector = index.detector
-    if reason := _why_unmatchable(detector, device):
+    if reason := _why_unmatchable(index, device):
         return TomlSelector("", reason=reason)
     for key in detector.same_model:
         if key in device.unread:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
-    non_default = _non_default_values(detector, device)
+    non_default = _non_default_values(index, device)
     values = {key: _wanted_value(detector, device, key) for key in detector.same_model}
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
-    with_present_keys = index.select(present | non_default)
-    with_all_keys = index.select(present | non_default | lacking)
-    has_keys = bool(present or non_default)
-    is_enough = with_present_keys.count is not None and with_present_keys.count == with_all_keys.count
-    return with_present_keys if has_keys and is_enough else with_all_keys
+    exact = index.select(present | non_default | lacking)
+    if not present and not non_default:
+        return exact  # an empty table would also match any other kind that is added later
+    short = index.select(present | non_default)
+    lacking_excludes_none = short.count is not None and short.count == exact.count
+    return short if lacking_excludes_none else exact
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
@@ -182,11 +184,12 @@ def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Va
     return value if exact_match(kind, value) is not None else None
 
 
-def _why_unmatchable(detector: DeviceDetector, device: FoundDevice) -> str:
+def _why_unmatchable(index: DeviceIndex, device: FoundDevice) -> str:
     """Why no table is certain to match the device; "" if one is."""
+    detector = index.detector
     if device.uncertain_because:
         return device.uncertain_because
-    for default in key_matchers(detector, {}):
+    for default in index.defaults:
         key = default.key
         if key in device.unread:
             return f"{key}: {device.unread[key].reason}"
@@ -195,10 +198,10 @@ def _why_unmatchable(detector: DeviceDetector, device: FoundDevice) -> str:
     return ""
 
 
-def _non_default_values(detector: DeviceDetector, device: FoundDevice) -> dict[str, Value]:
+def _non_default_values(index: DeviceIndex, device: FoundDevice) -> dict[str, Value]:
     """The values that a table must name because the detector's defaults would exclude the device."""
-    keys = [default.key for default in key_matchers(detector, {}) if not default.matches(device.get(default.key))]
-    return {key: _wanted_value(detector, device, key) for key in keys}
+    keys = [default.key for default in index.defaults if not default.matches(device.get(default.key))]
+    return {key: _wanted_value(index.detector, device, key) for key in keys}
 
 
 def _folded(value: Value) -> str:

@@ -21,24 +21,30 @@ _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journa
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
     """The problems in a report. now: in seconds since the epoch. unit: the systemd unit's state."""
-    problems = [*_service_problems(report, now, unit), *_configuration_problems(report), *_node_problems(report)]
-    return [*problems, *_resource_problems(report)]
+    return [
+        *_service_problems(report, now=now, unit=unit),
+        *_configuration_problems(report),
+        *_node_problems(report),
+        *_resource_problems(report),
+    ]
 
 
 def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[Problem]:
     """Yields the problems of the service and of its passes."""
-    if report.service is None and not report.published_nothing:
-        yield Problem("the Node keeps its capacity, but nothing updates it", _start_advice(unit))
-    elif report.service is None and unit is not None and unit.failing:
-        yield Problem("the service has published nothing", _start_advice(unit))
+    if report.service is None:
+        is_failing = unit is not None and unit.failing
+        if not report.published_nothing:
+            yield Problem("the Node keeps its capacity, but nothing updates it", _start_advice(unit))
+        elif is_failing:  # a service that was stopped after `withdraw` is no problem
+            yield Problem("the service has published nothing", _start_advice(unit))
     if report.stale_reason:
         advice = "see `journalctl -u capacityd` for what the service has logged since"
         yield Problem(report.stale_reason, advice)
     elif report.service and report.error:
         yield Problem(report.error, _next_attempt(report, now))
     # A pass may have failed for the same reason as the watch.
-    is_in_error = report.not_watched in report.error
-    if report.service and report.not_watched and not is_in_error:
+    is_new = report.not_watched not in report.error
+    if report.service and report.not_watched and is_new:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield Problem(f"the Node is not watched: {report.not_watched}", advice)
     if is_too_slow(report, now):
@@ -111,6 +117,7 @@ def _start_advice(unit: UnitState | None) -> str:
 
 
 def _resource_problem(row: ResourceRow) -> Problem:
+    """The most important problem of a degraded resource."""
     explain = "see `capacityd probe --explain`"
     if row.refused or row.denied:
         return Problem(f"{row.name}: {row.note}")

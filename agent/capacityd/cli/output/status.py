@@ -26,9 +26,8 @@ _WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN:
 
 def print_status(report: StatusReport, problems: Sequence[Problem], now: float) -> None:
     """Prints the report and its problems. now: in seconds since the epoch."""
-    passed = report.last_reconcile is not None
     print_line(_summary(report, degraded=bool(problems)))
-    if passed:
+    if report.has_pass:
         print_line(_times(report, now))
     if not is_too_slow(report, now) and (activity := slow_activity(report, now)):
         print_line(activity)
@@ -38,7 +37,7 @@ def print_status(report: StatusReport, problems: Sequence[Problem], now: float) 
         print_line(
             f"changed since the last reload: {', '.join(report.changed_files)}; to use it: `systemctl reload capacityd`"
         )
-    if passed:
+    if report.has_pass:
         print_line()
         _print_resources(report)
         _print_other_resources(report)
@@ -97,14 +96,13 @@ def _print_resources(report: StatusReport) -> None:
 
 
 def _summary(report: StatusReport, *, degraded: bool) -> str:
-    passed = report.last_reconcile is not None
     if report.service is None:
         nothing = "; the Node keeps nothing that it has published" if report.published_nothing else ""
-        last_state = "; this is its last known state" if passed else ""
+        last_state = "; this is its last known state" if report.has_pass else ""
         return f"capacityd is not running{nothing}{last_state}"
     pid = "?" if report.service.pid is None else report.service.pid
     running = f"capacityd is running (PID {pid})"
-    if not passed:
+    if not report.has_pass:
         return f"{running}, no reconcile pass completed yet"
     node = f"Node {report.node}" if report.node else "no Node yet"
     impersonated = f", as {report.impersonated}" if report.impersonated else ""

@@ -127,6 +127,11 @@ class StatusReport:
     other_agent: Mapping[str, tuple[int, int]] | None = None
     """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
 
+    @property
+    def has_pass(self) -> bool:
+        """Whether a pass has completed, so that the report has its results."""
+        return self.last_reconcile is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

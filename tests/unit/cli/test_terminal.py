@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from capacityd.cli import run
 from capacityd.cli.help import EXAMPLES
-from capacityd.cli.output.terminal import print_json, print_line, print_table
+from capacityd.cli.output.terminal import print_json, print_line, print_message, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.plan import MachineRecord
 from capacityd.model.text import printable
@@ -101,6 +101,11 @@ def test_unprintable_characters_are_escaped(capsys: pytest.CaptureFixture[str]) 
     assert output.count("\n") == 3
     assert output.count("owned") == 3
     assert all(char.isprintable() or char == "\n" for char in output)
+
+
+def test_unprintable_characters_in_a_message_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_message("/tmp/\x1b[31ma\nb is left out")
+    assert capsys.readouterr() == ("", "capacityd: /tmp/\\x1b[31ma\\nb is left out\n")
 
 
 def test_json_is_printable_and_unchanged_in_meaning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
 
 def print_message(message: str) -> None:
     """Prints a message for the user on standard error; the result goes to standard output."""
-    print(f"capacityd: {message}", file=sys.stderr)
+    print("capacityd:", printable(message), file=sys.stderr)
 
 
 def print_text(text: str, first: str = "", others: str = "  ") -> None:

@@ -28,7 +28,7 @@ _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json
 
 
 def fleet(options: Options) -> int:
-    """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if there are any.
+    """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if any does.
 
     Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
     NodeError.

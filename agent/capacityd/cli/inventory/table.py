@@ -56,20 +56,20 @@ def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit
     total = Counter(entry.kind.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
     for entry in entries:
-        kind = entry.kind
-        seen[kind.toml] += 1
-        is_first = seen[kind.toml] == 1
-        if is_first and _matches_several(kind) and kind.toml != entry.unique.toml:
+        kind = entry.kind.toml
+        seen[kind] += 1
+        is_first = seen[kind] == 1
+        if is_first and _matches_several(entry.kind) and kind != entry.unique.toml:
             title = f", {entry.title}" if entry.title else ""
-            selectors.append((kind.toml, f"all {kind.count}{title}"))
-        if limit is None or seen[kind.toml] <= limit:
+            selectors.append((kind, f"all {entry.kind.count}{title}"))
+        if limit is None or seen[kind] <= limit:
             cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
             if flags:
                 cells.append(flags[entry.device.path])
             rows.append((entry.device.name, *cells, entry.title))
             selectors.append(_selector_of_device(entry))
-        elif seen[kind.toml] == total[kind.toml]:  # the last device of the kind
-            more = f"{total[kind.toml] - limit} more of these: capacityd devices {detector.name}"
+        elif seen[kind] == total[kind]:  # the last device of the kind
+            more = f"{total[kind] - limit} more of these: capacityd devices {detector.name}"
             rows.append(("…", *[""] * len(columns), more))
     heading = (detector.name.upper(), *columns, "NAME")
     return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(entries))

@@ -27,16 +27,16 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
     terminal = sys.stderr.fileno()
     began = time.monotonic()
 
-    def show(*_: object) -> None:
+    def show(*_: object) -> None:  # the arguments of a signal handler
         _write(terminal, f"{_ERASE_LINE}{task} ({time.monotonic() - began:.0f} s)")
 
-    previous = signal.signal(signal.SIGALRM, show)
+    previous_handler = signal.signal(signal.SIGALRM, show)
     signal.setitimer(signal.ITIMER_REAL, first, every)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.signal(signal.SIGALRM, previous_handler)
         if time.monotonic() - began >= first:  # the line has been shown
             _write(terminal, _ERASE_LINE)
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from capacityd.model.errors import NodeRejected
+from capacityd.model.errors import NodeRejected, NodeUnreachable
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.reading import Quantity
-from tests.unit.reconcile.doubles import EPOCH, A, MemoryNode, Service, WithoutConditions
+from tests.unit.reconcile.doubles import EPOCH, UNKNOWN, A, MemoryNode, Service, WithoutConditions
 
 FOUR, SIX = Quantity(4), Quantity(6)
 TEXT = "another capacityd, on another machine or in a container, also writes this Node"
@@ -20,14 +20,18 @@ OTHER_WRITER = ("False", "OtherWriter", TEXT)
 
 
 class DenyingNode(MemoryNode):
-    """A Node on an API server that denies writes of capacity from a time on."""
+    """A Node on an API server that denies writes of capacity, or whose answers get lost, from a time on."""
 
     denies = False
+    loses_answers = False
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         if self.denies and any(o["op"] != "test" and str(o["path"]).startswith("/status/capacity") for o in patch):
             raise NodeRejected("no", "no")
-        return super().write(patch)
+        state = super().write(patch)
+        if self.loses_answers:
+            raise NodeUnreachable("the response was lost")
+        return state
 
 
 def agents() -> tuple[Service, Service, DenyingNode]:
@@ -36,6 +40,13 @@ def agents() -> tuple[Service, Service, DenyingNode]:
     for service in (one, two):
         service.node, service.watched = node, True
     return one, two, node
+
+
+def set_condition(node: MemoryNode, at: float, status: str, reason: str) -> None:
+    """Another agent writes the condition at this time, by its own clock."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + at))
+    (condition,) = (c for c in node.document["status"]["conditions"] if c["type"] == CONDITION)
+    condition |= {"status": status, "reason": reason, "message": TEXT, "lastHeartbeatTime": stamp}
 
 
 def test_while_two_agents_publish_different_numbers_the_condition_is_false() -> None:
@@ -95,10 +106,7 @@ def test_an_agent_that_writes_only_the_condition_is_not_gone() -> None:
     two.reconcile(1001.0, a=SIX)
     one.reconcile(1002.0, {"node"}, a=FOUR)
     for said_at in range(1003, 1300, 60):
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH + said_at))
-        written = {"status": "False", "reason": "OtherWriter", "message": TEXT, "lastHeartbeatTime": stamp}
-        (condition,) = (c for c in node.document["status"]["conditions"] if c["type"] == CONDITION)
-        condition |= written
+        set_condition(node, said_at, "False", "OtherWriter")
         one.reconcile(said_at + 1.0, {"node"}, a=FOUR)
         one.reconcile(said_at + 59.0, {"requeue"}, a=FOUR)
         assert node.our_condition == OTHER_WRITER
@@ -108,6 +116,43 @@ def test_an_agent_that_writes_only_the_condition_is_not_gone() -> None:
         result = one.reconcile(at, {"requeue"}, a=FOUR)
     assert node.our_condition[0] == "True"
     assert at - 1244.0 <= 75.0
+
+
+@pytest.mark.parametrize("skew", [0.0, 30.0])
+def test_a_condition_that_contradicts_this_agents_is_another_agents(skew: float) -> None:
+    """Its clock may be ahead."""
+    one, _, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    set_condition(node, 1001.0 + skew, "False", "Unknown")
+    one.reconcile(1002.0, {"node"}, a=FOUR)
+    assert node.our_condition == OTHER_WRITER
+    set_condition(node, 1060.0 + skew, "False", "OtherWriter")
+    one.reconcile(1061.0, {"node"}, a=FOUR)
+    one.reconcile(1129.0, {"requeue"}, a=FOUR)
+    assert node.our_condition == OTHER_WRITER
+    one.reconcile(1131.5, {"requeue"}, a=FOUR)
+    assert node.our_condition[0] == "True"
+
+
+@pytest.mark.parametrize(("at", "reason"), [(999.0, "Unknown"), (1001.0, "Altered")])
+def test_an_old_condition_and_a_webhooks_are_not_another_agents(at: float, reason: str) -> None:
+    """An old one may come from a restored cluster."""
+    one, _, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    set_condition(node, at, "False", reason)
+    one.reconcile(1002.0, {"node"}, a=FOUR)
+    assert node.our_condition[0] == "True"
+
+
+def test_an_own_condition_whose_answer_was_lost_is_not_another_agents() -> None:
+    one, _, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    node.loses_answers = True
+    assert one.reconcile(1010.0, {"hardware"}, a=UNKNOWN).failure
+    assert node.our_condition[1] == "Unknown"
+    node.loses_answers = False
+    one.reconcile(1015.0, {"retry"}, a=FOUR)
+    assert node.our_condition[0] == "True"
 
 
 def test_two_agents_with_the_same_numbers_do_not_disturb_each_other() -> None:

@@ -6,6 +6,7 @@ Virtual functions, bonds, bridges and VLANs report the speed of the underlying i
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 
@@ -18,7 +19,6 @@ from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.event_filters import EventFilters, LinkFilter, Pattern
 from capacityd.model.host import (
     Host,
-    basename,
     link_name,
     read_int,
     read_optional_attr,
@@ -153,7 +153,7 @@ def _speed(host: Host, device: Device) -> Value:
 def _max_speed(host: Host, device: Device) -> Value:
     """The speed in bit/s of the best supported link mode, even if its optics or link partner are slower
     (netdata#14803)."""
-    name = basename(device.path)
+    name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
         raise HostError("it is a team; only the program that manages it knows how its members share the load")

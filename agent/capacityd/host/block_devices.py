@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, basename
+from capacityd.model.host import Host
 
 _BLOCKS = "/sys/class/block"
 
@@ -44,7 +46,7 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
 
 def _target_of_link(host: Host, node: str) -> str | None:
     """The path of the device that this link leads to, such as /dev/disk/by-uuid/…; None if it leads to none."""
-    target = basename(host.resolve(node) or "")
+    target = os.path.basename(host.resolve(node) or "")
     return host.resolve(f"{_BLOCKS}/{target}") if target else None
 
 

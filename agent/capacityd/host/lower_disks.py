@@ -22,6 +22,7 @@ of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 
@@ -32,7 +33,7 @@ from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree
 from capacityd.model.errors import HostError
-from capacityd.model.host import Host, basename
+from capacityd.model.host import Host
 
 DEVICE_OPTIONS = ("logdev", "rtdev", "jdev", "journal_path")
 """Options of a file system that name a further device: xfs(5), and super.c in the kernel's fs/reiserfs and fs/ext4."""
@@ -204,7 +205,7 @@ class LowerDisks:
         """
         journals = self._host.listdir(JOURNALS)
         device = self._host.resolve(f"/sys/dev/block/{number}") or ""
-        internal_journal = re.compile(f"{re.escape(basename(device))}-[0-9]+")
+        internal_journal = re.compile(f"{re.escape(os.path.basename(device))}-[0-9]+")
         if any(internal_journal.fullmatch(journal) for journal in journals):
             return
         for journal in journals:

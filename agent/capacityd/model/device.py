@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from capacityd.model.config import Resource
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
-from capacityd.model.host import Host, SystemDevices, basename
+from capacityd.model.host import Host, SystemDevices
 from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
 from capacityd.model.reasons import KernelEvents
@@ -54,7 +55,7 @@ def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the detector does not know."""
     if device.system_devices is None:
         return None
-    return device.system_devices().has(basename(device.path))
+    return device.system_devices().has(os.path.basename(device.path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -197,7 +198,7 @@ def link_name(host: Host, path: str) -> str | None:
     Raises HostError if the link can't be resolved.
     """
     target = resolve_link(host, path)
-    return None if target is None else basename(target)
+    return None if target is None else os.path.basename(target)
 
 
 def device_and_above(device: str) -> Iterator[str]:
@@ -211,11 +212,6 @@ def uevent_value(host: Host, device: str, name: str) -> str | None:
     """A variable in the uevent file of the device at this path in /sys; None if it is missing."""
     lines = host.lines(f"{device}/uevent")
     return next((line.partition("=")[2] for line in lines if line.startswith(f"{name}=")), None)
-
-
-def basename(path: str) -> str:
-    """The last part of a path."""
-    return path.rpartition("/")[2]
 
 
 def machine_id(host: Host) -> str:

@@ -151,7 +151,7 @@ class Write:
     condition_follows: bool = False
     """Whether the condition becomes True with a patch of its own, once the API server has stored this one."""
     recorded: Mapping[str, int] | None = None
-    """The quantities in the machine record after the write. None: the record is not changed."""
+    """Name -> published quantity that the machine record contains after the write. None: the record is not changed."""
     reported: Reported = Reported()
     """What Events have reported once this plan's Events are created."""
     recovered: tuple[str, ...] = ()
@@ -171,7 +171,8 @@ class Plan:
     changes: tuple[Change, ...]
     write: Write
     recorded_before: Mapping[str, int] = field(default_factory=dict)
-    """The quantities in the machine record, for names that are also in the annotation."""
+    """Name -> published quantity that the machine record contains before this plan. If there is no machine record, the
+    annotation's quantities count for configured names."""
     reported_before: Reported = Reported()
     """What Events have reported before this plan."""
     waits: tuple[Wait, ...] = ()

@@ -30,7 +30,7 @@ _TEXTS = {
     WaitReason.DENIED: "tried again in {} (denied)",
     WaitReason.UNKNOWN: "read again in {} (unknown)",
     WaitReason.NOT_STORED: "the condition is written again in {}, because the API server does not store it",
-    WaitReason.ALLOCATABLE: "the condition waits {}, in case another writer reduces allocatable again",
+    WaitReason.ALLOCATABLE: "the condition stays False for {} more, in case allocatable is reduced again",
     WaitReason.DEVICE_PLUGINS: "the kubelet's list of device plugins is read again in {}",
     WaitReason.EXPIRY: "read again in {}, when its reading becomes too old",
     WaitReason.OTHER_AGENT: "waits {} more, because another capacityd writes this Node",

@@ -11,25 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
+from capacityd.host.block_names import is_excluded, is_virtual
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, read_int, read_optional_attr, resolve_link
 
 BLOCK = "/sys/block"
 
 _MAY_BE_DUPLICATE = "it is unknown whether it is another path to a disk"
-_VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
-"""Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
-(scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""
-_SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
-"""Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
-_NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
-"""Prefixes of names of drives and network disks whose paths look like those of disks."""
-_HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
-"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
-drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
-_NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
-"""One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
-
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
@@ -91,7 +79,7 @@ def whole_disks(host: Host) -> list[Disk]:
     unknown_ids = ""  # why the ids of a disk so far are unknown
     facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
     for name in host.listdir(BLOCK):
-        if _is_excluded(name):
+        if is_excluded(name):
             continue
         try:
             real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has been removed meanwhile
@@ -134,18 +122,6 @@ def device_of(host: Host, path: str) -> str:
     return f"{path}/device"
 
 
-def _is_excluded(name: str) -> bool:
-    """Whether the name shows that this is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
-    is_part_of_card = name.startswith("mmcblk") and not name.removeprefix("mmcblk").isdigit()
-    is_nvme_path = _NVME_PATH.fullmatch(name) is not None
-    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or is_part_of_card or is_nvme_path
-
-
-def is_virtual(name: str, real: str) -> bool:
-    """Whether a block device is made by software. real: its path in /sys."""
-    return real.startswith(_VIRTUAL) and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None
-
-
 def _is_hidden(host: Host, name: str) -> bool:
     """Whether the kernel hides the disk, as it does with all but one of several paths."""
     return host.text(f"{BLOCK}/{name}/hidden") == "1"
@@ -159,7 +135,9 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
     if _SINGLE_PATH.search(real):
         return ids
     wwid = world_wide_id(host, f"{BLOCK}/{name}")
-    return [*ids, wwid] if wwid and not wwid.startswith(_GENERATED_PREFIX) else ids
+    if wwid and not wwid.startswith(_GENERATED_PREFIX):
+        ids.append(wwid)
+    return ids
 
 
 def _earlier_disk(

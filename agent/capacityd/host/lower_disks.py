@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from capacityd.host.automounts import automount
 from capacityd.host.block_devices import block_device_path
-from capacityd.host.disks import is_virtual
+from capacityd.host.block_names import is_virtual
 from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES
 from capacityd.linux.filesystem_types import Backing, backing, has_device
 from capacityd.linux.mountinfo import Mount, MountTree

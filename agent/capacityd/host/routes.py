@@ -173,7 +173,7 @@ def _excludes_own_packets(values: Mapping[int, bytes]) -> bool:
 
     A rule for packets from the interface lo, or of root, includes them. wg-quick makes an inverted rule: "not fwmark".
     """
-    selectors = values.keys() - {*_NO_SELECTORS}
+    selectors = set(values) - set(_NO_SELECTORS)
     if values.get(_IIF) == b"lo\0":
         selectors.discard(_IIF)
     if values.get(_UIDS, b"").startswith(bytes(4)):  # the first user of the range is root

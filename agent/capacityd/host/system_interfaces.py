@@ -34,7 +34,7 @@ def system_interfaces(host: Host) -> SystemDevices:
     try:
         route_interfaces = host.default_interfaces()
     except HostError as e:
-        return SystemDevices(frozenset(), f"cannot determine the system's interfaces: {e}")
+        return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's interfaces: {e}")
     # At boot, the route may appear later. Until then, "not an interface of the system" would be a guess.
     reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
     for route_interface in route_interfaces:
@@ -48,7 +48,7 @@ def system_interfaces(host: Host) -> SystemDevices:
                 reason = reason or failed  # the first reason is the one to report
         except HostError as e:
             reason = reason or f"{failed}: {e}"
-    return SystemDevices(frozenset(names), reason)
+    return SystemDevices(frozenset(names), incomplete_because=reason)
 
 
 def lower_interfaces(host: Host, name: str) -> list[str]:
@@ -62,11 +62,13 @@ def linked_number(host: Host, name: str) -> str:
     The number may be that of an interface in another network namespace.
     """
     number = host.text(f"{_NETS}/{name}/iflink")
-    return "" if number is None or number == host.text(f"{_NETS}/{name}/ifindex") else number
+    if number is None or number == host.text(f"{_NETS}/{name}/ifindex"):
+        return ""
+    return number
 
 
 def _parents(host: Host, name: str, hardware: str) -> list[str]:
-    """The interface that a child interface with this hardware belongs to, as in IPoIB; empty if there is none here."""
+    """A list of the interface that a child with this hardware belongs to, as in IPoIB; empty if there is none here."""
     number = linked_number(host, name)
     if not number:
         return []

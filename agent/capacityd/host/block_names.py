@@ -1,0 +1,30 @@
+"""Which block devices are not whole disks, according to their names and their paths in /sys."""
+
+from __future__ import annotations
+
+import re
+
+_VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
+"""Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
+(scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""
+_SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
+"""Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
+_NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
+"""Prefixes of names of drives and network disks whose paths look like those of disks."""
+_HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
+"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
+drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
+_NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
+"""One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
+
+
+def is_excluded(name: str) -> bool:
+    """Whether the name shows that this is not a whole disk. mmcblk0boot0 is a part of the memory card mmcblk0."""
+    is_part_of_card = name.startswith("mmcblk") and not name.removeprefix("mmcblk").isdigit()
+    is_nvme_path = _NVME_PATH.fullmatch(name) is not None
+    return name.startswith((*_SOFTWARE, *_NOT_DISKS)) or is_part_of_card or is_nvme_path
+
+
+def is_virtual(name: str, real: str) -> bool:
+    """Whether a block device is made by software. real: its path in /sys."""
+    return real.startswith(_VIRTUAL) and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None

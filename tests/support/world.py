@@ -79,6 +79,7 @@ class World:
     def reboot(self) -> None:
         """The machine starts again. The kubelet's and device plugins' pending actions are dropped; /run is empty."""
         self._agenda = []
+        self.unhealthy = frozenset()  # the kubelet has dropped its reports
         self.machine.expires_at = {name: at - self.uptime - 30.0 for name, at in self.machine.expires_at.items()}
         self.machine.booted += self.uptime + 30.0
         self.machine.uptime = 10.0

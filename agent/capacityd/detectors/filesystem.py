@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from typing import cast
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
@@ -96,9 +97,9 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 
 def _system(_: Host, device: Device) -> Value:
     """Whether the machine needs the file system; it may need only a part, which a bind mount shows elsewhere."""
-    filesystem = device.details
-    if not isinstance(filesystem, Filesystem) or device.system_devices is None:  # not mounted yet
+    if device.system_devices is None:  # not mounted yet
         return device.cached_values["system"]
+    filesystem = cast(Filesystem, device.details)
     if any(map(is_of_system, filesystem.points)):
         return True
     return device.system_devices().has(filesystem.number)
@@ -110,9 +111,9 @@ def _size(host: Host, device: Device) -> Value:
     None for an interface of the kernel without a size. Raises HostError if another file system reports no size, as some
     FUSE programs do.
     """
-    filesystem = device.details
-    if not isinstance(filesystem, Filesystem):  # not mounted yet
-        raise HostError(str(filesystem))
+    if isinstance(device.details, str):  # not mounted yet
+        raise HostError(device.details)
+    filesystem = cast(Filesystem, device.details)
     error: HostError | None = None
     for point in filesystem.points:
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from capacityd.model.config import Table
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
-from capacityd.model.matchers import KeyMatcher, Value
+from capacityd.model.matchers import KeyMatcher, Value, is_missing
 from capacityd.model.private import NOTHING, Private
 
 
@@ -112,7 +112,7 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
 
 def describe_value(value: Value) -> str:
     """A device's value as text, for a reason."""
-    if value is None or value == "" or value == ():
+    if is_missing(value):
         return "missing"
     if isinstance(value, bool):
         return "true" if value else "false"

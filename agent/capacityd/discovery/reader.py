@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from capacityd.detectors import load
-from capacityd.discovery.explain import explain_devices, explain_error, with_other_names
+from capacityd.discovery.explain import Match, explain_devices, explain_error, with_other_names
 from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
 from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import Value
+from capacityd.model.matchers import Value, is_missing
 from capacityd.model.private import Private, extent, how_to_see, quoted
 from capacityd.model.quantity import countable, number_in
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
@@ -78,7 +78,7 @@ def _read_devices_once(
     candidates = scope.find(host, subsystems) if scope else detector.find(host)
     contributions: list[Contribution] = []
     shares: list[int] = []  # of the devices in contributions, in base units
-    matches: list[tuple[Device, MatchResult]] = []  # only for the explanation
+    matches: list[Match] = []  # only for the explanation
     unknown: list[Unknown] = []
     total = 0
     for device in candidates:
@@ -141,8 +141,7 @@ def _cached_reader(
     def read(key: str) -> Value:
         if key not in cache:
             cache[key] = value_of(host, detector, device, key)
-            is_missing = cache[key] in (None, "", ())  # not False and 0, which are values
-            if is_missing and resolve_link(host, device.path) is None:
+            if is_missing(cache[key]) and resolve_link(host, device.path) is None:
                 if not is_last_attempt:
                     raise _DisappearedError
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
-"""A device's value for one key. None or "": the device has no value. A tuple: several values, any of which may
+"""A device's value for one key. None, "" and (): the device has no value. A tuple: several values, any of which may
 match."""
 
 IPNetwork: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
@@ -26,6 +26,11 @@ _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
 escapes such as \\d, and alternatives in parentheses."""
 
 
+def is_missing(value: Value) -> bool:
+    """Whether the device has no value. False and 0 are values."""
+    return value in (None, "", ())
+
+
 @dataclass(frozen=True, slots=True)
 class GlobMatcher:
     """Matches text exactly or as a glob; "" matches only a missing value."""
@@ -35,7 +40,7 @@ class GlobMatcher:
     """Whether to ignore case; then the pattern is in lower case."""
 
     def matches(self, value: Value) -> bool:
-        if value in (None, "", ()):  # the device has no value
+        if is_missing(value):
             return self.pattern == ""
         if isinstance(value, tuple):
             return any(self.matches(one) for one in value)

@@ -13,7 +13,7 @@ from capacityd.model.config import Resource
 from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import Value
+from capacityd.model.matchers import Value, is_missing
 from capacityd.model.reading import Unknown
 
 _VENDOR_PROPERTY = "ID_VENDOR_FROM_DATABASE"  # set by udev, see hwdb(7)
@@ -122,8 +122,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
             possible = e.possible if isinstance(e, AmbiguousValue) else ()
             unread[key] = Unread(str(e), possible)
             continue
-        lacks_key = value is None or value == "" or value == ()  # False and 0 are values
-        if lacks_key:
+        if is_missing(value):
             lacking.append(key)
         else:
             values[key] = value

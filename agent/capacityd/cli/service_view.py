@@ -30,7 +30,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     sandbox = service_sandbox() if has_paths else Sandbox()
     for resource in config.resources:
         for path, key in _key_by_path(resource).items():
-            advice = sandbox.advice(path, runs=resource.detector == key == "exec")
+            advice = sandbox.advice(path, runs=key == "exec")
             if not advice and key == "file":
                 advice = why_unreadable_to_root(path)
             if advice:

@@ -94,10 +94,11 @@ def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
     width = max(len(toml) for toml, _ in selectors)
     for toml, comment in selectors:
         line = f"{toml:<{width}}  # {comment}"
-        if toml and len(line) <= (terminal_width() or len(line)):
+        fits = terminal_width() == 0 or len(line) <= terminal_width()
+        if toml and fits:
             print_line(line)
             continue
-        print_text(comment, first="# ", others="# ")
+        print_text(comment, initial_indent="# ", subsequent_indent="# ")
         if toml:
             print_line(toml)
 

@@ -33,8 +33,6 @@ from capacityd.worker.selection import host_of, node_name_of, node_of
 
 _RETRY_TIMEOUT = 30.0  # seconds to retry a busy API server, and to wait for the lock of another writer on this machine
 
-_NOTHING_DENIED: Denied = {}  # no write has been tried yet
-
 Units: TypeAlias = Mapping[str, str]  # resource name -> unit of its quantities
 
 
@@ -42,7 +40,7 @@ def plan(options: Options) -> int:
     """Prints what apply would do. Returns exit status 4 if a resource is unknown, refused, denied, not configured but
     kept, or below `expect`."""
     node, make_plan, units = _prepare(options, writes=False)
-    node_plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
+    node_plan = _plan_before_writes(node, make_plan, options)
     if options.patch:
         print_patch(node_plan)
     elif options.json:
@@ -75,7 +73,7 @@ def withdraw(options: Options) -> int:
     if options.all_annotated:
         _print_unconfirmed(node, options)
 
-    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _written: Plan | None) -> Plan:
         owned = _owned(options, state, record)
         if options.all_annotated:
             owned = None  # then make_withdrawal() removes every key that the annotation lists
@@ -143,7 +141,7 @@ def _prepare(options: Options, *, writes: bool) -> tuple[Node, Planner, Units]:
         if isinstance(reading, Quantity) and reading.warning:
             print_message(f"{name}: {reading.warning}")
 
-    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _: Plan | None) -> Plan:
+    def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _written: Plan | None) -> Plan:
         facts = Facts(
             readings=readings,
             config=config,
@@ -178,10 +176,17 @@ def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> 
     return MachineRecord(annotated_quantities(state.annotation), node_uid=state.uid)
 
 
+def _plan_before_writes(node: Node, make_plan: Planner, options: Options) -> Plan:
+    """Reads the Node and makes the plan for it."""
+    denied: Denied = {}
+    written = None  # the plan that has left the Node in its state
+    return make_plan(node.read(), _machine_record(options), denied, written)
+
+
 def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> Plan:
     """Makes the plan, writes it unless this is a dry run, and prints it."""
     if options.dry_run:
-        plan = make_plan(node.read(), _machine_record(options), _NOTHING_DENIED, None)
+        plan = _plan_before_writes(node, make_plan, options)
         _print(options, plan, units, applied=False)
         return plan
     records = options.selection.node_file is None  # a Node in a file has no record on this machine

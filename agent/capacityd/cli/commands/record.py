@@ -78,8 +78,9 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
 
 
 def _devices(recording: Recording) -> int:
-    """Returns the number of devices, whether udev knows them or not: of the folders with a link to a subsystem."""
-    return sum(path.endswith("/subsystem") and path.startswith("/sys/devices/") for path in recording["links"])
+    """The number of recorded devices, also of those that udev does not know: each has a link to its subsystem."""
+    links = recording["links"]
+    return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
 
 
 def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:

@@ -21,8 +21,8 @@ _MIN_WRAPPED = 20
 """Minimum width of a wrapped cell, in columns of the terminal."""
 _GAP = 2
 """Spaces that tabulate puts between two columns of a table."""
-_BELOW = 4
-"""Indent of a last column that is printed below its row."""
+_INDENT_BELOW = 4
+"""Spaces before the text of a last column that is printed below its row."""
 _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
 """Sign -> its colour: green, yellow or red of the terminal's theme, as in ECMA-48, SGR."""
 
@@ -38,14 +38,20 @@ def print_message(message: str) -> None:
     print("capacityd:", printable(message), file=sys.stderr)
 
 
-def print_text(text: str, first: str = "", others: str = "  ") -> None:
+def print_text(text: str, initial_indent: str = "", subsequent_indent: str = "  ") -> None:
     """Prints a sentence, on a terminal wrapped to its width.
 
-    first, others: the text before its first line, and before each other line.
+    initial_indent, subsequent_indent: the text before the first line, and before each other line.
     """
     text = printable(text)
-    width = terminal_width() or len(first + text)
-    wrapper = textwrap.TextWrapper(width, first, others, break_long_words=False, break_on_hyphens=False)
+    unlimited = len(initial_indent + text)
+    wrapper = textwrap.TextWrapper(
+        width=terminal_width() or unlimited,
+        initial_indent=initial_indent,
+        subsequent_indent=subsequent_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     print(wrapper.fill(text))
 
 
@@ -62,26 +68,28 @@ def print_table(
     signs: whether the first column contains signs. On a terminal, the last column is wrapped to the terminal's width.
     If the other columns leave less than _MIN_WRAPPED for it, it is printed below its row.
     """
-    cells = [[printable(cell).strip() or "-" for cell in row] for row in rows]
-    if not cells:
+    table = [[printable(cell).strip() or "-" for cell in row] for row in rows]
+    if not table:
         return
-    below: list[str] = []
-    if width := terminal_width():
-        left = width - indent - _width_of_others([*cells, header] if header else cells)
-        if left >= _MIN_WRAPPED or len(cells[0]) == 1:
-            cells = [[*others, _filled(last, max(_MIN_WRAPPED, left))] for *others, last in cells]
-        else:
-            below = [*([header[-1]] if header else []), *(last for *_, last in cells)]
-            cells, header = [others for *others, _ in cells], header[:-1]
-    if signs:
-        cells = [[_coloured(sign), *others] for sign, *others in cells]
     if header:
-        cells.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
-    lines = tabulate(cells, tablefmt="plain", disable_numparse=True).split("\n")
+        table.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
+    below: list[str] = []  # the texts to print below the rows
+    if width := terminal_width():
+        room_for_last = width - indent - _width_of_others(table)
+        is_only_column = len(table[0]) == 1
+        if is_only_column or room_for_last >= _MIN_WRAPPED:
+            table = [[*others, _filled(last, max(_MIN_WRAPPED, room_for_last))] for *others, last in table]
+        else:
+            below = [last for *_, last in table]
+            table = [others for *others, _ in table]
+    if signs:
+        table = [[_coloured(sign), *others] for sign, *others in table]
+    lines = tabulate(table, tablefmt="plain", disable_numparse=True).split("\n")
+    indent_below = " " * (indent + _INDENT_BELOW)
     for number, line in enumerate(lines):
         print(" " * indent + line)
         if below and below[number] != "-":
-            print_text(below[number], *[" " * (indent + _BELOW)] * 2)
+            print_text(below[number], initial_indent=indent_below, subsequent_indent=indent_below)
 
 
 def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[str]]:
@@ -90,8 +98,9 @@ def without_column(rows: Iterable[Sequence[str]], column: int) -> list[Sequence[
 
 
 def _width_of_others(rows: Sequence[Sequence[str]]) -> int:
-    """Returns the width of all columns but the last one, with the gap behind each."""
-    return sum(max(map(len, column)) + _GAP for column in list(zip(*rows, strict=True))[:-1])
+    """The width of all columns except the last one, with the gap after each."""
+    *others, _last = zip(*rows, strict=True)
+    return sum(max(map(len, column)) + _GAP for column in others)
 
 
 def _filled(text: str, width: int) -> str:

@@ -21,7 +21,7 @@ from capacityd.linux.clock import uptime
 from capacityd.model.codec import decode_variant
 from capacityd.model.messages import Message, PassResult
 from capacityd.model.reasons import RetryCause
-from capacityd.reconcile.apply import TRIES
+from capacityd.reconcile.apply import MAX_CONFLICTS
 from capacityd.worker import runtime_files
 from tests import ROOT
 from tests.cluster import (
@@ -175,9 +175,9 @@ def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service
     passes.watch()
     proxy.fault(writes, "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
     s.machine.plug("1-2", events=False)
-    assert passes.at(60, "hardware") == [PATCH, *[GET, PATCH] * (TRIES - 1), PATCH]
+    assert passes.at(60, "hardware") == [PATCH, *[GET, PATCH] * (MAX_CONFLICTS - 1), PATCH]
     assert s.condition()["status"] == "False"
-    assert f"tried {TRIES} times; another writer changed the Node first each time" in s.condition()["message"]
+    assert f"tried {MAX_CONFLICTS} times; another writer changed the Node first each time" in s.condition()["message"]
     assert passes.at(90, "hardware") == []
     assert passes.at(180, "retry") == [PATCH]
 

@@ -28,7 +28,7 @@ from capacityd.model.reasons import Job, PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile import apply, machine_record, writing
+from capacityd.reconcile import apply, attempt, machine_record
 from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import journal, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -234,7 +234,7 @@ class Machine:
             (os, "fsync", lambda _: None),
             (machine_record, "read_regular_file", read_record),
             (machine_record, "state_directory", lambda: str(self.state_folder)),
-            *((module, "time", clock) for module in (reconcile_job, apply, writing)),
+            *((module, "time", clock) for module in (reconcile_job, apply, attempt)),
             (reconcile_job, "uptime", lambda: self.uptime),
             (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
             (reconcile_job, "discover", lambda *_: Discovery(self.probe(), {})),

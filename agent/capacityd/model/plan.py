@@ -190,9 +190,14 @@ class Plan:
     node_uid: str = ""
 
     @property
+    def written_changes(self) -> tuple[Change, ...]:
+        """The changes that the patch makes."""
+        return tuple(change for change in self.changes if change.action.writes)
+
+    @property
     def changed_names(self) -> tuple[str, ...]:
         """Names whose quantity the plan changes."""
-        return tuple(change.name for change in self.changes if change.action.writes)
+        return tuple(change.name for change in self.written_changes)
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ class Plan:
     def with_earlier(self, changes: Sequence[Change]) -> Plan:
         """The plan, with the changes that were written before it was made. A change that this plan writes wins."""
         merged = {change.name: change for change in (*self.changes, *changes)}
-        merged |= {change.name: change for change in self.changes if change.action.writes}
+        merged |= {change.name: change for change in self.written_changes}
         return replace(self, changes=tuple(merged[name] for name in sorted(merged, key=resources_first)))
 
     def as_dict(self) -> dict[str, object]:

@@ -10,28 +10,27 @@ from dataclasses import dataclass, replace
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
-from capacityd.reconcile.writing import Attempt, Planner, is_same_version, report, unexplained
+from capacityd.reconcile.attempt import Attempt, Planner, is_same_version, rejection_of, report
+from capacityd.reconcile.writing import write, write_in_parts
 
-TRIES = 6
-"""How often apply() makes a plan because a patch's test failed, before it gives up."""
+MAX_CONFLICTS = 6
 
 _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Intentions:
-    """Records what a plan is about to publish, before it is written: so the machine record is right even if the process
-    is killed. By default, records nothing: for a machine that can't save its record, or a Node without a record.
+class RecordFile:
+    """The file with the machine record. It says what a plan is about to publish before the Node is written, so it is
+    right even if the process is killed. machine_record.py has the functions that a pass uses."""
 
-    machine_record.py has the functions that a pass uses."""
-
-    save: Callable[[MachineRecord | None, Plan], MachineRecord | None] = lambda machine_record, _: machine_record
-    """Takes the old record and the plan, returns the new record."""
-    forget: Callable[[MachineRecord | None], None] = lambda _: None
-    """Takes the record to keep after a conflict or a rejection, which contains what was written. None: no record."""
+    intend: Callable[[MachineRecord | None, Plan], MachineRecord | None]
+    """Saves the record with the plan's intention. Takes the old record and the plan, returns the new record."""
+    replace: Callable[[MachineRecord | None], None]
+    """Saves this record after a conflict or a rejection. None: removes the file."""
 
 
-NO_INTENTIONS = Intentions()
+NO_RECORD_FILE = RecordFile(intend=lambda machine_record, _plan: machine_record, replace=lambda _machine_record: None)
+"""Saves nothing: for a machine that can't save its record, or a Node without a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +49,82 @@ class Retries:
 
     timeout: float = 0.0
     """Seconds for which apply() retries while the API server is unavailable."""
-    conflicts: int = TRIES
-    """How many plans apply() makes because of conflicts."""
-    failed_writes: bool = True
-    """Whether a write that fails with a server error may succeed later. False: the error is a rejection, so apply()
-    writes the changes in parts, and the rejected part does not block the others."""
+    max_conflicts: int = MAX_CONFLICTS
+    """The number of conflicts at which apply() gives up."""
+    rejects_server_errors: bool = False
+    """Whether a server error in response to a write counts as a rejection. Then apply() writes the changes in parts, so
+    that the rejected part does not block the others. Otherwise apply() tries the same write again."""
 
 
 def apply(
     node: Node,
     make_plan: Planner,
     start: Start,
-    intentions: Intentions = NO_INTENTIONS,
+    record_file: RecordFile = NO_RECORD_FILE,
     retries: Retries = Retries(),
 ) -> Outcome:
     """Makes a plan and writes it. If a test of the patch fails, reads the Node and starts over. Raises NodeError.
 
-    An exception from an intention ends the attempt.
+    An exception from the record file ends the attempt.
     Events are best effort: apply() reports a change once, after the write. If the response is lost, no Event is
     created.
     """
-    answers: list[NodeState] = []
+    responses: list[NodeState] = []
     try:
-        return _apply(node, make_plan, start, intentions, retries, answers)
+        return _apply(node, make_plan, start, record_file, retries, responses)
     except NodeError as e:
-        e.node_state = answers[-1] if answers else None
+        e.node_state = responses[-1] if responses else None
         raise
 
 
-def _apply(  # noqa: PLR0913  # the arguments of apply(), and the answers
-    node: Node, make_plan: Planner, start: Start, intentions: Intentions, retries: Retries, answers: list[NodeState]
+def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
+    node: Node, make_plan: Planner, start: Start, record_file: RecordFile, retries: Retries, responses: list[NodeState]
 ) -> Outcome:
-    """As apply(). answers: to this list, adds the Node after each write."""
+    """As apply(). Adds the Node after each write to responses."""
     deadline = time.monotonic() + retries.timeout
     conflicts = 0
     failures = 0
-    unanswered = False  # a write may have been carried out, or may still be
-    attempt: Attempt | None = None
-    conflict: NodeConflict | None = None
-    rejection: NodeRejected | None = None
-    known = start.node_state
+    lost_response = False  # of a write, which may have been carried out, or may still be
+    attempt: Attempt | None = None  # the last one
+    conflict: NodeConflict | None = None  # of the last attempt
+    known_state = start.node_state
     machine_record = start.machine_record
-    before = machine_record  # without the attempt's intention
     while True:
+        rejection: NodeRejected | None = None
         is_writing = False
         try:
-            node_state = _checked(node, known)
-            known = None  # any further attempt reads the Node
-            no_other_writer = attempt is not None and is_same_version(node_state, attempt.node_state)
-            # What looks like a conflict is a rejection if nobody has written the Node since.
-            rejection = unexplained(conflict) if conflict and no_other_writer else None
-            plan = make_plan(node_state, machine_record, {}, attempt.plan if attempt and attempt.written else None)
+            node_state = _checked(node, known_state)
+            known_state = None  # any further attempt reads the Node
+            rejection = _rejection(conflict, attempt, node_state)
+            written = attempt.plan if attempt and attempt.written else None
+            plan = make_plan(node_state, machine_record, {}, written)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
-            before = machine_record
-            machine_record = intentions.save(machine_record, plan)
             attempt = Attempt(
                 node,
                 make_plan,
                 node_state=node_state,
-                machine_record=machine_record,
+                record_before=machine_record,
+                machine_record=record_file.intend(machine_record, plan),
                 plan=plan,
-                rejects_failed_writes=not retries.failed_writes,
-                answers=answers,
+                rejects_server_errors=retries.rejects_server_errors,
+                responses=responses,
             )
+            machine_record = attempt.machine_record
             is_writing = True
-            return attempt.write_in_parts(rejection) if rejection else attempt.write()
+            return write_in_parts(attempt, rejection) if rejection else write(attempt)
         except NodeRejected:
-            _confirm(intentions, attempt)
+            _record_written(record_file, attempt)
             raise
         except NodeConflict as e:
             # After a lost response, the intention stays, because its quantities may be on the Node.
-            if not unanswered:
-                machine_record = _forget(intentions, attempt, machine_record, before=before)
+            if attempt is not None and not lost_response:
+                machine_record = _take_intention_back(record_file, attempt)
             if rejection:
                 raise rejection from e
             conflict = e
             conflicts += 1
-            if conflicts == retries.conflicts:
+            if conflicts == retries.max_conflicts:
                 error = NodeConflict(f"{e}; tried {conflicts} times; another writer changed the Node first each time")
                 _report_conflict(attempt, error, conflicts)
                 raise error from e
@@ -135,11 +132,21 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the answers
         except NodeUnreachable as e:
             failures += 1
             conflict = None
-            unanswered = unanswered or is_writing
+            lost_response = lost_response or is_writing
             pause = _pause_after(e, failures)
             if time.monotonic() + pause > deadline:
                 raise
             time.sleep(pause)
+
+
+def _rejection(
+    conflict: NodeConflict | None, last_attempt: Attempt | None, node_state: NodeState
+) -> NodeRejected | None:
+    """The rejection that the last attempt's conflict was: nobody has written the Node since. None: there was no
+    conflict, or another writer explains it."""
+    if conflict is None or last_attempt is None or not is_same_version(node_state, last_attempt.node_state):
+        return None
+    return rejection_of(conflict)
 
 
 def _pause_after(error: NodeUnreachable, failures: int) -> float:
@@ -149,63 +156,61 @@ def _pause_after(error: NodeUnreachable, failures: int) -> float:
     return random.uniform(0, min(_MAX_PAUSE, 2**failures))  # noqa: S311  # jitter is no secret
 
 
-def _forget(
-    intentions: Intentions,
-    attempt: Attempt | None,
-    machine_record: MachineRecord | None,
-    *,
-    before: MachineRecord | None,
-) -> MachineRecord | None:
-    """After a conflict, takes the attempt's intention out of the machine record, except what earlier patches wrote.
-
-    Another writer may have published an intended quantity. So of an older intention, only what the plan has found on
-    the Node counts. before: the record without the attempt's intention. Returns the new record.
-    """
-    if attempt is None:
-        return machine_record
-    with_intention = attempt.machine_record
-    plan = attempt.plan
-    own = before.of_node(plan.node_uid) if before else None  # None: the record before was of another Node, or missing
-    if with_intention is None or (own is None and not attempt.written):
-        record = before
-    else:
-        published = own.published if own else {}
-        found = {name: n for name, n in plan.recorded_before.items() if own is None or name in own.intended}
-        written = attempt.confirmed(with_intention)
-        record = replace(with_intention, published={**published, **found, **written}, intended={})
-    if record != with_intention:
-        intentions.forget(record)
+def _take_intention_back(record_file: RecordFile, attempt: Attempt) -> MachineRecord | None:
+    """After a conflict, saves the machine record without the attempt's intention. Returns the record."""
+    record = _record_after_conflict(attempt)
+    if record != attempt.machine_record:
+        record_file.replace(record)
     return record
 
 
-def _confirm(intentions: Intentions, attempt: Attempt | None) -> None:
+def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
+    """The machine record without the attempt's intention, but with what its earlier patches wrote.
+
+    Another writer may have published an intended quantity. So an intention from before the attempt counts only as far
+    as the plan has found it on the Node.
+    """
+    plan = attempt.plan
+    before = attempt.record_before.of_node(plan.node_uid) if attempt.record_before else None
+    if attempt.machine_record is None or (before is None and not attempt.written):
+        return attempt.record_before
+    if before is None:  # the annotation alone decided what this machine has published
+        published = plan.recorded_before
+    else:
+        found = {name: quantity for name, quantity in plan.recorded_before.items() if name in before.intended}
+        published = {**before.published, **found}
+    return replace(attempt.machine_record, published={**published, **attempt.written_quantities}, intended={})
+
+
+def _record_written(record_file: RecordFile, attempt: Attempt | None) -> None:
     """After a rejection, records what was written before it. The annotation need not show it: a webhook may have
     altered the annotation."""
     if attempt is None or attempt.machine_record is None:
         return
-    record = attempt.machine_record
-    written = attempt.confirmed(record)
+    written = attempt.written_quantities
     if written:
-        intentions.forget(replace(record, published={**record.published, **written}))
+        record = attempt.machine_record
+        record_file.replace(replace(record, published={**record.published, **written}))
 
 
-def _checked(node: Node, known: NodeState | None) -> NodeState:
-    """The state of the Node, after a check that it is this machine's Node. known: as Start.node_state."""
-    if known is None:
+def _checked(node: Node, known_state: NodeState | None) -> NodeState:
+    """The state of the Node, after a check that it is this machine's Node. known_state: as Start.node_state."""
+    if known_state is None:
         return node.read()
-    node.check(known)
-    return known
+    node.check(known_state)
+    return known_state
 
 
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:
-    """Writes only the condition while conflicts continue.
+    """Writes the error into the condition, and nothing else.
 
-    conflicts: how many this pass had. A pass with a single one (reconcile.py allows one while conflicts continue) does
-    not replace the message of the first pass.
+    conflicts: how many this pass had. While conflicts continue, each pass makes one attempt (reconcile.py), and keeps
+    the message of the first pass.
     """
     if attempt is None:
         return
     condition = attempt.node_state.condition
-    has_message = condition is not None and condition.status != "True"
-    if conflicts > 1 or not has_message:
-        attempt.write_rejection(attempt.plan, attempt.node_state, error)
+    is_false = condition is not None and condition.status != "True"
+    if conflicts == 1 and is_false:
+        return
+    attempt.write_error_condition(attempt.plan, attempt.node_state, error)

@@ -22,35 +22,36 @@ class LessAllocatable:
 
     @property
     def was_repaired(self) -> bool:
-        """Whether a further reduction means that a repair did not last."""
-        return self.repeated or self.repaired_at is not None
+        """Whether allocatable has been as published again at least once."""
+        return self.repeated or not self.is_reduced
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether allocatable is still reduced."""
+        return self.repaired_at is None
 
     @property
     def over_at(self) -> float:
-        """When the last repair counts as lasting, unless allocatable is reduced again before. Infinite while it is
-        reduced."""
+        """When the last repair counts as lasting, in seconds of uptime; infinite while allocatable is reduced."""
         return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS
 
 
 def less_allocatable_after(
-    last: Mapping[str, LessAllocatable], reduced: Mapping[str, str], changed: Collection[str], uptime: float
+    last: Mapping[str, LessAllocatable], quantities: Mapping[str, str], changed: Collection[str], uptime: float
 ) -> dict[str, LessAllocatable]:
     """How other writers have recently reduced allocatable, including what this pass has found.
 
-    last: as of the last pass. reduced: name -> its reduced allocatable, before this pass. changed: the names that this
-    pass has written.
+    last: as of the last pass. quantities: name -> its reduced allocatable, before this pass. changed: the names that
+    this pass has written.
     """
     recent = {name: less for name, less in last.items() if uptime < less.over_at}
-    found = {
-        name: LessAllocatable(
-            quantity,
-            repaired_at=uptime if name in changed else None,
-            repeated=name in recent and recent[name].was_repaired,
-        )
-        for name, quantity in reduced.items()
-    }
+    reduced: dict[str, LessAllocatable] = {}
+    for name, quantity in quantities.items():
+        was_repaired = name in recent and recent[name].was_repaired
+        repaired_at = uptime if name in changed else None
+        reduced[name] = LessAllocatable(quantity, repaired_at, repeated=was_repaired)
+    as_published: dict[str, LessAllocatable] = {}  # now, but reduced recently
     for name, less in recent.items():
         if name not in reduced and less.was_repaired:
-            is_repaired_now = less.repaired_at is None
-            found[name] = replace(less, repaired_at=uptime) if is_repaired_now else less
-    return found
+            as_published[name] = replace(less, repaired_at=uptime) if less.is_reduced else less
+    return reduced | as_published

@@ -16,34 +16,35 @@ def make_step(entry: CapacityEntry, facts: Facts) -> Step:
     decided = decide(entry, facts)
     if not decided.action.writes:
         return decided
-    decided = replace(decided, lowers=decided.reduces)
-    # A change that is not made leaves the annotation as it is.
-    unchanged = replace(decided, annotated=entry.annotated)
-    if denied_because := _denial(decided, facts):
-        return replace(unchanged, action=Action.DENY, reason=denied_because)
+    if why_denied := _why_denied(decided, facts):
+        return _not_made(decided, Action.DENY, why_denied)
     if _needs_record(decided, facts):
         reason = f"{decided.reason}; held back while this machine can't keep a record of it"
-        return replace(unchanged, action=Action.HOLD, reason=reason)
+        return _not_made(decided, Action.HOLD, reason)
     wait = _longest_wait(decided, facts)
     if wait.until <= facts.uptime:
         return decided
     denial = facts.memory.denied.get(entry.name)
     if denial is not None and wait.reason is not WaitReason.LOWER_AFTER:
-        # The API server has recently denied this name several times, with other quantities.
-        return replace(unchanged, action=Action.DENY, reason=denial.reason, wait=wait)
-    reason = f"{decided.reason}; {wait.text(facts.uptime)}"
-    return replace(unchanged, action=Action.HOLD, reason=reason, wait=wait)
+        # The limit comes from recent attempts with other quantities, which the API server has denied.
+        return _not_made(decided, Action.DENY, denial.reason, wait)
+    return _not_made(decided, Action.HOLD, f"{decided.reason}; {wait.text(facts.uptime)}", wait)
 
 
-def _denial(step: Step, facts: Facts) -> str:
+def _not_made(step: Step, action: Action, reason: str, wait: Wait | None = None) -> Step:
+    """The step with a change that is not made now, so the annotation stays as it is."""
+    return replace(step, action=action, reason=reason, wait=wait, annotated=step.entry.published)
+
+
+def _why_denied(step: Step, facts: Facts) -> str:
     """Why the API server denies this change, in this pass or until the next attempt; "" if it is not known to. A change
     to another quantity is not denied."""
     if step.name in facts.denied:
         return facts.denied[step.name]
     denial = facts.memory.denied.get(step.name)
-    if denial is None or not denial.holds(step.desired, facts.uptime):
-        return ""
-    return denial.reason
+    if denial is not None and denial.must_wait(step.desired, facts.uptime):
+        return denial.reason
+    return ""
 
 
 def _needs_record(step: Step, facts: Facts) -> bool:
@@ -53,16 +54,16 @@ def _needs_record(step: Step, facts: Facts) -> bool:
     """
     if not facts.unsaved:
         return False
-    if facts.machine_record_error:
-        is_new = step.entry.annotated is None
-    else:
-        is_new = facts.machine_record is not None and not facts.machine_record.has(step.name)
-    return is_new or step.action is Action.REMOVE or step.lowers
+    if step.action is Action.REMOVE or step.lowers:
+        return True
+    if facts.machine_record_error:  # the annotation alone says which keys capacityd owns
+        return step.entry.published is None
+    return facts.machine_record is not None and not facts.machine_record.has(step.name)
 
 
 def _longest_wait(step: Step, facts: Facts) -> Wait:
     """The limit that holds a change back longest; its time may be over."""
-    limit = write_limit(step.name, facts)
+    limit = _resource_limit(step.name, facts)
     if not step.lowers:
         return limit
     since = facts.memory.lower_since.get(step.name, facts.uptime)
@@ -70,8 +71,13 @@ def _longest_wait(step: Step, facts: Facts) -> Wait:
     return lower_after if lower_after.until >= limit.until else limit
 
 
-def write_limit(name: str, facts: Facts) -> Wait:
-    """The limit of how often a name is written; its time may be over. name: "" for the condition and the
-    annotations."""
+def _resource_limit(name: str, facts: Facts) -> Wait:
+    """The limit of how often a resource is written; its time may be over."""
     times = facts.memory.write_times
-    return times.wait_for_other_agent(name) if facts.other_agent else times.wait_for(name)
+    return times.other_agent_limit(name) if facts.other_agent else times.resource_limit(name)
+
+
+def metadata_limit(facts: Facts) -> Wait:
+    """The limit of how often the condition and the annotations are written; its time may be over."""
+    times = facts.memory.write_times
+    return times.other_agent_limit() if facts.other_agent else times.metadata_limit()

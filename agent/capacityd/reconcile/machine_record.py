@@ -66,12 +66,9 @@ def write(directory: str, machine_record: MachineRecord) -> None:
 
 
 def why_unwritable(directory: str) -> str:
-    """Why the directory looks as if no record could be saved in it, checked without writing; "" if it looks writable.
-
-    A missing directory does: write() creates it.
-    """
+    """Why no record could be saved in the directory, as far as can be told without writing; "" if one could."""
     code = write_error(directory)
-    if code in (0, errno.ENOENT):
+    if code in (0, errno.ENOENT):  # write() creates a missing directory
         return ""
     return f"{directory} can't be written: {os.strerror(code)}"
 
@@ -83,8 +80,8 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     """
     if plan.write.recorded is None:  # the plan does not change the record
         return machine_record
-    as_written = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
-    if machine_record == as_written:  # the write changes no quantity
+    without_intention = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
+    if machine_record == without_intention:  # the write changes no quantity
         return machine_record
     with_intention = MachineRecord(
         published=plan.recorded_before,
@@ -97,11 +94,11 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     return with_intention
 
 
-def forget(directory: str, machine_record: MachineRecord | None) -> None:
-    """After a conflict or a rejection: saves this record, which contains what was written; None removes the file.
+def replace(directory: str, machine_record: MachineRecord | None) -> None:
+    """After a conflict or a rejection: replaces the record, which contains an intention. None: removes the file.
 
-    Otherwise the next plan would take another writer's key of the intended quantity for this machine's. Raises
-    StateError.
+    If the intention stayed, the next plan could take another writer's key of the intended quantity for this machine's.
+    Raises StateError.
     """
     if machine_record is not None:
         write(directory, machine_record)
@@ -118,6 +115,6 @@ def confirm(directory: str, plan: Plan) -> None:
     """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
     if plan.write.recorded is None:  # the plan does not change the record
         return
-    as_written = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
-    if read(directory) != as_written:
-        write(directory, as_written)
+    result = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+    if read(directory) != result:
+        write(directory, result)

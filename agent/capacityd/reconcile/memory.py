@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, NodeWriteFailed
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
-from capacityd.model.pace import LONGEST_PAUSE, pause
+from capacityd.model.pace import pause
 from capacityd.model.plan import Outcome
 from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Reading, Unknown
@@ -70,13 +70,8 @@ class Memory:
     def without_future(self, uptime: float) -> Memory:
         """The memory as of this uptime. Files from a restored snapshot of the machine may contain later times.
 
-        Periods that began in the future begin now. Waits that are longer than the longest possible wait end now.
+        What began in the future begins now, and a denied change with times from the future is due now.
         """
-        future_denials = {
-            name: replace(denial, since=min(denial.since, uptime), retry_at=uptime)
-            for name, denial in self.denied.items()
-            if denial.retry_at > uptime + LONGEST_PAUSE or denial.since > uptime
-        }
         conflict = self.conflict
         if conflict is not None:
             conflict = replace(conflict, since=min(conflict.since, uptime), at=min(conflict.at, uptime))
@@ -90,7 +85,7 @@ class Memory:
             lower_since=_without_later(self.lower_since, uptime),
             unknown_since=_without_later(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
-            denied={**self.denied, **future_denials},
+            denied={name: denial.without_future(uptime) for name, denial in self.denied.items()},
             device_plugins_unknown_since=_at_latest(uptime, self.device_plugins_unknown_since),
             writes_fail_since=_at_latest(uptime, self.writes_fail_since),
             condition_not_stored_since=_at_latest(uptime, self.condition_not_stored_since),
@@ -113,23 +108,23 @@ class Memory:
         """The memory in which every denied change is due now, and due again in the next pass if this pass fails."""
         return replace(self, denied={name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()})
 
-    def rejects_writes(self, uptime: float) -> bool:
-        """Whether writes have failed for so long that the API server rejects their content."""
+    def rejects_server_errors(self, uptime: float) -> bool:
+        """Whether writes have failed with server errors for so long that the API server must reject their content."""
         since = self.writes_fail_since
         return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
 
     def of_node(self, node_state: NodeState) -> Memory:
         """The memory for a plan for this Node. A Node that was deleted and created again has not been written yet."""
-        is_same = self.node is None or self.node.uid == node_state.uid
-        return self if is_same else replace(self, write_times=WriteTimes())
+        is_other_node = self.node is not None and self.node.uid != node_state.uid
+        return replace(self, write_times=WriteTimes()) if is_other_node else self
 
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
         """The memory after a pass that knew the Node."""
         plan = outcome.plan
         changed = plan.changed_names if outcome.applied else ()
-        # Once writes have failed for long, server errors count as denials (Retries.failed_writes). So after denials,
-        # writes may still fail in this way, and the next pass must not take the first error for a temporary one.
-        may_still_fail = bool(plan.health.denied) and self.rejects_writes(uptime)
+        # Once writes have failed for long, a server error counts as a denial (Retries.rejects_server_errors). So the
+        # denials of this pass may be server errors, which the next pass must not take for temporary ones.
+        may_still_fail = bool(plan.health.denied) and self.rejects_server_errors(uptime)
         return Memory(
             node=outcome.node_state,
             node_at=uptime,
@@ -158,9 +153,8 @@ class Memory:
             first = self.conflict or Conflict(str(error), since=uptime, at=uptime)
             memory = replace(memory, conflict=replace(first, at=uptime))
         if isinstance(error, NodeWriteFailed):
-            since = uptime if self.writes_fail_since is None else self.writes_fail_since
-            memory = replace(memory, writes_fail_since=since)
-        elif not isinstance(error, NodeRejected):  # a rejection may be the same server error (Retries.failed_writes)
+            memory = replace(memory, writes_fail_since=_since(self.writes_fail_since, uptime, lasts=True))
+        elif not isinstance(error, NodeRejected):  # a rejection may be a server error (Retries.rejects_server_errors)
             memory = replace(memory, writes_fail_since=None)
         if isinstance(error, NodeMissing):  # another Node may follow, which has not been written yet
             memory = replace(memory, node=None, write_times=WriteTimes())
@@ -177,11 +171,12 @@ def _at_latest(uptime: float, at: float | None) -> float | None:
     return None if at is None else min(at, uptime)
 
 
-def _since(since: float | None, uptime: float, *, lasts: bool) -> float | None:
-    """Since when something has been so that began earlier, or begins now. None: it is not so. lasts: whether it is."""
+def _since(before: float | None, uptime: float, *, lasts: bool) -> float | None:
+    """Since when a problem has lasted; None: there is none. before: this time as of the last pass. lasts: whether there
+    is a problem."""
     if not lasts:
         return None
-    return uptime if since is None else since
+    return uptime if before is None else before
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
@@ -206,7 +201,9 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
         reason = outcome.denied.get(change.name)
         if reason:
             desired = whole_quantity(change.new or "")
-            denied[change.name] = timing.denial(last.denied.get(change.name), desired, reason, uptime)
+            denied[change.name] = timing.next_denial(
+                last.denied.get(change.name), desired=desired, reason=reason, uptime=uptime
+            )
     return denied
 
 

@@ -15,13 +15,14 @@ def waits_after(plan: Plan | None, memory: Memory, readings: Mapping[str, Readin
     """Returns all waits. plan: the last plan; None: there was none. memory: for the next pass."""
     waits = list(plan.waits) if plan else []
     denied_names = plan.health.denied if plan else ()
-    denials = {name: denial for name, denial in memory.denied.items() if name in denied_names}
-    waits += [Wait(denial.retry_at, WaitReason.DENIED, name) for name, denial in denials.items()]
+    waits += [
+        Wait(denial.retry_at, WaitReason.DENIED, name) for name, denial in memory.denied.items() if name in denied_names
+    ]
     waits += timing.waits_for_readings(readings, memory.unknown_since, uptime)
     waits += [
         Wait(less.over_at, WaitReason.ALLOCATABLE)
         for less in memory.less_allocatable.values()
-        if less.repeated and less.repaired_at is not None
+        if less.repeated and not less.is_reduced
     ]
     if memory.device_plugins_unknown_since is not None:
         waits.append(timing.wait_for_device_plugins(memory.device_plugins_unknown_since, uptime))

@@ -17,7 +17,7 @@ from capacityd.reconcile.condition import DesiredCondition, desired_condition
 from capacityd.reconcile.events import reported_after, reported_before
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.health import health_after
-from capacityd.reconcile.limits import make_step, write_limit
+from capacityd.reconcile.limits import make_step, metadata_limit
 from capacityd.reconcile.patch import REMOVED, patch_for
 from capacityd.reconcile.rules import capacity_entries, published_quantities, refuse_device_plugin, unpublish
 from capacityd.reconcile.step import CapacityEntry, Step
@@ -39,18 +39,19 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     last_reported = reported_before(facts)
     write = _write(node_state, steps, health=health, last_reported=last_reported, facts=facts)
     waits = [step.wait for step in steps if step.wait]
+    no_write = Write(
+        patch=(),
+        annotated=annotated_quantities(node_state.annotation),
+        recorded=recorded_before,
+        reported=last_reported,
+    )
     changes_quantities = any(step.action.writes for step in steps)
-    limit = write_limit("", facts)  # of the condition and the annotations
-    is_limited = bool(write.patch) and not changes_quantities and limit.until > uptime
-    if is_limited and not facts.observe:
+    limit = metadata_limit(facts)
+    if facts.observe:
+        write = no_write
+    elif write.patch and not changes_quantities and uptime < limit.until:
+        write = no_write
         waits.append(limit)
-    if is_limited or facts.observe:  # nothing is written now
-        write = Write(
-            patch=(),
-            annotated=annotated_quantities(node_state.annotation),
-            recorded=recorded_before,
-            reported=last_reported,
-        )
     return Plan(
         node=node_state.name,
         changes=tuple(step.change for step in steps),
@@ -115,7 +116,7 @@ def _write(
         if condition_follows := bool(rest):
             patch, condition = rest, None
     reported = reported_after(health, last_reported, facts)
-    recovered = last_reported.below_expected - reported.below_expected
+    no_longer_below = last_reported.below_expected - reported.below_expected
     return Write(
         patch=patch,
         annotated=annotated,
@@ -123,7 +124,7 @@ def _write(
         condition_follows=condition_follows,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
-        recovered=tuple(sorted(recovered & facts.config.expectations().keys())),
+        recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),
     )
 
 
@@ -161,7 +162,7 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
         configuration="",  # remove the hash
         condition=REMOVED,
     )
-    recorded = {name: n for name, n in annotated.items() if not _is_unconfirmed(name, n, machine_record)}
+    recorded = {name: n for name, n in annotated.items() if _is_confirmed(name, n, machine_record)}
     return Plan(
         node=node_state.name,
         changes=changes,
@@ -173,30 +174,32 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
 
 
 def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
+    """The step of a withdrawal for one name."""
     step = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
     if step.action is Action.REMOVE and step.name in facts.denied:
-        return Step(entry, Action.DENY, facts.denied[step.name], annotated=entry.annotated)
+        return Step(entry, Action.DENY, facts.denied[step.name], annotated=entry.published)
     return step
 
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
-    """The keys on the Node that the annotation lists but this machine's record does not confirm."""
+    """The keys on the Node that the annotation lists but this machine's record does not confirm. Without a record, the
+    annotation alone decides, so there are none."""
     machine_record = _confirming(node_state, machine_record)
     return [
         name
         for name, quantity in published_quantities(node_state, machine_record).items()
-        if node_state.stored(name) is not None and _is_unconfirmed(name, quantity, machine_record)
+        if node_state.stored(name) is not None and not _is_confirmed(name, quantity, machine_record)
     ]
 
 
 def _confirming(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:
-    """The record by which a withdrawal decides: an empty one if the record is of another Node, and confirms no key of
-    this one. None: the record is missing, so the annotation alone decides."""
+    """The record by which a withdrawal decides; None: it is missing, so the annotation alone decides. A record of
+    another Node confirms no key of this one, so an empty record takes its place."""
     if machine_record is None:
         return None
     return machine_record.of_node(node_state.uid) or MachineRecord(node_uid=node_state.uid)
 
 
-def _is_unconfirmed(name: str, quantity: int, machine_record: MachineRecord | None) -> bool:
-    """Whether there is a machine record, as from _confirming(), and it does not confirm the annotated quantity."""
-    return machine_record is not None and not machine_record.confirms(name, quantity)
+def _is_confirmed(name: str, quantity: int, machine_record: MachineRecord | None) -> bool:
+    """Whether the machine record confirms the annotated quantity. machine_record: as from _confirming()."""
+    return machine_record is None or machine_record.confirms(name, quantity)

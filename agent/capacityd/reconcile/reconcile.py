@@ -16,26 +16,23 @@ from capacityd.model.messages import Failure
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.model.waits import Wait
 from capacityd.reconcile import timing
-from capacityd.reconcile.apply import NO_INTENTIONS, TRIES, Intentions, Retries, Start, apply
+from capacityd.reconcile.apply import MAX_CONFLICTS, NO_RECORD_FILE, RecordFile, Retries, Start, apply
+from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.events import events
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import known_node
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.pass_waits import waits_after
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.writing import Denied
+from capacityd.reconcile.result import ReconcileResult
 
 _TRIES_AGAIN = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
 """Reasons for a pass that tries denied changes again at once, and also does not wait for the end of conflicts."""
 
 _HEARTBEAT_SHARE = 0.5
-"""Share of the resync period. A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is
-older."""
-
-_MIN_REQUEUE = 0.1
-"""Minimum pause between two passes, in seconds."""
+"""A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is older than this share of the
+resync period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,71 +43,21 @@ class Access:
     device_plugins: Callable[[], Collection[str] | None]
     """Returns the device plugins' names, None if they are unknown. Called for each plan, because a device plugin that
     registers may cause a conflict."""
-    intentions: Intentions = NO_INTENTIONS
-    """As for apply(). If they raise StateError, the pass still writes the changes that need no machine record."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcileResult:
-    """The result of a pass."""
-
-    memory: Memory
-    """The memory for the next pass."""
-    uptime: float
-    """Seconds of uptime at this pass."""
-    waits: tuple[Wait, ...] = ()
-    """Reasons for later passes. The earliest one decides when the next pass runs."""
-    plan: Plan | None = None
-    """The last plan; None if the Node is not known."""
-    outcome: Outcome | None = None
-    """The result of the plan; None if the pass failed."""
-    failure: Failure | None = None
-    """The error that ended the pass. RetryCause.STATE: this machine could not save its state, so the pass lowered and
-    removed nothing, and may have held back new resources. With any other cause, the Node is not as desired."""
-    answered: bool = False
-    """Whether the pass knows the Node from an answer of the API server."""
-    node_missing: bool = False
-    """Whether the Node does not exist."""
-
-    @classmethod
-    def not_run(cls, memory: Memory, uptime: float, wait: Wait) -> ReconcileResult:
-        """The result of a pass that only waits: it reconciles nothing."""
-        return cls(memory, uptime, (wait,))
-
-    @property
-    def unsaved(self) -> str:
-        """Why this machine could not save its state; empty if it could."""
-        return self.failure.message if self.failure and self.failure.cause is RetryCause.STATE else ""
-
-    @property
-    def node_error(self) -> str:
-        """Why the pass could not reconcile the Node; empty if it could."""
-        return self.failure.message if self.failure and not self.unsaved else ""
-
-    @property
-    def requeue_after(self) -> float | None:
-        """Seconds until the next pass; None if none is due. The retry after a failure is scheduled in addition."""
-        first = min((wait.until for wait in self.waits), default=None)
-        return None if first is None else max(_MIN_REQUEUE, first - self.uptime)
-
-    def wait_text(self, name: str) -> str:
-        """Why and for how long this resource waits, after a semicolon; "" if it does not wait."""
-        waits = [wait for wait in self.waits if wait.name == name]
-        if not waits:
-            return ""
-        first = min(waits, key=lambda wait: wait.until)
-        return f"; {first.text(self.uptime)}"
+    record_file: RecordFile = NO_RECORD_FILE
+    """As for apply(). If it raises StateError, the pass still writes the changes that need no machine record."""
 
 
 def reconcile(facts: Facts, access: Access) -> ReconcileResult:
-    """Reconciles the Node with the readings. A NodeError is not raised: it becomes the result's failure.
+    """Reconciles the Node with the readings. A NodeError becomes the result's failure.
 
     facts: with the memory of the previous pass.
     """
     memory = facts.memory.without_future(facts.uptime).with_readings(facts.readings, facts.uptime)
     if not _TRIES_AGAIN.isdisjoint(facts.reasons):
         memory = memory.with_denials_due(facts.uptime)
-    errors = facts.configuration_errors or facts.config.errors()
+    errors = facts.configuration_errors
+    if not errors:  # the configuration in use may have errors that no check has listed
+        errors = facts.config.errors()
     return Pass(replace(facts, memory=memory, configuration_errors=errors), access).run()
 
 
@@ -123,44 +70,43 @@ class Pass:
     access: Access
 
     def run(self) -> ReconcileResult:
-        """Runs the pass. A NodeError is not raised: it becomes the result's failure."""
+        """Runs the pass. A NodeError becomes the result's failure."""
         facts = self.facts
         watched = facts.watched
-        known = known_node(watched, facts.memory) if watched else None
-        if watched and watched.state is None and known is None and facts.memory.node is None:
+        if watched is None:
+            return self.read_and_reconcile()
+        if watched.state is None and facts.memory.node is None:
             return self.fail(None, NodeMissing(watched.server, watched.name))
+        known = known_node(watched, facts.memory)
         if known is None:
-            return self.with_last_node().reconcile_node(known=None, plan_of_known=None)
+            return self.read_and_reconcile()
         # A heartbeat alone is a reason for a write only at a resync.
         plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
         if facts.machine_record and facts.machine_record.intended and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
-            return self.with_last_node().reconcile_node(known=None, plan_of_known=None)
+            return self.read_and_reconcile()
         with_plan = self.with_lower_since(plan.lower_since)
         if plan.write.patch or events(plan, applied=False):
             return with_plan.reconcile_node(known=known, plan_of_known=plan)
         return with_plan.finish(Outcome(plan, known, applied=False))
 
-    def with_last_node(self) -> Pass:
-        """This pass, if it must read the Node. It compares the readings with the last known Node.
-
-        If the read fails, a reduction that this comparison no longer shows is no longer due.
-        """
+    def read_and_reconcile(self) -> ReconcileResult:
+        """Reads the Node, plans and writes. The read may fail, so the times of reductions are first brought up to date
+        with the Node as last known: a reduction that the readings no longer ask for is no longer due."""
         last = self.facts.memory.node
-        if last is None:
-            return self.with_lower_since({})
-        return self.with_lower_since(make_plan(last, self.facts_for_plan()).lower_since)
+        lower_since = make_plan(last, self.facts_for_plan()).lower_since if last else {}
+        return self.with_lower_since(lower_since).reconcile_node()
 
     def with_lower_since(self, lower_since: Mapping[str, float]) -> Pass:
         """This pass, with these times since when a reduction has been due."""
         return replace(self, facts=replace(self.facts, memory=replace(self.facts.memory, lower_since=lower_since)))
 
-    def reconcile_node(self, *, known: NodeState | None, plan_of_known: Plan | None) -> ReconcileResult:
+    def reconcile_node(self, known: NodeState | None = None, plan_of_known: Plan | None = None) -> ReconcileResult:
         """Plans and writes. known: the Node; None: it is read first. plan_of_known: the plan for it, which the result
         contains if the pass fails."""
         conflict = self.facts.memory.conflict
         if conflict and self.facts.uptime < conflict.retry_at and _TRIES_AGAIN.isdisjoint(self.facts.reasons):
-            # Conflicts cost the API server two requests in each pause.
+            # Each attempt costs the API server two requests.
             failure = Failure(conflict.message, NodeConflict.cause)
             return self.result(self.facts.memory, plan_of_known, failure)
         try:
@@ -168,7 +114,7 @@ class Pass:
             outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)
         except NodeError as error:
             return self.fail(plan_of_known, error)
-        return replace(self.finish(outcome), answered=outcome.node_state != known)
+        return replace(self.finish(outcome), has_response=outcome.node_state != known)
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
         """The result of a pass that has carried out its plan."""
@@ -188,16 +134,16 @@ class Pass:
 
         If the machine record can't be saved, writes only the changes that need none: limits.py holds back the others.
         """
-        intentions = NO_INTENTIONS if self.facts.unsaved else self.access.intentions
+        record_file = NO_RECORD_FILE if self.facts.unsaved else self.access.record_file
         retries = Retries(
             # While conflicts continue, a single plan in each pass: reconcile_node() limits the rate of the passes.
-            conflicts=1 if self.facts.memory.conflict else TRIES,
-            failed_writes=not self.facts.memory.rejects_writes(self.facts.uptime),
+            max_conflicts=1 if self.facts.memory.conflict else MAX_CONFLICTS,
+            rejects_server_errors=self.facts.memory.rejects_server_errors(self.facts.uptime),
         )
         start = Start(self.facts.machine_record, node_state=known)
         try:
-            return apply(node, self.make_plan, start, intentions, retries)
-        except StateError as error:
+            return apply(node, self.make_plan, start, record_file, retries)
+        except StateError as error:  # from the record file; the second attempt uses none
             unsaved = replace(self.facts, save_error=str(error))
             return replace(self, facts=unsaved).write(node, known)
 
@@ -212,11 +158,13 @@ class Pass:
     def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:
         """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
         settings = self.facts.config.settings
-        is_booting = self.facts.uptime < BOOT_SECONDS
+        lower_after = settings.lower_after
+        if self.facts.uptime < BOOT_SECONDS:
+            lower_after = max(lower_after, settings.lower_after_boot)
         return replace(
             self.facts,
             device_plugins=self.access.device_plugins(),
-            lower_after=max(settings.lower_after, settings.lower_after_boot) if is_booting else settings.lower_after,
+            lower_after=lower_after,
             heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
             observe=settings.observe,
         )
@@ -224,14 +172,17 @@ class Pass:
     def fail(self, plan: Plan | None, error: NodeError) -> ReconcileResult:
         """The result of a pass that this error has ended. plan: as for result()."""
         memory = self.facts.memory.after_error(error, self.facts.uptime)
-        # While conflicts continue, the message stays that of the first ones.
-        message = memory.conflict.message if memory.conflict and isinstance(error, NodeConflict) else str(error)
+        message = str(error)
+        if memory.conflict and isinstance(error, NodeConflict):
+            message = memory.conflict.message  # that of the first conflicts
         retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
         files = error.files if isinstance(error, NodeUnauthorized) else ()
         failure = Failure(message, error.cause, retry_after=retry_after, credential_files=files)
-        result = self.result(memory, plan, failure)
-        answered, missing = error.node_state is not None, isinstance(error, NodeMissing)
-        return replace(result, answered=answered, node_missing=missing)
+        return replace(
+            self.result(memory, plan, failure),
+            has_response=error.node_state is not None,
+            node_missing=isinstance(error, NodeMissing),
+        )
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
         """The result, with all waits. memory: for the next pass. plan: the last plan; None: there was none."""

@@ -3,11 +3,12 @@
 The rules, in order of precedence:
 - Refuse a registered device plugin's name, whatever the annotation and the machine record contain.
 - While the device plugins are unknown, keep another writer's value of an owned key, and report it.
-- A key is ours if the annotation and the machine record of this Node list it. (Others may write the annotation.)
+- capacityd owns a key if the annotation and the machine record of this Node list it. (Others may write the annotation.)
   While the annotation is lost, the machine record decides alone. Without a record of this Node, the annotation decides
   alone about configured names.
-- Remove a key only if its value is the quantity in both records, or 0.
-- An unknown reading never lowers or removes a key. It restores a lost or zeroed key if both records agree.
+- Remove a key only if the annotation and the machine record agree, and its value is their quantity or 0.
+- An unknown reading never lowers or removes a key. It restores a lost or zeroed key if the annotation and the machine
+  record agree.
 - Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
 - A label follows the quantity that stays published as its resource, so it needs no delay of its own. A 0 is never the
   kubelet's.
@@ -39,19 +40,23 @@ def capacity_entries(
     for name in sorted({*configured, *published}):
         current = node_state.stored(name)
         allocatable = current if is_label(name) else (node_state.allocatable or {}).get(name)
-        annotated = published.get(name)
-        if annotated is None:  # capacityd does not own the key
-            recorded = None
-        elif machine_record is None:  # the annotation alone decides, but only about configured names
-            recorded = annotated if name in configured else None
-        elif machine_record.confirms(name, annotated):
-            recorded = annotated
-        else:
-            recorded = machine_record.published.get(name)
+        quantity = published.get(name)
+        recorded: int | None = None
+        if quantity is not None:
+            recorded = _recorded(name, quantity, machine_record, is_configured=name in configured)
         entries.append(
-            CapacityEntry(name, current=current, allocatable=allocatable, annotated=annotated, recorded=recorded)
+            CapacityEntry(name, current=current, allocatable=allocatable, published=quantity, recorded=recorded)
         )
     return entries
+
+
+def _recorded(name: str, published: int, machine_record: MachineRecord | None, *, is_configured: bool) -> int | None:
+    """The recorded quantity of a name with this published quantity, as in CapacityEntry."""
+    if machine_record is None:  # the annotation alone decides, but only about configured names
+        return published if is_configured else None
+    if machine_record.confirms(name, published):
+        return published
+    return machine_record.published.get(name)
 
 
 def published_quantities(node_state: NodeState, machine_record: MachineRecord | None) -> dict[str, int]:
@@ -61,16 +66,17 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     A key that is only intended counts if the annotation lists it: a write that was carried out has changed both. Else
     the key is another writer's.
     """
-    published = annotated_quantities(node_state.annotation)
+    annotated = annotated_quantities(node_state.annotation)
     if machine_record is None:
-        return published
-    intended = machine_record.intended.keys() & published.keys()
+        return annotated
+    published = dict(annotated)
+    intended = machine_record.intended.keys() & annotated.keys()
     for name in machine_record.published.keys() | intended:
         current = node_state.number(name)
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
-        elif name in machine_record.published and not _may_be_claimed(name, node_state):
-            published.setdefault(name, machine_record.published[name])
+        elif name not in annotated and not _may_be_claimed(name, node_state):
+            published[name] = machine_record.published[name]
     return published
 
 
@@ -82,8 +88,9 @@ def _may_be_claimed(name: str, node_state: NodeState) -> bool:
     """
     if is_annotation_lost(node_state.annotation) or name in annotation_content(node_state.annotation):
         return False
-    may_be_zeroed = not is_label(name) and node_state.number(name) == 0
-    return node_state.stored(name) is not None and not may_be_zeroed
+    if node_state.stored(name) is None:
+        return False
+    return is_label(name) or node_state.number(name) != 0
 
 
 def decide(entry: CapacityEntry, facts: Facts) -> Step:
@@ -93,7 +100,7 @@ def decide(entry: CapacityEntry, facts: Facts) -> Step:
 
 
 def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
-    refusal = refuse_device_plugin(entry, facts) or _refuse_possible_device_plugin(entry, facts)
+    refusal = refuse_device_plugin(entry, facts) or _refuse_changed_key(entry, facts)
     if refusal is not None:
         return refusal
     reading = facts.readings.get(entry.name)
@@ -107,46 +114,46 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
     if not facts.config.complete:
         return _keep(entry, "kept: a configuration file can't be read, and may configure it")
     if not facts.readings:
-        nothing = f"kept, because no resource is configured at all; to remove it: {HOW_TO_WITHDRAW}"
-        return _keep(entry, nothing)
+        return _keep(entry, f"kept, because no resource is configured at all; to remove it: {HOW_TO_WITHDRAW}")
     return unpublish(entry, "no longer configured")
 
 
 def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
-    """Refuses a name that a device plugin owns, because the kubelet writes the key. None if no plugin owns the name."""
+    """Refuses a name that a device plugin owns, because the kubelet writes the key. None if no plugin owns the name, or
+    if there is nothing to refuse."""
     if facts.device_plugins is None or entry.name not in facts.device_plugins:
         return None
-    if entry.annotated is None and not isinstance(facts.readings.get(entry.name), Quantity):
+    if entry.published is None and not isinstance(facts.readings.get(entry.name), Quantity):
         return None
-    return Step(
-        entry, Action.REFUSE, "a device plugin has this name, so the kubelet writes the key; publish under another name"
-    )
+    reason = "a device plugin has this name, so the kubelet writes the key; publish under another name"
+    return Step(entry, Action.REFUSE, reason)
 
 
-def _refuse_possible_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
-    """Keeps an owned key that another writer changed while device plugins are unknown: a plugin may own the key now."""
-    if facts.device_plugins is not None or entry.is_label or entry.annotated is None or not entry.is_ours:
+def _refuse_changed_key(entry: CapacityEntry, facts: Facts) -> Step | None:
+    """Refuses an owned key that another writer changed while device plugins are unknown: a plugin may own the key now.
+    None if this does not apply."""
+    if facts.device_plugins is not None or entry.is_label:
         return None
-    if entry.current is None or entry.equals(entry.annotated):
+    if entry.published is None or not entry.is_owned:
+        return None
+    if entry.current is None or entry.equals(entry.published):
         return None
     reading = facts.readings.get(entry.name)
     if isinstance(reading, Quantity) and entry.equals(reading.value):
         return None
-    current = plain(entry.current)
-    reason = f"another writer (a device plugin?) set it to {current}: {CHECKPOINT_UNREADABLE}"
+    reason = f"another writer (a device plugin?) set it to {plain(entry.current)}: {CHECKPOINT_UNREADABLE}"
     return _refuse(entry, reason)
 
 
 def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
-    if entry.current is None and entry.is_ours:
-        return _set(entry, desired, f"missing from the Node, although {entry.annotated} was published")
     if entry.current is None:
-        return _set(entry, desired, "found")
-    if entry.annotated is None or not entry.is_ours:
+        lost = f"missing from the Node, although {entry.published} was published"
+        return _set(entry, desired, lost if entry.is_owned else "found")
+    if entry.published is None or not entry.is_owned:
         return _take_over(entry, desired, facts)
     if entry.equals(desired):
         return _keep_as(entry, desired, "as published")
-    if entry.equals(entry.annotated):
+    if entry.equals(entry.published):
         return _set(entry, desired, "the reading changed")
     if entry.is_zeroed:
         return _set(entry, desired, "restored: something else set it to 0 (a kubelet restart?)")
@@ -159,8 +166,7 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
         same = "the same value, but " if entry.equals(desired) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
     if facts.device_plugins is None and not entry.is_label:
-        reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
-        return _refuse(entry, reason)
+        return _refuse(entry, f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}")
     if entry.equals(desired):
         return _keep_as(entry, desired, "adopted")
     return _set(entry, desired, "adopted")
@@ -168,16 +174,17 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
 
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Step:
     """Keeps a key with an unknown reading, or restores it if it is lost or zeroed."""
-    if entry.annotated is None:
+    if entry.published is None:
         return _keep(entry, f"unknown: {reading.reason}")
-    is_lost = entry.current is None or (entry.is_zeroed and entry.annotated != 0)
-    if is_lost and entry.confirmed:
-        return _set(entry, entry.annotated, f"restored as last published; unknown: {reading.reason}")
+    is_lost = entry.current is None or (entry.is_zeroed and entry.published != 0)
+    if is_lost and entry.is_confirmed:
+        return _set(entry, entry.published, f"restored as last published; unknown: {reading.reason}")
     return _keep(entry, f"stays as it is; unknown: {reading.reason}")
 
 
 def _restore_allocatable(step: Step, facts: Facts) -> Step:
-    """The step, or a step that writes only allocatable, if capacity is as desired and capacityd owns the key.
+    """The step; if it keeps a key whose capacity is right and whose allocatable is not, a step that restores
+    allocatable.
 
     While device plugins are unknown, allocatable stays: a plugin may have reported unhealthy devices.
     """
@@ -185,25 +192,30 @@ def _restore_allocatable(step: Step, facts: Facts) -> Step:
     quantity = step.annotated
     if step.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
         return step
-    is_ours = entry.confirmed or step.desired is not None  # desired: the key is published, or adopted now
+    is_published = step.desired is not None  # before, or adopted by this step
+    if not is_published and not entry.is_confirmed:
+        return step
     allocatable = plain(entry.allocatable)
-    if not is_ours or not entry.equals(quantity) or allocatable == str(quantity):
+    if not entry.equals(quantity) or allocatable == str(quantity):
         return step
     return _set(entry, quantity, f"allocatable restored to {quantity}: another writer set it to {allocatable}")
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Step:
     """Decides about a name that must go, for this reason. A step without annotated takes it out of the annotation."""
-    is_only_allocatable = entry.current is None and plain(entry.allocatable) in ("0", str(entry.annotated))
-    if is_only_allocatable and entry.confirmed:
-        return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")
-    if entry.current is None or entry.annotated is None:
+    if entry.current is None:
+        is_left_in_allocatable = plain(entry.allocatable) in ("0", str(entry.published))
+        if is_left_in_allocatable and entry.is_confirmed:
+            return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")
         return Step(entry, Action.KEEP, reason)
-    if not entry.confirmed:
+    if entry.published is None:
+        return Step(entry, Action.KEEP, reason)
+    if not entry.is_confirmed:
         return _refuse(entry, f"{reason}, but this machine has no record of publishing it, so the key stays")
-    if not entry.equals(entry.annotated) and not entry.is_zeroed:
-        why = f"{reason}, but another writer changed the published {entry.annotated}, so the key stays"
-        return Step(entry, Action.REFUSE, why)
+    if not entry.equals(entry.published) and not entry.is_zeroed:
+        # This step takes the name out of the annotation: the key is the other writer's now.
+        changed = f"{reason}, but another writer changed the published {entry.published}, so the key stays"
+        return Step(entry, Action.REFUSE, changed)
     return Step(entry, Action.REMOVE, reason)
 
 
@@ -219,9 +231,9 @@ def _keep_as(entry: CapacityEntry, quantity: int, reason: str) -> Step:
 
 def _keep(entry: CapacityEntry, reason: str) -> Step:
     """Keeps a key and the annotation as they are."""
-    return Step(entry, Action.KEEP, reason, annotated=entry.annotated)
+    return Step(entry, Action.KEEP, reason, annotated=entry.published)
 
 
 def _refuse(entry: CapacityEntry, reason: str) -> Step:
     """Refuses a key, and keeps the annotation as it is."""
-    return Step(entry, Action.REFUSE, reason, annotated=entry.annotated)
+    return Step(entry, Action.REFUSE, reason, annotated=entry.published)

@@ -21,23 +21,22 @@ class CapacityEntry:
     """The quantity in the Node's capacity, or the label's value; None if the key is absent."""
     allocatable: str | None
     """The quantity in the Node's allocatable, or again the label's value; None if the key is absent."""
-    annotated: int | None
-    """The published quantity, from published_quantities() in rules.py: the annotation's; the machine record's if the
-    Node has that quantity, or if the annotation does not list the key and no other writer claims it. None: neither
-    lists the key."""
+    published: int | None
+    """The published quantity, from published_quantities() in rules.py; None: capacityd has not published the key. Where
+    the annotation is lost or altered, it may come from the machine record."""
     recorded: int | None
-    """The quantity in the machine record; equal to annotated if both agree. None: capacityd does not own the key.
-    Without a machine record: as annotated, for configured names."""
+    """The quantity in the machine record; None: capacityd does not own the key. Without a machine record: as published,
+    for configured names."""
 
     @property
-    def is_ours(self) -> bool:
-        """Whether capacityd owns the key: both the annotation and the machine record list it (see recorded)."""
+    def is_owned(self) -> bool:
+        """Whether capacityd owns the key: the machine record lists it, too (see recorded)."""
         return self.recorded is not None
 
     @property
-    def confirmed(self) -> bool:
-        """Whether both records contain the same quantity."""
-        return self.recorded is not None and self.recorded == self.annotated
+    def is_confirmed(self) -> bool:
+        """Whether capacityd owns the key, and the machine record contains the published quantity."""
+        return self.is_owned and self.recorded == self.published
 
     @property
     def is_label(self) -> bool:
@@ -75,8 +74,6 @@ class Step:
     """None: the name is not configured."""
     wait: Wait | None = None
     """The limit that holds the change back; None: no limit does."""
-    lowers: bool = False
-    """Whether the change would reduce capacity, even if it is held back or denied."""
 
     @property
     def name(self) -> str:
@@ -86,11 +83,10 @@ class Step:
     @property
     def change(self) -> Change:
         """The change, for Events and the journal."""
+        new = None if self.desired is None else str(self.desired)
         if self.action in (Action.KEEP, Action.REFUSE):
-            after = self.entry.current
-        else:
-            after = None if self.desired is None else str(self.desired)
-        return Change(self.name, self.action, old=self.entry.current, new=after, reason=self.reason)
+            new = self.entry.current
+        return Change(self.name, self.action, old=self.entry.current, new=new, reason=self.reason)
 
     @property
     def recorded(self) -> int | None:
@@ -98,23 +94,25 @@ class Step:
         writer's number never enters the record."""
         if self.annotated is None:  # capacityd gives the key up
             return None
-        publishes = self.action is Action.SET or (self.action is Action.KEEP and self.desired is not None)
-        return self.annotated if publishes else self.entry.recorded
+        is_as_desired = self.action is Action.KEEP and self.desired is not None
+        if self.action is Action.SET or is_as_desired:
+            return self.annotated
+        return self.entry.recorded
 
     @property
-    def reduces(self) -> bool:
-        """Whether the step reduces capacity below both the current and the annotated quantity. Removing a 0 does not
-        count, and a label stops no pod."""
+    def lowers(self) -> bool:
+        """Whether the change, even if it is held back or denied, lowers capacity below both the current and the
+        published quantity. Removing a 0 does not count."""
         entry = self.entry
-        if not self.action.writes or entry.is_label:
+        if self.action in (Action.KEEP, Action.REFUSE) or entry.is_label:  # a label stops no pod
             return False
         if self.desired is None:
             return not entry.equals(0)
         if entry.current is None:
             return False
         is_below_current = entry.number is None or self.desired < entry.number
-        is_below_annotated = entry.annotated is None or self.desired < entry.annotated
-        return is_below_current and is_below_annotated
+        is_below_published = entry.published is None or self.desired < entry.published
+        return is_below_current and is_below_published
 
     @property
     def allocatable_was_less(self) -> bool:
@@ -122,18 +120,21 @@ class Step:
 
         If capacity differs, and stays as it is, neither the kubelet nor a repair will change allocatable.
         """
-        annotated = self.entry.annotated
-        if self.entry.is_label or annotated is None or not self.entry.is_ours or self.action is Action.REFUSE:
+        entry = self.entry
+        if entry.is_label or entry.published is None or not entry.is_owned or self.action is Action.REFUSE:
             return False
-        keeps_other_capacity = self.action is Action.KEEP and not self.entry.equals(annotated)
-        return not keeps_other_capacity and is_less(self.entry.allocatable, annotated)
+        if self.action is Action.KEEP and not entry.equals(entry.published):
+            return False
+        return is_less(entry.allocatable, entry.published)
 
     @property
     def unverified(self) -> bool:
-        """Whether a key that must go stays, because only the annotation, and not the machine record, lists it."""
-        stays_annotated = self.action is Action.REFUSE and self.annotated is not None
+        """Whether a key that must go stays, because the annotation lists it but the machine record does not confirm
+        it."""
+        if self.action is not Action.REFUSE or self.annotated is None:
+            return False
         must_go = not isinstance(self.reading, Quantity)
-        return stays_annotated and must_go and not self.entry.confirmed
+        return must_go and not self.entry.is_confirmed
 
 
 def is_less(current: str | None, quantity: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from capacityd.model.other_agent import WRITE_INTERVAL
-from capacityd.model.pace import pause
+from capacityd.model.pace import LONGEST_PAUSE, pause
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import RetryCause
 from capacityd.model.waits import Wait, WaitReason
@@ -23,7 +23,7 @@ writes in a row: a user plugs in a device, pulls another, and plugs it in again.
 minute, even if another writer keeps changing the value."""
 
 _EXPIRY_MARGIN = 1.0
-"""Seconds after which a source that was valid for a time is certainly older."""
+"""Seconds that a resource is read after its source has become too old, so that the source no longer counts as valid."""
 
 REPAIR_LASTS = 30.0
 """Seconds after which a repair of allocatable counts as lasting: a kubelet reports every 10 s, and may overwrite it."""
@@ -57,18 +57,20 @@ class WriteTimes:
         resources = {name: _recent(times, uptime) for name, times in self.resources.items()}
         return WriteTimes({name: times for name, times in resources.items() if times}, _recent(self.metadata, uptime))
 
-    def wait_for(self, name: str) -> Wait:
-        """The time until which this name is rate limited; it may be over. name: "" for the condition and the
-        annotations."""
-        times = self.resources.get(name, ()) if name else self.metadata
-        is_limited = len(times) == BURST
-        return Wait(times[-1] + MIN_INTERVAL if is_limited else 0.0, WaitReason.RATE_LIMIT, name)
+    def resource_limit(self, name: str) -> Wait:
+        """The time until which this resource is rate limited; it may be over."""
+        return Wait(_limited_until(self.resources.get(name, ())), WaitReason.RATE_LIMIT, name)
 
-    def wait_for_other_agent(self, name: str) -> Wait:
-        """The time until which this name is not written while another capacityd writes the Node: once a minute,
-        whatever was written last."""
-        times = [at for written in (self.metadata, *self.resources.values()) for at in written]
-        return Wait(max(times) + WRITE_INTERVAL if times else 0.0, WaitReason.OTHER_AGENT, name)
+    def metadata_limit(self) -> Wait:
+        """The time until which the condition and the annotations are rate limited; it may be over."""
+        return Wait(_limited_until(self.metadata), WaitReason.RATE_LIMIT)
+
+    def other_agent_limit(self, name: str = "") -> Wait:
+        """The time until which nothing is written while another capacityd writes the Node: once a minute, whatever was
+        written last. It may be over. name: as in Wait."""
+        last_writes = [times[-1] for times in (self.metadata, *self.resources.values()) if times]
+        until = max(last_writes) + WRITE_INTERVAL if last_writes else 0.0
+        return Wait(until, WaitReason.OTHER_AGENT, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,15 @@ class Denial:
     retry_at: float
     """When the change is tried again."""
 
-    def holds(self, desired: int | None, uptime: float) -> bool:
+    def must_wait(self, desired: int | None, uptime: float) -> bool:
         """Whether a change to this quantity (None: a removal) must wait."""
         return desired == self.desired and uptime < self.retry_at
+
+    def without_future(self, uptime: float) -> Denial:
+        """This denial at this uptime; due now if its times are from the future."""
+        if self.since <= uptime and self.retry_at <= uptime + LONGEST_PAUSE:
+            return self
+        return replace(self, since=min(self.since, uptime), retry_at=uptime)
 
 
 def wait_for_unknown(name: str, unknown_since: float, uptime: float) -> Wait:
@@ -117,11 +125,16 @@ def waits_for_readings(
             yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.EXPIRY, name)
 
 
-def denial(last: Denial | None, desired: int | None, reason: str, uptime: float) -> Denial:
+def next_denial(last: Denial | None, *, desired: int | None, reason: str, uptime: float) -> Denial:
     """What to remember of a change that was just denied. last: the name's previous denial. desired: as in Denial."""
     since = last.since if last and last.desired == desired else uptime
     seconds = pause(RetryCause.REJECTED, uptime - since)
     return Denial(reason, desired, since=since, retry_at=uptime + seconds)
+
+
+def _limited_until(times: tuple[float, ...]) -> float:
+    """The time before which no write may follow writes at these times; 0.0 if the next write need not wait."""
+    return times[-1] + MIN_INTERVAL if len(times) == BURST else 0.0
 
 
 def _recent(times: tuple[float, ...], uptime: float) -> tuple[float, ...]:

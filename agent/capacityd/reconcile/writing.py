@@ -6,225 +6,99 @@ write left them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
-
-from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
-from capacityd.model.label import is_label, resources_first
-from capacityd.model.node import ANNOTATION, ConditionReason, Node, NodeState, annotated_quantities
-from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
-from capacityd.model.quantity import plain
-from capacityd.reconcile.condition import changed_condition
-from capacityd.reconcile.events import events
+from capacityd.model.errors import NodeConflict, NodeRejected
+from capacityd.model.label import resources_first
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Outcome
+from capacityd.reconcile.attempt import Attempt, Denied, altered_quantities, is_same_version, rejection_of, report
 from capacityd.reconcile.isolation import isolate
-from capacityd.reconcile.patch import condition_patch
-
-_ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
-_CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has not changed: {}"
-
-Denied: TypeAlias = Mapping[str, str]
-"""Name -> why the API server denies its change."""
-
-Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied, Plan | None], Plan]
-"""Takes the Node's state, the machine record, the names denied in addition to the known ones, and the plan whose write
-has left the Node in this state (None: others may have written it since); returns the plan. Denied names keep their
-values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt to write a plan. Every method that writes raises NodeError."""
+def write(attempt: Attempt) -> Outcome:
+    """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several patches.
 
-    node: Node
-    make_plan: Planner
-    node_state: NodeState
-    """The Node before the attempt."""
-    machine_record: MachineRecord | None
-    """The machine record, which already contains the plan's intention."""
-    plan: Plan
-    rejects_failed_writes: bool
-    """Whether a server error to a write counts as a rejection."""
-    written: set[str] = field(default_factory=set)
-    """The names whose changes have been written so far."""
-    answers: list[NodeState] = field(default_factory=list)
-    """The Node after each write of this attempt and of earlier ones."""
+    Raises NodeError.
+    """
+    plan = attempt.plan
+    try:
+        node_state = attempt.write_plan(plan)
+    except NodeRejected as error:
+        return write_in_parts(attempt, error)
+    attempt.check_annotation(plan, node_state)
+    altered = altered_quantities(plan, node_state)
+    if altered or plan.write.condition_follows:
+        return _finish(attempt, node_state, denied=altered)
+    return report(attempt.node, Outcome(plan, node_state, applied=True))
 
-    def confirmed(self, recorded: MachineRecord) -> dict[str, int]:
-        """Name -> quantity, of what has been written so far. recorded: the record with the attempt's intention."""
-        return {name: quantity for name, quantity in recorded.intended.items() if name in self.written}
 
-    def write(self) -> Outcome:
-        """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several
-        patches."""
+def write_in_parts(attempt: Attempt, error: NodeRejected) -> Outcome:
+    """Writes the changes in several patches, to isolate the denied ones. error: the error of the whole patch.
+
+    Raises NodeError.
+    """
+    parts = _Parts(attempt, error)
+    names = tuple(parts.unwritten)
+    if not names:
+        attempt.reject(attempt.plan, attempt.node_state, error)
+    isolate(names, parts.write)
+    return _finish(attempt, parts.node_state, denied=parts.unwritten | parts.altered, error=error)
+
+
+class _Parts:
+    """A plan's changes while they are written in several patches.
+
+    Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds leaves
+    the right condition, and no further request is needed unless all changes are denied.
+    """
+
+    def __init__(self, attempt: Attempt, error: NodeRejected) -> None:
+        self.node_state = attempt.node_state
+        """The Node after the last patch that succeeded."""
+        names = sorted(attempt.plan.changed_names, key=resources_first)
+        self.unwritten: dict[str, str] = dict.fromkeys(names, error.reason)
+        """Name -> why the API server has denied the last patch with its change."""
+        self.altered: dict[str, str] = {}
+        """Name -> how the API server has altered the quantity of its patch."""
+        self._attempt = attempt
+
+    def write(self, names: tuple[str, ...]) -> bool:
+        """Writes the changes of these names in one patch. Returns whether the API server accepts the patch."""
+        attempt = self._attempt
+        others = {name: why for name, why in self.unwritten.items() if name not in names}
+        plan = attempt.plan_after(self.node_state, denied=others | self.altered)
         try:
-            node_state = self._write_plan(self.plan)
-        except NodeRejected as error:
-            return self.write_in_parts(error)
-        altered = self._altered_quantities(self.plan, node_state)
-        if altered or self.plan.write.condition_follows:
-            return self._write_condition_of_denials(node_state, written=_writing(self.plan), denied=altered)
-        return report(self.node, Outcome(self.plan, node_state, applied=True))
-
-    def write_in_parts(self, error: NodeRejected) -> Outcome:
-        """Writes the changes in several patches, to isolate the denied ones. error: the error of the whole patch.
-
-        Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds
-        leaves the right condition, and no further request is needed unless all changes are denied.
-        """
-        names = tuple(sorted(self.plan.changed_names, key=resources_first))
-        if not names:
-            raise self._reported(self.plan, self.node_state, error)
-        node_state = self.node_state
-        written: tuple[Change, ...] = ()
-        denied = dict.fromkeys(names, error.reason)  # at first, everything that is not yet written
-        altered: dict[str, str] = {}  # written, but the API server stored another quantity
-
-        def accepts(tried: tuple[str, ...]) -> bool:
-            nonlocal node_state, denied, written
-            not_tried = {name: why for name, why in denied.items() if name not in tried}
-            plan = self._plan_after(node_state, not_tried | altered)
-            try:
-                node_state = self._write_plan(plan)
-            except NodeRejected as e:
-                denied |= dict.fromkeys(tried, e.reason)
-                return False
-            except NodeConflict as e:
-                denied |= dict.fromkeys(tried, self._reason_without_other_writer(node_state, e))
-                return False
-            written += _writing(plan)
-            denied = not_tried
-            altered.update(self._altered_quantities(plan, node_state))
-            return True
-
-        isolate(names, accepts)
-        return self._write_condition_of_denials(node_state, written=written, denied=denied | altered, error=error)
-
-    def _write_plan(self, plan: Plan) -> NodeState:
-        """Writes the plan, and notes its names as written. Returns the Node after the write."""
-        node_state = self._write(plan.write.patch)
-        self.written.update(plan.changed_names)
-        return node_state
-
-    def _write(self, patch: Patch) -> NodeState:
-        try:
-            self.answers.append(self.node.write(patch))
-            return self.answers[-1]
-        except NodeWriteFailed as e:
-            if self.rejects_failed_writes:
-                raise e.rejection from e
-            raise
-
-    def _reason_without_other_writer(self, node_state: NodeState, conflict: NodeConflict) -> str:
-        """Why the API server denies a change with what looks like a conflict. Raises the conflict if another writer
-        explains it."""
-        if not is_same_version(self.node.read(), node_state):
-            raise conflict
-        return unexplained(conflict).reason
-
-    def _write_condition_of_denials(
-        self,
-        node_state: NodeState,
-        *,
-        written: tuple[Change, ...],
-        denied: Denied,
-        error: NodeRejected | None = None,
-    ) -> Outcome:
-        """Reports denied changes in the condition, or that nothing is denied any more, unless it already does.
-
-        written: the changes of the earlier patches. error: raised if this write is denied as well; None: that of the
-        write is raised.
-        """
-        plan = self._plan_after(node_state, denied)
-        if plan.write.patch:
-            try:
-                node_state = self._write_plan(plan)
-            except NodeRejected as e:
-                raise self._reported(plan, node_state, error or e) from None
-        stored = [change for change in written if change.name not in denied]
-        applied = bool(written or plan.write.patch)
-        return report(self.node, Outcome(plan.with_earlier(stored), node_state, applied=applied, denied=denied))
-
-    def _reported(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NodeRejected:
-        """Writes a rejection into the condition. Returns the error, which also says if the condition can't be
-        written."""
-        why_unwritten = self.write_rejection(plan, node_state, error)
-        if not why_unwritten:
-            return error
-        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {why_unwritten}"
-        return NodeRejected(message, reason=error.reason)
-
-    def write_rejection(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
-        """Writes only the condition. This may succeed where the rest is rejected, for example if annotations are too
-        large.
-
-        Returns why the condition can't be written; "" if it is as desired. Raises nothing.
-        """
-        if not plan.has_condition:
-            return ""
-        condition = changed_condition(node_state, ConditionReason.REJECTED, str(error), now=time.time())
-        patch = condition_patch(node_state, condition)
-        try:
-            if patch:
-                self._write(patch)
+            self.node_state = attempt.write_plan(plan)
         except NodeRejected as e:
-            return e.reason
-        except NodeError as e:
-            return str(e)
-        return ""
-
-    def _altered_quantities(self, plan: Plan, node_state: NodeState) -> dict[str, str]:
-        """Name -> how the stored quantity differs from the one that the API server accepted.
-
-        If the annotation differs, writes this into the condition and raises NodeRejected: nothing else is written until
-        the annotation lists the keys that capacityd owns.
-        """
-        if annotated_quantities(node_state.annotation) != plan.write.annotated:
-            error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
-            raise self._reported(plan, node_state, error)
-        altered = {}
-        for change in _writing(plan):
-            name = change.name
-            stored = node_state.stored(name)
-            allocatable = (node_state.allocatable or {}).get(name)
-            is_as_desired = stored is None if change.new is None else node_state.number(name) == int(change.new)
-            if not is_as_desired:
-                altered[name] = _ALTERED.format(plain(change.new), plain(stored))
-            elif not is_label(name) and plain(allocatable) != plain(change.new):
-                altered[name] = _ALTERED.format(plain(change.new), f"{plain(allocatable)} as allocatable")
-        return altered
-
-    def _plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
-        """The plan for the remaining changes. Its Events are those that were due before the first write."""
-        record = self.machine_record
-        if record is not None:
-            record = replace(record, reported=self.plan.reported_before)
-        return self.make_plan(node_state, record, denied, self.plan)
+            self.unwritten |= dict.fromkeys(names, e.reason)
+            return False
+        except NodeConflict as e:
+            if not is_same_version(attempt.node.read(), self.node_state):
+                raise  # another writer changed the Node
+            self.unwritten |= dict.fromkeys(names, rejection_of(e).reason)
+            return False
+        self.unwritten = others
+        attempt.check_annotation(plan, self.node_state)
+        self.altered |= altered_quantities(plan, self.node_state)
+        return True
 
 
-def _writing(plan: Plan) -> tuple[Change, ...]:
-    """The changes that the plan's patch makes."""
-    return tuple(change for change in plan.changes if change.action.writes)
+def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: NodeRejected | None = None) -> Outcome:
+    """Reports denied changes in the condition, or that nothing is denied any more, unless it already does. Returns the
+    outcome of the attempt.
 
-
-def report(node: Node, outcome: Outcome) -> Outcome:
-    """Creates the Events for an outcome. Returns the outcome with a warning for each Event that could not be
-    created."""
-    warnings = []
-    for event in events(outcome.plan, applied=outcome.applied):
+    error: raised if this write is denied as well; None: the write's own error is raised.
+    """
+    plan = attempt.plan_after(node_state, denied)
+    if plan.write.patch:
         try:
-            node.report(event, outcome.node_state)
-        except NodeError as e:
-            warnings.append(f"the Event could not be written: {e}")
-    return replace(outcome, warnings=tuple(warnings))
-
-
-def is_same_version(node_state: NodeState, other: NodeState) -> bool:
-    """Whether both states are the same version of the Node: nobody has written it in between."""
-    return bool(node_state.resource_version) and node_state.resource_version == other.resource_version
-
-
-def unexplained(conflict: NodeConflict) -> NodeRejected:
-    """The error for a conflict that no other writer explains."""
-    return NodeRejected(_CONFLICT_WITHOUT_CHANGE.format(conflict.reason))
+            node_state = attempt.write_plan(plan)
+        except NodeRejected as e:
+            attempt.reject(plan, node_state, error or e)
+    stored = [change for change in attempt.written if change.name not in denied]
+    outcome = Outcome(
+        plan.with_earlier(stored),
+        node_state,
+        applied=bool(attempt.written or plan.write.patch),
+        denied=denied,
+    )
+    return report(attempt.node, outcome)

@@ -11,7 +11,7 @@ from capacityd.model.plan import UNSAVED, Health
 from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch import fingerprint
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult
 
 
 def answer_of(  # noqa: PLR0913  # what the answer says comes from several places
@@ -29,7 +29,7 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     PassResult.
     """
     outcome = result.outcome
-    is_node_known = outcome is not None or result.answered or result.node_missing
+    is_node_known = outcome is not None or result.has_response or result.node_missing
     return PassResult(
         failure,
         requeue_after=result.requeue_after,

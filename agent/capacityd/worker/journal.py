@@ -15,7 +15,7 @@ from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Reading, Unknown, reading_text
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker.pass_state import Logged, PassState, PassStatus
 
 _MAX_ENTRIES = 6

@@ -22,11 +22,12 @@ from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import CredentialsCache
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Intentions
+from capacityd.reconcile.apply import RecordFile
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import watched_names
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import answer_of, failure_of
 from capacityd.worker.pass_state import PassState, PassStatus, other_writers
@@ -199,16 +200,16 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         access = Access(
             open_node=partial(node_of, options.selection, config, host, cache),
             device_plugins=partial(device_plugin_names, host),
-            intentions=Intentions(
-                save=partial(machine_record.intend, directory),
-                forget=partial(machine_record.forget, directory),
+            record_file=RecordFile(
+                intend=partial(machine_record.intend, directory),
+                replace=partial(machine_record.replace, directory),
             ),
         )
         result = reconcile(facts, access)
         if result.outcome is not None and not config.settings.observe:
             _, confirm_errors = _try(partial(machine_record.confirm, directory, result.outcome.plan))
             save_errors += confirm_errors
-    if result.answered:  # the answer is newer than the facts
+    if result.has_response:  # the response is newer than the facts
         result = replace(result, memory=replace(result.memory, node_at=uptime()))
     names = watched.names if watched else watched_names(config, record)
     return _Reconciled(result, cache, names, save_errors)

@@ -12,10 +12,11 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.apply import Intentions
+from capacityd.reconcile.apply import RecordFile
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.reconcile import Access, ReconcileResult, reconcile
+from capacityd.reconcile.reconcile import Access, reconcile
+from capacityd.reconcile.result import ReconcileResult
 from tests.support.nodes import apply_patch, node
 
 A, B = "example.com/a", "example.com/b"
@@ -141,7 +142,7 @@ class Service:
             save_error=self.save_error,
             memory=self.memory,
         )
-        access = Access(self._open, self._plugins, Intentions(self._intend, self._forget))
+        access = Access(self._open, self._plugins, RecordFile(self._intend, self._replace))
         result = reconcile(facts, access)
         plan = result.outcome.plan if result.outcome else None
         if plan and plan.write.recorded is not None and not self.settings.observe:
@@ -153,7 +154,7 @@ class Service:
         state = self.node.state() if self.watched else self.watched_state
         return WatchedNode(state, "n1", at) if state else None
 
-    def _forget(self, record: MachineRecord | None) -> None:
+    def _replace(self, record: MachineRecord | None) -> None:
         self.record = record
 
     def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:

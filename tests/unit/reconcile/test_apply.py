@@ -10,10 +10,10 @@ from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUn
 from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading
-from capacityd.reconcile.apply import TRIES, Retries, Start, apply
+from capacityd.reconcile.apply import MAX_CONFLICTS, Retries, Start, apply
+from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.writing import Denied
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode
 
@@ -51,10 +51,10 @@ def test_a_successful_write_is_not_repeated_whether_or_not_its_event_fails(slept
 
 def test_conflicts_are_retried_a_few_times(slept: list[float]) -> None:
     node = MemoryNode(*[None, NodeConflict("the Node is not as it was")] * 50)
-    with pytest.raises(NodeConflict, match=f"not as it was; tried {TRIES} times"):
+    with pytest.raises(NodeConflict, match=f"not as it was; tried {MAX_CONFLICTS} times"):
         apply(node, publish, Start(None), retries=Retries(600.0))
-    assert node.reads == TRIES
-    assert slept == [0.1 * 2**conflict for conflict in range(TRIES - 1)]
+    assert node.reads == MAX_CONFLICTS
+    assert slept == [0.1 * 2**conflict for conflict in range(MAX_CONFLICTS - 1)]
     assert sum(slept) < 5
 
 

@@ -20,12 +20,12 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import Start, apply
+from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.isolation import FEW, isolate
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
-from capacityd.reconcile.writing import Denied
 from tests.support.configs import config_with
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service

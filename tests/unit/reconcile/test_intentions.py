@@ -15,10 +15,10 @@ from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnreachable
 from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import Intentions, Retries, Start, apply
+from capacityd.reconcile.apply import RecordFile, Retries, Start, apply
+from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan, make_withdrawal
-from capacityd.reconcile.writing import Denied
 from tests.support.nodes import UID, apply_patch
 from tests.unit.reconcile.doubles import FOUR, A, B, MemoryNode, Service
 
@@ -147,8 +147,8 @@ class Commands:
 
     def carry_out(self, node: MemoryNode, plan: Callable[..., Plan]) -> Outcome:
         folder = self._folder
-        intentions = Intentions(partial(machine_record.intend, folder), partial(machine_record.forget, folder))
-        outcome = apply(node, plan, Start(self.record), intentions, Retries(60.0))
+        record_file = RecordFile(partial(machine_record.intend, folder), partial(machine_record.replace, folder))
+        outcome = apply(node, plan, Start(self.record), record_file, Retries(60.0))
         machine_record.confirm(self._folder, outcome.plan)
         return outcome
 

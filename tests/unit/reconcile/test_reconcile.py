@@ -26,10 +26,10 @@ from capacityd.model.node import NodeState
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.reading import Quantity, Reading
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.reconcile.apply import TRIES
+from capacityd.reconcile.apply import MAX_CONFLICTS
 from capacityd.reconcile.less_allocatable import LessAllocatable
 from capacityd.reconcile.memory import Conflict, Memory
-from capacityd.reconcile.reconcile import ReconcileResult
+from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL, Denial, WriteTimes
 from capacityd.service.schedule import Schedule
 from tests.support.nodes import node
@@ -336,7 +336,7 @@ def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service()
     service.node = node = Contested()
     result = service.reconcile(1000.0, a=FOUR)
-    assert node.requests == [*["read", "write"] * TRIES, "write"]
+    assert node.requests == [*["read", "write"] * MAX_CONFLICTS, "write"]
     messages = {_message(result, RetryCause.CONFLICT)}
     for second in range(1, 600):
         before = len(node.requests)
@@ -430,10 +430,10 @@ def test_what_an_earlier_pass_waited_for_does_not_hasten_the_retries_of_a_failed
 
 def test_a_pass_without_a_request_has_no_answer(service: Service) -> None:
     service.watched = True
-    assert not service.reconcile(1010.0, {"hardware"}, a=FOUR).answered
-    assert service.reconcile(1020.0, {"hardware"}, a=Quantity(5)).answered
+    assert not service.reconcile(1010.0, {"hardware"}, a=FOUR).has_response
+    assert service.reconcile(1020.0, {"hardware"}, a=Quantity(5)).has_response
     service.watched = False
-    assert service.reconcile(1030.0, {"hardware"}, a=Quantity(5)).answered
+    assert service.reconcile(1030.0, {"hardware"}, a=Quantity(5)).has_response
 
 
 def test_a_conflict_is_tried_again_within_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

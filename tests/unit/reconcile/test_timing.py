@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes, denial, wait_for_unknown
+from capacityd.reconcile.timing import BURST, MIN_INTERVAL, WriteTimes, next_denial, wait_for_unknown
 
 A, B = "example.com/a", "example.com/b"
 
@@ -14,7 +14,8 @@ def test_the_last_writes_count_for_a_while_and_for_their_resources_or_the_condit
     written, long = WriteTimes(), BURST * MIN_INTERVAL
     for at in range(BURST + 3):
         for name in (A, ""):
-            assert written.wait_for(name).until == (at - 1 + MIN_INTERVAL if at >= BURST else 0.0)
+            limit = written.resource_limit(name) if name else written.metadata_limit()
+            assert limit.until == (at - 1 + MIN_INTERVAL if at >= BURST else 0.0)
             written = written.after_write((name,) if name else (), float(at))
     times = tuple(float(at) for at in range(3, BURST + 3))
     assert written == WriteTimes({A: times}, times)
@@ -40,7 +41,8 @@ def test_the_next_read_depends_on_how_long_a_resource_has_been_unknown(
 
 
 def test_a_denied_change_is_tried_again_after_a_tenth_of_the_time_that_it_has_been_denied() -> None:
-    first = denial(None, 4, "a policy", 1000.0)
+    first = next_denial(None, desired=4, reason="a policy", uptime=1000.0)
     assert first.retry_at == 1060.0
-    assert denial(first, 4, "a policy", 2000.0).retry_at == 2100.0
-    assert denial(first, 5, "a policy", 2000.0).retry_at == 2060.0, "another quantity is another change"
+    assert next_denial(first, desired=4, reason="a policy", uptime=2000.0).retry_at == 2100.0
+    another_quantity = next_denial(first, desired=5, reason="a policy", uptime=2000.0)
+    assert another_quantity.retry_at == 2060.0, "another quantity is another change"

@@ -22,12 +22,12 @@ from capacityd.model.node import Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Quantity
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.apply import NO_INTENTIONS, Intentions, Retries, Start
+from capacityd.reconcile.apply import NO_RECORD_FILE, RecordFile, Retries, Start
 from capacityd.reconcile.apply import apply as write_plan
+from capacityd.reconcile.attempt import Denied, Planner
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan as plan_from_facts
 from capacityd.reconcile.plan import make_withdrawal, only_annotated
-from capacityd.reconcile.writing import Denied, Planner
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_name_of, node_of
 
@@ -191,14 +191,14 @@ def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> 
         return plan
     records = options.selection.node_file is None  # a Node in a file has no record on this machine
     directory = machine_record.state_directory()
-    intentions = NO_INTENTIONS
+    record_file = NO_RECORD_FILE
     if records:
-        intentions = Intentions(
-            save=partial(machine_record.intend, directory), forget=partial(machine_record.forget, directory)
+        record_file = RecordFile(
+            intend=partial(machine_record.intend, directory), replace=partial(machine_record.replace, directory)
         )
     with runtime_files.locked(runtime_files.runtime_directory(), retry_timeout=_RETRY_TIMEOUT):
         start = Start(_machine_record(options))
-        outcome = write_plan(node, make_plan, start, intentions=intentions, retries=Retries(_RETRY_TIMEOUT))
+        outcome = write_plan(node, make_plan, start, record_file=record_file, retries=Retries(_RETRY_TIMEOUT))
         if records:
             machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)

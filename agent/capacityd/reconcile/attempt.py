@@ -1,0 +1,156 @@
+"""One attempt to write a plan to the Node: the requests that it consists of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, TypeAlias
+
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeWriteFailed
+from capacityd.model.label import is_label
+from capacityd.model.node import ANNOTATION, ConditionReason, Node, NodeState, annotated_quantities
+from capacityd.model.plan import Change, MachineRecord, Outcome, Patch, Plan
+from capacityd.model.quantity import plain
+from capacityd.reconcile.condition import changed_condition
+from capacityd.reconcile.events import events
+from capacityd.reconcile.patch import condition_patch
+
+_ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
+_CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has not changed: {}"
+
+Denied: TypeAlias = Mapping[str, str]
+"""Name -> why the API server denies its change."""
+
+Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied, Plan | None], Plan]
+"""Takes the Node's state, the machine record, the names denied in addition to the known ones, and the plan whose write
+has left the Node in this state (None: others may have written it since); returns the plan. Denied names keep their
+values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to write a plan. Every method that writes raises NodeError."""
+
+    node: Node
+    make_plan: Planner
+    node_state: NodeState
+    """The Node before the attempt."""
+    record_before: MachineRecord | None
+    """The machine record before the attempt."""
+    machine_record: MachineRecord | None
+    """The machine record with the plan's intention; None: there is no record."""
+    plan: Plan
+    rejects_server_errors: bool
+    """As in Retries."""
+    responses: list[NodeState]
+    """The Node after each write, of this attempt and of earlier ones. Every write adds to them."""
+    written: list[Change] = field(default_factory=list)
+    """The changes that have been written so far. write_plan() adds to them."""
+
+    @property
+    def written_quantities(self) -> dict[str, int]:
+        """Name -> quantity, of the intended keys that have been written so far."""
+        if self.machine_record is None:
+            return {}
+        names = {change.name for change in self.written}
+        return {name: quantity for name, quantity in self.machine_record.intended.items() if name in names}
+
+    def plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
+        """The plan for the remaining changes. Its Events are those that were due before the first write."""
+        record = self.machine_record
+        if record is not None:
+            record = replace(record, reported=self.plan.reported_before)
+        return self.make_plan(node_state, record, denied, self.plan)
+
+    def write_plan(self, plan: Plan) -> NodeState:
+        """Writes the plan, and adds its changes to those written. Returns the Node after the write."""
+        node_state = self._write(plan.write.patch)
+        self.written.extend(plan.written_changes)
+        return node_state
+
+    def _write(self, patch: Patch) -> NodeState:
+        try:
+            node_state = self.node.write(patch)
+        except NodeWriteFailed as e:
+            if self.rejects_server_errors:
+                raise e.rejection from e
+            raise
+        self.responses.append(node_state)
+        return node_state
+
+    def check_annotation(self, plan: Plan, node_state: NodeState) -> None:
+        """After a write of the plan: rejects it if the API server has stored another annotation.
+
+        Nothing else is written until the annotation lists the keys that capacityd owns.
+        """
+        if annotated_quantities(node_state.annotation) != plan.write.annotated:
+            error = NodeRejected(_ALTERED.format(f"the annotation {ANNOTATION}", "a different one"))
+            self.reject(plan, node_state, error)
+
+    def reject(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NoReturn:
+        """Writes a rejection into the condition, and raises it. The message also says if the condition can't be
+        written."""
+        why = self.write_error_condition(plan, node_state, error)
+        if not why:
+            raise error
+        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {why}"
+        raise NodeRejected(message, reason=error.reason)
+
+    def write_error_condition(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
+        """Writes the condition with this error, and nothing else. This may succeed where the rest is rejected, for
+        example if annotations are too large.
+
+        Returns why the condition can't be written; "" if it is as desired. Raises nothing.
+        """
+        if not plan.has_condition:
+            return ""
+        condition = changed_condition(node_state, ConditionReason.REJECTED, str(error), now=time.time())
+        patch = condition_patch(node_state, condition)
+        try:
+            if patch:
+                self._write(patch)
+        except NodeRejected as e:
+            return e.reason
+        except NodeError as e:
+            return str(e)
+        return ""
+
+
+def altered_quantities(plan: Plan, node_state: NodeState) -> dict[str, str]:
+    """Name -> how the quantity on the Node, after a write of this plan, differs from the one that the API server
+    accepted."""
+    altered = {}
+    for change in plan.written_changes:
+        name = change.name
+        desired = None if change.new is None else int(change.new)
+        is_stored = node_state.stored(name) is None if desired is None else node_state.number(name) == desired
+        if not is_stored:
+            altered[name] = _ALTERED.format(plain(change.new), plain(node_state.stored(name)))
+            continue
+        allocatable = plain((node_state.allocatable or {}).get(name))
+        if not is_label(name) and allocatable != plain(change.new):
+            altered[name] = _ALTERED.format(plain(change.new), f"{allocatable} as allocatable")
+    return altered
+
+
+def report(node: Node, outcome: Outcome) -> Outcome:
+    """Creates the Events for an outcome. Returns the outcome with a warning for each Event that could not be
+    created."""
+    warnings = []
+    for event in events(outcome.plan, applied=outcome.applied):
+        try:
+            node.report(event, outcome.node_state)
+        except NodeError as e:
+            warnings.append(f"the Event could not be written: {e}")
+    return replace(outcome, warnings=tuple(warnings))
+
+
+def is_same_version(node_state: NodeState, other: NodeState) -> bool:
+    """Whether both states are the same version of the Node: nobody has written it in between."""
+    return bool(node_state.resource_version) and node_state.resource_version == other.resource_version
+
+
+def rejection_of(conflict: NodeConflict) -> NodeRejected:
+    """The rejection that looked like this conflict: nobody has written the Node in between."""
+    return NodeRejected(_CONFLICT_WITHOUT_CHANGE.format(conflict.reason))

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from capacityd.model.node import CONDITION, ConditionReason, NodeState
 from capacityd.model.plan import UNSAVED, Health
 
-_MAX_CONDITION = 32_768
+_MAX_MESSAGE = 32_768
 """Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
 _MAX_REASON_LENGTHS = (300, 150, 60, 0)
-"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used."""
+"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used; if
+none is, the message is cut."""
 
 _OTHER_AGENT = "another capacityd, on another machine or in a container, also writes this Node"
 """Names no numbers: both agents write this message, and the numbers depend on the agent."""
@@ -59,12 +60,7 @@ def desired_condition(
 
     heartbeat_after: the age in seconds at which an unchanged condition is written again. None: never.
     """
-    for max_reason in _MAX_REASON_LENGTHS:
-        messages = _messages(health, max_reason)
-        message = "; ".join(messages.values()) or "all configured resources are published"
-        if len(message) <= _MAX_CONDITION:
-            break
-    reason = next(iter(messages), ConditionReason.PUBLISHED)
+    reason, message = _reason_and_message(health)
     return changed_condition(node_state, reason, message, now=now, heartbeat_after=heartbeat_after)
 
 
@@ -73,22 +69,36 @@ def changed_condition(
 ) -> DesiredCondition | None:
     """The condition with this reason and message; None if the Node already has it. now, heartbeat_after: as for
     desired_condition()."""
-    desired = DesiredCondition(reason, _shortened(message, _MAX_CONDITION), heartbeat=now)
+    desired = DesiredCondition(reason, _shortened(message, _MAX_MESSAGE), heartbeat=now)
     current = node_state.condition
     if current is None or current.status != desired.status:
         return desired
     is_same = current.reason == desired.reason.value and current.message == desired.message
     if is_same and not _is_old(current.heartbeat, now=now, heartbeat_after=heartbeat_after):
         return None
-    return replace(desired, transition=current.transition)
+    return replace(desired, transition=current.transition)  # the status is the same
+
+
+def _reason_and_message(health: Health) -> tuple[ConditionReason, str]:
+    """The most urgent reason, and the messages of all reasons that apply."""
+    messages = _messages(health, _MAX_REASON_LENGTHS[0])
+    if not messages:
+        return ConditionReason.PUBLISHED, "all configured resources are published"
+    most_urgent = next(iter(messages))
+    texts = ["; ".join(_messages(health, max_reason).values()) for max_reason in _MAX_REASON_LENGTHS]
+    fitting = [text for text in texts if len(text) <= _MAX_MESSAGE]
+    return most_urgent, fitting[0] if fitting else texts[-1]
 
 
 def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
-    """The message for each reason that applies, most urgent first. max_reason: limit for each reason, in characters."""
+    """The message for each reason that applies, most urgent first. max_reason: the longest reason of a resource, in
+    characters."""
     refused = _with_reasons("refused", health.refused, max_reason)
     unverified = _list("not published by this machine", health.unverified)
     below = [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
-    not_allocatable = [f"{name} is {less} of {published}" for name, (published, less) in health.not_allocatable.items()]
+    not_allocatable = [
+        f"{name} is {allocatable} of {published}" for name, (published, allocatable) in health.not_allocatable.items()
+    ]
     messages = {  # "": the reason does not apply
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: f"{UNSAVED}: {health.unsaved}" if health.unsaved else "",
@@ -100,7 +110,8 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
         ConditionReason.BELOW_EXPECTED: _list("below expected", below),
         ConditionReason.NOT_ALLOCATABLE: _list("not allocatable", not_allocatable),
     }
-    return {reason: messages[reason] for reason in ConditionReason if messages.get(reason)}
+    by_urgency = [reason for reason in ConditionReason if reason in messages]
+    return {reason: messages[reason] for reason in by_urgency if messages[reason]}
 
 
 def _list(prefix: str, items: Sequence[str]) -> str:
@@ -121,9 +132,9 @@ def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> s
         groups.setdefault(_without_name(reason, name), []).append(name)
     texts = []
     for shared_reason, names in groups.items():
-        whole_reason = reasons[names[0]] if len(names) == 1 else shared_reason
+        reason = reasons[names[0]] if len(names) == 1 else shared_reason
+        reason = _shortened(reason, max_reason)
         text = f"{prefix}: {', '.join(names)}"
-        reason = _shortened(whole_reason, max_reason)
         texts.append(f"{text}: {reason}" if reason else text)
     return "; ".join(texts)
 
@@ -143,9 +154,9 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def _is_old(heartbeat: float | None, *, now: float, heartbeat_after: float | None) -> bool:
-    """Whether to refresh the heartbeat. True if it is missing, or in the future because a clock was wrong.
+    """Whether to refresh the heartbeat, also because it is missing, or in the future because a clock was wrong.
 
-    heartbeat: in seconds since the epoch, as now; None: it is missing. heartbeat_after: as for desired_condition().
+    heartbeat, now: in seconds since the epoch; None: it is missing. heartbeat_after: as for desired_condition().
     """
     if heartbeat_after is None:
         return False

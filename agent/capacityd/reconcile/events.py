@@ -1,7 +1,7 @@
 """The Events of a pass, and what earlier Events have reported. Pure.
 
 An Event reports what no earlier Event has reported. `kubectl describe` shows it as one line of at most 1,024 bytes. The
-text counts the changes that do not fit.
+line ends with the number of changes that do not fit.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ def reported_before(facts: Facts) -> Reported:
 
 def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
     """What Events have reported once the Events of a plan with this health exist. last: what they reported before."""
-    # For Events, a resource that becomes unknown, denied or refused is still below the expected quantity.
-    hidden = {*health.unknown, *health.denied, *health.refused}
-    still_below = last.below_expected & hidden & facts.config.expectations().keys()
+    # While a resource is unknown, denied or refused, its health does not say whether it is below the expected quantity.
+    # For Events, it still is: none may say that it has recovered.
+    not_compared = {*health.unknown, *health.denied, *health.refused}
+    still_below = last.below_expected & not_compared & facts.config.expectations().keys()
     return Reported(
         refused=frozenset((*health.refused, *health.unverified)),
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
         configuration=_hash(health.configuration_errors),
-        unknown=frozenset(health.unknown) & (last.unknown | long_unknown(facts)),
+        unknown=frozenset(health.unknown) & (last.unknown | _long_unknown(facts)),
     )
 
 
@@ -53,11 +54,11 @@ def _hash(errors: Sequence[str]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def long_unknown(facts: Facts) -> frozenset[str]:
+def _long_unknown(facts: Facts) -> frozenset[str]:
     """The names that have been unknown long enough for an Event."""
-    # If this pass can't record the Event, the Event would be repeated.
-    recordable = facts.keeps_record and not facts.save_error
-    unknown_since = facts.memory.unknown_since if recordable else {}
+    if facts.save_error or not facts.keeps_record:
+        return frozenset()  # this pass can't record the Event, so the next one would repeat it
+    unknown_since = facts.memory.unknown_since
     return frozenset(name for name, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
 
 
@@ -74,29 +75,29 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
     unknown_event = _warning("CapacityUnknown", _joined(unknown), action="Read")
     if not applied:
         return [unknown_event] if unknown else []
-    changed = [change for change in plan.changes if change.action.writes]
-    less = [
+    changed = plan.written_changes
+    below_expected = [
         f"{name}: {quantity}, expected {expected}"
         for name, (quantity, expected) in plan.health.below_expected.items()
         if name not in last.below_expected
     ]
     denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
-    # All errors, if they differ from those that an Event has reported.
-    rejected = plan.health.configuration_errors if reported.configuration != last.configuration else ()
-    lowered = _LOWERED if any(map(_lowers, changed)) else ""
+    has_new_errors = reported.configuration != last.configuration
+    configuration_errors = plan.health.configuration_errors if has_new_errors else ()
+    lowered = _LOWERED if any(_lowers(change) for change in changed) else ""
     recovered = _quantities(plan, plan.write.recovered)
     known_again = _quantities(plan, last.unknown - reported.unknown)
     candidates = (
         _normal("CapacityChanged", _joined([change.summary for change in changed], end=lowered), action="Publish"),
         _warning("CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), action="Refuse"),
         _warning("CapacityDenied", _joined(_reasons(plan, denied)), action="Publish"),
-        _warning("CapacityBelowExpected", _joined(less), action="Compare"),
+        _warning("CapacityBelowExpected", _joined(below_expected), action="Compare"),
         _normal("CapacityAsExpected", _joined(recovered), action="Compare"),
-        _warning("ConfigurationRejected", _joined(rejected), action="Configure"),
+        _warning("ConfigurationRejected", _joined(configuration_errors), action="Configure"),
         unknown_event,
         _normal("CapacityKnown", _joined(known_again), action="Read"),
     )
-    return [event for event in candidates if event.message]
+    return [event for event in candidates if event.message]  # without a message, there is nothing to report
 
 
 def _normal(reason: str, message: str, *, action: str) -> Event:
@@ -120,21 +121,27 @@ def _joined(texts: Sequence[str], end: str = "") -> str:
     if not texts:
         return ""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
-        left_out = len(texts) - count
-        more = f"; and {left_out} more, see capacityd status" if left_out else ""
-        message = f"{'; '.join(texts[:count])}{more}{end}"
+        message = f"{'; '.join(texts[:count])}{_left_out(len(texts) - count)}{end}"
         if len(message.encode()) <= _MAX_MESSAGE_BYTES:
             return message
-    # Not even the first text fits, so it is cut. more is that of a single text.
-    rest = f"…{more}{end}"
+    # Not even the first text fits, so it is cut.
+    rest = f"…{_left_out(len(texts) - 1)}{end}"
     room = _MAX_MESSAGE_BYTES - len(rest.encode())
     return texts[0].encode()[:room].decode(errors="ignore") + rest
 
 
+def _left_out(count: int) -> str:
+    """How many texts a message leaves out, as its continuation; "" for none."""
+    return f"; and {count} more, see capacityd status" if count else ""
+
+
 def _lowers(change: Change) -> bool:
-    """Whether the change can stop pods at a kubelet's restart: a lower key can, a removed key or a label can't."""
-    if is_label(change.name):
+    """Whether the change sets a lower quantity, so that pods may be stopped at the kubelet's next start.
+
+    A removed key stops no pod: the kubelet does not check extended resources that its Node does not have.
+    """
+    if is_label(change.name) or change.action is not Action.SET:
         return False
     old = whole_quantity(change.old or "")
     new = whole_quantity(change.new or "") or 0
-    return change.action is Action.SET and old is not None and new < old
+    return old is not None and new < old

@@ -18,8 +18,8 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
     """What will be wrong with the Node after these steps."""
     refused = {step.name: step.reason for step in steps if step.action is Action.REFUSE and _refusal_counts(step)}
     unknown = {name: reading.reason for name, reading in facts.readings.items() if isinstance(reading, Unknown)}
-    below_expected = {step.name: _below_expected(step, facts) for step in steps}
-    not_allocatable = {step.name: _not_allocatable(step, facts) for step in steps}
+    below_expected = {step.name: shortage for step in steps if (shortage := _below_expected(step, facts))}
+    not_allocatable = {step.name: reduction for step in steps if (reduction := _not_allocatable(step, facts))}
     health = Health(
         configuration_errors=facts.configuration_errors,
         unsaved=facts.unsaved,
@@ -28,32 +28,31 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
         unverified=tuple(step.name for step in steps if step.unverified),
         denied={step.name: step.reason for step in steps if step.action is Action.DENY},
         not_configured=tuple(step.name for step in steps if _is_not_configured(step, facts)),
-        below_expected={name: shortage for name, shortage in below_expected.items() if shortage is not None},
-        not_allocatable={name: less for name, less in not_allocatable.items() if less is not None},
+        below_expected=below_expected,
+        not_allocatable=not_allocatable,
     )
     return replace(health, other_agent=other_agent(node_state, facts, is_right=health == Health()))
 
 
 def _refusal_counts(step: Step) -> bool:
-    """Whether a refused key is a problem: if it should have a quantity, or is still in the annotation.
+    """Whether a refused key is a problem: one that should have a quantity, or one that stays in the annotation.
 
-    A refused removal counts until an Event has reported it. After the Event, capacityd no longer owns the key. A key
-    that stays only because the machine record does not list it counts as unverified instead.
+    A key that stays only because the machine record does not confirm it counts as unverified instead.
     """
-    if isinstance(step.reading, Quantity):
-        return True
-    return step.annotated is not None and not step.unverified
+    should_be_published = isinstance(step.reading, Quantity)
+    stays_annotated = step.annotated is not None and not step.unverified
+    return should_be_published or stays_annotated
 
 
 def _is_not_configured(step: Step, facts: Facts) -> bool:
-    """Whether a published key stays on the Node although nothing configures it.
-
-    A configuration that could not be read may configure it. The condition reports that with another reason.
-    """
+    """Whether a published key stays on the Node although nothing configures it."""
+    is_configured = step.reading is not None
+    if is_configured or not facts.config.complete:  # the condition reports an incomplete configuration
+        return False
+    # Action.SET: the key stays, and only its allocatable is restored.
     stays_published = step.action in (Action.KEEP, Action.SET) and step.annotated is not None
     is_on_node = step.entry.current is not None
-    is_configured = step.reading is not None
-    return stays_published and is_on_node and not is_configured and facts.config.complete
+    return stays_published and is_on_node
 
 
 def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
@@ -78,14 +77,16 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
     So the condition is never set to True while less is allocatable than what is published.
     """
     published, allocatable = step.annotated, step.entry.allocatable
-    if published is None or step.entry.is_label or step.action in (Action.REFUSE, Action.DENY):
+    if published is None or step.entry.is_label:
+        return None
+    if step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
-    last = facts.memory.less_allocatable.get(step.name)
-    recent = last if last and facts.uptime < last.over_at else None  # None: no repair may still be undone
-    if step.action is Action.SET:
+    recent = facts.memory.less_allocatable.get(step.name)
+    if recent and recent.over_at <= facts.uptime:
+        recent = None
+    is_reduced = is_less(allocatable, published)
+    if step.action is Action.SET:  # this plan repairs allocatable; the repair may not last if an earlier one did not
         is_reduced = recent is not None and recent.was_repaired and step.allocatable_was_less
-    else:
-        is_reduced = is_less(allocatable, published)
     if is_reduced:
         return str(published), plain(allocatable)
     if recent and recent.repeated:

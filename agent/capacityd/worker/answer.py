@@ -49,15 +49,14 @@ def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
 
 def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
     """The failure of a pass, including errors from saving its state; None if nothing failed."""
-    failure = result.failure
-    if result.unsaved:  # the failure itself is that nothing can be saved
+    if result.unsaved:  # the failure of the pass itself is that nothing can be saved
         return Failure(_unsaved(result.unsaved), RetryCause.STATE)
     if not save_errors:
-        return failure
+        return result.failure
     unsaved = _unsaved(save_errors[0])
-    if failure is None:
+    if result.failure is None:
         return Failure(unsaved, RetryCause.STATE)
-    return replace(failure, message=f"{unsaved}; {failure.message}")
+    return replace(result.failure, message=f"{unsaved}; {result.failure.message}")
 
 
 def _unsaved(why: str) -> str:
@@ -67,13 +66,14 @@ def _unsaved(why: str) -> str:
 def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
     """One line for systemctl status."""
     if failure:
-        no_kubeconfig = failure.cause is RetryCause.CREDENTIALS
-        return f"waiting for a kubeconfig: {failure.message}" if no_kubeconfig else failure.message
+        if failure.cause is RetryCause.CREDENTIALS:
+            return f"waiting for a kubeconfig: {failure.message}"
+        return failure.message
     published = len(published_resources(result.memory.node))
-    numbers = {
+    problems = {
         "unknown": sum(isinstance(reading, Unknown) for reading in readings.values()),
         "denied": len(result.plan.health.denied) if result.plan else 0,
         "held back": len({wait.name for wait in result.waits if wait.holds_change}),
     }
-    problems = [f"{number} {what}" for what, number in numbers.items() if number]
-    return ", ".join([f"{published} of {len(readings)} resources published", *problems])
+    texts = [f"{number} {problem}" for problem, number in problems.items() if number]
+    return ", ".join([f"{published} of {len(readings)} resources published", *texts])

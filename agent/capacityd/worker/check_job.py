@@ -35,11 +35,10 @@ def check(options: WorkerOptions) -> int:
     path = options.selection.config and os.path.abspath(options.selection.config)
     files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
     loaded = load(options.selection.config)
-    previous = runtime_files.read_config(options.folder) if PassReason.CONFIG in options.reasons else None
-    saved = SavedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))
+    errors = tuple(problem.public() for problem in loaded.problems)
     entries = [
-        journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, text, {"CONFIG_FILE": problem.file})
-        for problem, text in zip(loaded.problems, saved.errors, strict=True)
+        journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, problem.public(), {"CONFIG_FILE": problem.file})
+        for problem in loaded.problems
     ]
     entries += [
         journal.Entry(
@@ -47,23 +46,24 @@ def check(options: WorkerOptions) -> int:
         )
         for problem in loaded.warnings
     ]
-    config = loaded.config
-    previous_active = False
-    if loaded.problems and previous is not None:
+    saved = SavedConfig(loaded.config, errors)
+    is_reload = PassReason.CONFIG in options.reasons
+    previous = runtime_files.read_config(options.folder) if is_reload else None
+    keeps_previous = False
+    if errors and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, message))
-        previous_active = True
-        config = previous.config
-        saved = replace(previous, errors=saved.errors)
-    result = CheckResult(configuration_errors=saved.errors, previous_active=previous_active)
+        saved = SavedConfig(previous.config, errors)
+        keeps_previous = True
+    result = CheckResult(configuration_errors=errors, previous_active=keeps_previous)
     try:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
-        config = previous.config if previous else config
-        send_message(replace(result, config=service_config(config, options.selection), error=str(e)))
+        active = previous or saved
+        send_message(replace(result, config=service_config(active.config, options.selection), error=str(e)))
         return 1
     journal.send(entries)
-    send_message(replace(result, config=service_config(config, options.selection), files=files))
+    send_message(replace(result, config=service_config(saved.config, options.selection), files=files))
     return 0
 
 
@@ -73,9 +73,9 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     kernel: set[KernelEvents] = set()
     filters = NO_EVENTS
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
-    files = dict.fromkeys([kubeconfig] if kubeconfig else KUBECONFIG_PATHS, PassReason.CREDENTIALS) | {
-        CHECKPOINT: PassReason.PLUGINS,
-    }
+    kubeconfig_paths = [kubeconfig] if kubeconfig else KUBECONFIG_PATHS
+    files = dict.fromkeys(kubeconfig_paths, PassReason.CREDENTIALS)
+    files[CHECKPOINT] = PassReason.PLUGINS
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
@@ -86,7 +86,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
             filters = either(filters, _filters_of(detector, resource, own_subsystems))
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
-    if filters.mounts == NO_EVENTS.mounts:
+    if filters.mounts == NO_EVENTS.mounts:  # then every event of a mount would be ignored
         kernel.discard(KernelEvents.MOUNTS)
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),

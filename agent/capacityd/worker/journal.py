@@ -16,7 +16,7 @@ from capacityd.model.reading import Absent, Reading, Unknown, reading_text
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
 from capacityd.reconcile.result import ReconcileResult
-from capacityd.worker.pass_state import Logged, PassState, PassStatus
+from capacityd.worker.pass_state import NO_PASS, Logged, PassState, PassStatus
 
 _MAX_ENTRIES = 6
 """At most this many entries about one unknown resource in _ENTRIES_PERIOD: its reason may change at each pass."""
@@ -42,14 +42,14 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
     if result.outcome is None:
         return
     node = result.outcome.node_state.name
-    last = previous or PassStatus(0.0)  # an empty status
+    last = previous or NO_PASS
     logged_as_refused = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in status.changes:
-        no_event_yet = change.name in result.outcome.plan.newly_refused
+        is_newly_refused = change.name in result.outcome.plan.newly_refused and change.name not in logged_as_refused
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
-        elif no_event_yet and change.name not in logged_as_refused:
+        elif is_newly_refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry(EntryKind.REFUSED, Priority.WARNING, message, _fields(node, change))
         elif change.action is Action.DENY and change.name not in last.health.denied:
@@ -91,7 +91,7 @@ def _condition_entries(node: str, status: PassStatus, last: PassStatus) -> Itera
 def first_pass_entries(
     readings: Mapping[str, Reading], result: ReconcileResult, previous: PassStatus | None
 ) -> Iterator[Entry]:
-    """A summary of the first pass that read the Node, if it has changed no quantity: otherwise nothing would be logged.
+    """A summary of the first pass that read the Node, if it has changed no quantity: nothing else would be logged then.
 
     previous: the status of the last pass.
     """
@@ -118,10 +118,10 @@ def first_pass_entries(
 
 
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
-    """Name of each unknown resource -> its journal entries, after those of reading_entries(). previous: the last state.
+    """Name of each unknown resource -> its journal entries, including the one that reading_entries() adds now.
 
-    At boot, a default route or a driver may only be late, so a resource that is still unknown at the next pass is
-    logged again.
+    previous: the last state. At boot, a default route or a driver may only be late, so a resource that is still unknown
+    at the next pass is logged again.
     """
     last_was_at_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
     not_logged = Logged(reason="", at=())
@@ -132,9 +132,9 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
         last = previous.logged.get(name, not_logged)
         if last.at and last.at[-1] > uptime:  # from a restored snapshot of the machine
             last = not_logged
-        is_logged = bool(last.at) and last.reason == reading.reason and not last_was_at_boot
+        is_logged = bool(last.at) and last.reason == reading.reason
         are_too_many = len(last.at) == _MAX_ENTRIES and uptime - last.at[0] < _ENTRIES_PERIOD
-        if is_logged or are_too_many:
+        if are_too_many or (is_logged and not last_was_at_boot):
             logged[name] = last
         else:
             logged[name] = Logged(reading.reason, at=(*last.at, uptime)[-_MAX_ENTRIES:])
@@ -154,12 +154,11 @@ def reading_entries(
     previous: the last pass's state. logged: the result of logged_after(). at_boot: whether this is the service's first
     pass. Then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
     """
-    last = previous.status or PassStatus(0.0)
+    last = previous.status or NO_PASS
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}
     for name, reading in readings.items():
         if isinstance(reading, Unknown):
-            is_new = logged[name] != previous.logged.get(name)
-            if is_new:
+            if logged[name] != previous.logged.get(name):
                 priority = Priority.NOTICE if at_boot else Priority.WARNING
                 message = f"{name}: unknown: {reading.reason}{result.wait_text(name)}"
                 fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}

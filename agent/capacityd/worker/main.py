@@ -21,12 +21,12 @@ def worker(options: WorkerOptions) -> int:
     except CapacitydError as e:
         error = e
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
-        if failure := import_failure(e):
-            send_message(_failed(options.job, str(failure)))
-            return failure.exit_status
-        # Not the exception's message, because it may quote a file or a server, and others may read the journal.
-        print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
-        return 1
+        failure = import_failure(e)
+        if failure is None:
+            # Not the exception's message, because it may quote a file or a server, and others may read the journal.
+            print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
+            return 1
+        error = failure
     send_message(_failed(options.job, str(error)))
     return error.exit_status
 

@@ -44,8 +44,8 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
     is_as_desired = succeeded and not _withheld(status)
     return Counters(
         reconciles=counters.reconciles + 1 + lost,
-        succeeded=counters.succeeded + (1 if succeeded else 0),
-        writes=counters.writes + (1 if has_written else 0),
+        succeeded=counters.succeeded + int(succeeded),
+        writes=counters.writes + int(has_written),
         last_success=status.at if is_as_desired else counters.last_success,
     )
 
@@ -96,8 +96,6 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
     yield from _detectors(metrics)
     config = metrics.config
     status = metrics.status
-    stored = metrics.node.condition if metrics.node else None
-    condition = (stored.reason, stored.status) if stored else None
     for name, about, value in (  # None: no series
         ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
@@ -116,22 +114,21 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ("configuration_errors", "Errors in the configuration.", metrics.configuration_errors),
     ):
         yield name, about, (), {} if value is None else {(): float(value)}
-    # Series whose labels carry the information; their value is 1.
-    infos: tuple[tuple[str, str, Sequence[str], Sequence[str] | None], ...] = (
-        ("configuration_info", "The hash of the configuration.", ("hash",), (config.digest,)),
-        (
-            "condition",
-            "The Node condition CapacityPublished.",
-            ("reason", "status"),
-            condition,
-        ),
-        ("build_info", "The version of capacityd.", ("version",), (__version__,)),
-    )
-    for name, about, labels, label_values in infos:
-        series: dict[tuple[str, ...], float] = {}
-        if label_values and all(label_values):
-            series[tuple(label_values)] = 1.0
-        yield name, about, labels, series
+    condition = metrics.node.condition if metrics.node else None
+    reason_and_status = {
+        "reason": condition.reason if condition else "",
+        "status": condition.status if condition else "",
+    }
+    yield _info("configuration_info", "The hash of the configuration.", {"hash": config.digest})
+    yield _info("condition", "The Node condition CapacityPublished.", reason_and_status)
+    yield _info("build_info", "The version of capacityd.", {"version": __version__})
+
+
+def _info(name: str, about: str, labels: Mapping[str, str]) -> _Gauge:
+    """A series whose labels carry the information; its value is 1. There is no series if a label is ""."""
+    values = tuple(labels.values())
+    series = {values: 1.0} if all(values) else {}
+    return name, about, tuple(labels), series
 
 
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:

@@ -35,17 +35,18 @@ _HINTS = {
 """Advice for each error of the file."""
 
 
-def replace(directory: str, figures: PassMetrics, duration: float) -> MetricsResult | None:
+def replace(directory: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
     """Writes the configured file, and removes earlier ones at other paths. Returns None if no file is configured.
 
     directory: the state directory. duration: of the pass, in seconds.
     """
-    path = figures.config.settings.textfile
-    removal_error = _remove_earlier(directory, path)
-    written = _write(path, figures, duration) if path else None
-    if written and written.error:  # it matters more than an earlier file
-        return written
-    return removal_error or written
+    path = pass_metrics.config.settings.textfile
+    earlier = _remove_earlier(directory, path)
+    if not path:
+        return earlier
+    written = _write(path, pass_metrics, duration)
+    # An error of this file matters more than one of an earlier file.
+    return written if written.error or earlier is None else earlier
 
 
 def _remove_earlier(directory: str, path: str | None) -> MetricsResult | None:
@@ -82,10 +83,10 @@ def remove_all(directory: str) -> list[str]:
     return [f"{_not_removed(path, error)}: delete it" for path, error in failed.items()]
 
 
-def _write(path: str, figures: PassMetrics, duration: float) -> MetricsResult:
+def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult:
     try:
         # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
-        replace_file(path, metrics.text(figures, duration), 0o644)
+        replace_file(path, metrics.text(pass_metrics, duration), 0o644)
     except OSError as e:
         error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
         return MetricsResult(path, error, advice=_HINTS.get(e.errno or 0, ""))

@@ -56,6 +56,10 @@ class PassStatus:
     """When the Node was last written; None: not yet."""
 
 
+NO_PASS = PassStatus(at=0.0)
+"""The status before the first pass has ended."""
+
+
 def other_writers(
     node_state: NodeState, published: Collection[str], device_plugins: Collection[str] | None
 ) -> dict[str, OtherWriter]:
@@ -71,7 +75,7 @@ def other_writers(
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Counters since the service started, over all its workers, and the state of the metrics file."""
+    """Counters since the service started, over all its workers."""
 
     reconciles: int = 0
     """Passes that have started."""
@@ -81,10 +85,6 @@ class Counters:
     """Writes of the Node's capacity."""
     last_success: float = 0.0
     """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
-    error: str = ""
-    """Why the file could not be written, as logged."""
-    advice: str = ""
-    """How to fix the error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from capacityd.discovery.runner import discover
 from capacityd.host.kubelet import device_plugin_names
@@ -17,6 +17,7 @@ from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import PassResult, Probed
 from capacityd.model.options import WorkerOptions
+from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
@@ -30,10 +31,8 @@ from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import answer_of, failure_of
-from capacityd.worker.pass_state import PassState, PassStatus, other_writers
+from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus, other_writers
 from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
-
-_T = TypeVar("_T")
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writes
 
@@ -71,7 +70,8 @@ def reconcile_once(options: WorkerOptions) -> int:
     began = time.monotonic()
     inputs = _prepare(options)
     config, last = inputs.config, inputs.state
-    if PassReason.BOOT in options.reasons and config.settings.start_jitter:
+    at_boot = PassReason.BOOT in options.reasons
+    if at_boot and config.settings.start_jitter:
         _start_later(inputs)
         return 0
     discovery = discover(config, inputs.host, node_name_of(options.selection, config, inputs.host))
@@ -79,10 +79,10 @@ def reconcile_once(options: WorkerOptions) -> int:
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
     result = reconciled.result
-    save_errors = reconciled.save_errors
+    save_errors = [*reconciled.save_errors]
     status = _status(inputs, readings, result)
     logged = journal.logged_after(readings, last, uptime())
-    succeeded = failure_of(result, save_errors) is None  # as far as known before the state is saved with it
+    succeeded = failure_of(result, save_errors) is None  # as far as known: the state with the counters is not saved yet
     counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
     state = PassState(
         memory=_public(result.memory, reconciled.names, status),
@@ -91,12 +91,11 @@ def reconcile_once(options: WorkerOptions) -> int:
         logged=logged,
         counters=counters,
     )
-    _, write_errors = _try(partial(runtime_files.write_state, options.folder, state))
-    save_errors += write_errors
+    with runtime_files.errors_added_to(save_errors):
+        runtime_files.write_state(options.folder, state)
     journal.send(journal.outcome_entries(result, status, previous=last.status))
     journal.send(journal.first_pass_entries(readings, result, previous=last.status))
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
-        at_boot = PassReason.BOOT in options.reasons
         journal.send(journal.reading_entries(readings, result, previous=last, logged=logged, at_boot=at_boot))
     answer = answer_of(
         result,
@@ -107,7 +106,7 @@ def reconcile_once(options: WorkerOptions) -> int:
         last_readings=last.status.readings if last.status else {},
     )
     send_message(answer)
-    figures = metrics.PassMetrics(
+    pass_metrics = metrics.PassMetrics(
         config,
         status=status,
         node=result.memory.node,
@@ -116,8 +115,9 @@ def reconcile_once(options: WorkerOptions) -> int:
         configuration_errors=len(inputs.configuration_errors),
     )
     # The last step of a pass: if the file can't be written, nothing else is lost.
-    if written := metrics_file.replace(machine_record.state_directory(), figures, time.monotonic() - began):
-        send_message(written)
+    duration = time.monotonic() - began
+    if metrics_result := metrics_file.replace(machine_record.state_directory(), pass_metrics, duration):
+        send_message(metrics_result)
     return 0
 
 
@@ -132,24 +132,20 @@ def _public(memory: Memory, names: Collection[str], status: PassStatus) -> Memor
 def _prepare(options: WorkerOptions) -> _Inputs:
     """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
     config, configuration_errors = active_config(options)
-    state, read_errors = _try(partial(runtime_files.read_state, options.folder))
-    _, write_errors = _try(partial(runtime_files.reserve_state, options.folder))
+    state = PassState()
+    save_errors: list[str] = []
+    with runtime_files.errors_added_to(save_errors):
+        state = runtime_files.read_state(options.folder)
+    with runtime_files.errors_added_to(save_errors):
+        runtime_files.reserve_state(options.folder)
     return _Inputs(
         options,
         config,
         configuration_errors=configuration_errors,
         host=host_of(options.selection),
-        state=state or PassState(),
-        save_errors=read_errors + write_errors,
+        state=state,
+        save_errors=tuple(save_errors),
     )
-
-
-def _try(action: Callable[[], _T]) -> tuple[_T | None, tuple[str, ...]]:
-    """The result of an action on a file, and its error: a tuple of at most one. The pass continues without the file."""
-    try:
-        return action(), ()
-    except CapacitydError as e:
-        return None, (str(e),)
 
 
 def _start_later(inputs: _Inputs) -> None:
@@ -162,7 +158,8 @@ def _start_later(inputs: _Inputs) -> None:
     wait = Wait(now + start_in, WaitReason.START_JITTER)
     status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
     state = replace(inputs.state, status=status)
-    _try(partial(runtime_files.write_state, inputs.options.folder, state))  # the next pass reports the error
+    with suppress(CapacitydError):  # the next pass reports the error
+        runtime_files.write_state(inputs.options.folder, state)
     send_message(Probed())
     send_message(PassResult(start_in=start_in, status=wait.text(now)))
 
@@ -176,12 +173,15 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     """
     options, config, host = inputs.options, inputs.config, inputs.host
     cache = CredentialsCache(inputs.state.review)
-    save_errors = inputs.save_errors
+    save_errors = [*inputs.save_errors]
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
         watched = runtime_files.read_watched_node(options.folder)
-        record, record_errors = _try(partial(machine_record.read, directory))
-        unsaved = list(save_errors)
+        record: MachineRecord | None = None
+        record_errors: list[str] = []
+        with runtime_files.errors_added_to(record_errors):
+            record = machine_record.read(directory)
+        unsaved = [*save_errors]
         if not record_errors:  # machine_record_error says it otherwise
             unsaved.append(machine_record.why_unwritable(directory))
         facts = Facts(
@@ -207,18 +207,18 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         )
         result = reconcile(facts, access)
         if result.outcome is not None and not config.settings.observe:
-            _, confirm_errors = _try(partial(machine_record.confirm, directory, result.outcome.plan))
-            save_errors += confirm_errors
+            with runtime_files.errors_added_to(save_errors):
+                machine_record.confirm(directory, result.outcome.plan)
     if result.has_response:  # the response is newer than the facts
         result = replace(result, memory=replace(result.memory, node_at=uptime()))
     names = watched.names if watched else watched_names(config, record)
-    return _Reconciled(result, cache, names, save_errors)
+    return _Reconciled(result, cache, names, save_errors=tuple(save_errors))
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
     """The pass's status for `status`. Facts about the Node come from the last pass that knew it."""
     now = time.time()
-    last = inputs.state.status or PassStatus(0.0)  # an empty status
+    last = inputs.state.status or NO_PASS
     plan, outcome = result.plan, result.outcome
     status = PassStatus(
         at=now,

@@ -91,8 +91,7 @@ def read_state(folder: str) -> PassState:
 
 def write_state(folder: str, state: PassState) -> None:
     """Saves the state for the next pass. Raises CapacitydError."""
-    # Not the machine's UUID, which only root can read.
-    if state.memory.node:
+    if state.memory.node:  # without the machine's UUID: only root may read it, and everybody may read this file
         node = replace(state.memory.node, system_uuid="")
         state = replace(state, memory=replace(state.memory, node=node))
     _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
@@ -125,8 +124,17 @@ def why_unwritable(folder: str) -> str:
 
 
 @contextmanager
+def errors_added_to(errors: list[str]) -> Iterator[None]:
+    """Adds the error of an access to a file to these errors. The pass continues without the file."""
+    try:
+        yield
+    except CapacitydError as e:
+        errors.append(str(e))
+
+
+@contextmanager
 def locked(folder: str, retry_timeout: float) -> Iterator[None]:
-    """Serializes writers on this machine. If the folder does not exist, no service can be running.
+    """Serializes writers on this machine. If the folder does not exist, nothing is locked: no service can be running.
 
     Raises CapacitydError if the lock is not free within retry_timeout seconds.
     """

@@ -84,7 +84,7 @@ STATE = PassState(
     ),
     Review("system:node:n1", "n1", "hash"),
     {A: Logged("it did not end", (1.0, 2.0))},
-    Counters(4, 3, 2, 1.0, "/var/lib/x.prom"),
+    Counters(4, 3, 2, 1.0),
 )
 SERVICE = ServiceStatus(
     812,

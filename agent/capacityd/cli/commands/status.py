@@ -23,9 +23,8 @@ from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.waits import Wait
 from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus
 
-_NO_PASS = PassStatus(at=0.0)  # in place of a status if no pass has completed
 _NO_SERVICE = ServiceStatus(pid=0, next_reconcile=0.0, overdue_at_uptime=0.0)  # in place of a status if there is none
 
 
@@ -58,12 +57,12 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     running_status = last_status if service is not None else _NO_SERVICE
     state, unreadable = _read_state(directory)
     node = state.memory.node
-    last_pass = state.status or _NO_PASS
+    last_pass = state.status or NO_PASS
     published_nothing = not unreadable and _has_published_nothing(node)
     if service is None and published_nothing and _lists_published(node):
         # The last pass saw published quantities on the Node, so `withdraw` has removed them since.
         node = None
-        last_pass = _NO_PASS
+        last_pass = NO_PASS
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
     return StatusReport(

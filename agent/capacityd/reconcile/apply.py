@@ -14,6 +14,7 @@ from capacityd.reconcile.attempt import Attempt, Planner, is_same_version, rejec
 from capacityd.reconcile.writing import write, write_in_parts
 
 MAX_CONFLICTS = 6
+"""The number of conflicts at which a pass or a command gives up."""
 
 _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavailable
 
@@ -120,7 +121,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             # After a lost response, the intention stays, because its quantities may be on the Node.
             if attempt is not None and not lost_response:
                 machine_record = _take_intention_back(record_file, attempt)
-            if rejection:
+            if rejection:  # another writer came between its parts
                 raise rejection from e
             conflict = e
             conflicts += 1

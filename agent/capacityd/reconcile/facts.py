@@ -58,7 +58,8 @@ class Facts:
     """Seconds after which the condition's heartbeat is refreshed. None: the heartbeat changes only with other
     changes."""
     observe: bool = False
-    """Whether to plan only, and to write nothing."""
+    """Whether a pass plans and writes nothing (observe = true). False in a user's command, which shows what would be
+    written."""
 
     def of_node(self, node_state: NodeState) -> Facts:
         """These facts for a plan for this Node: a machine record and a memory of another Node do not count."""
@@ -79,7 +80,7 @@ class Facts:
 
     @property
     def keeps_record(self) -> bool:
-        """Whether this pass knows which keys capacityd owns, so that it can record them."""
+        """Whether this pass knows which keys capacityd owns, so that it may write them into the machine record."""
         if self.machine_record_error:
             return False
         # A first record would lack the keys that an incomplete or empty configuration does not mention.

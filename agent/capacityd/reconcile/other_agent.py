@@ -21,20 +21,20 @@ def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> Other
     """
     if facts.written is not None:  # what differs now is this pass's own write
         return facts.written.health.other_agent
-    last = facts.memory.node  # as the last pass left the Node
-    known = facts.other_agent
+    last_node = facts.memory.node  # as the last pass left it
+    last_seen = facts.other_agent
     quantities = _other_quantities(node_state, facts)
     # An annotation that the last pass left is not written anew. It may even be our own write: a full disk can keep the
     # machine record from confirming it.
-    is_new = last is None or last.annotation != node_state.annotation
+    is_new = last_node is None or last_node.annotation != node_state.annotation
     if quantities and is_new:
         return OtherAgent(wrote_at=facts.uptime, quantities=quantities)
     # Perhaps the other agent has written only the condition.
     condition_written_at = _condition_written_at(node_state, facts, is_right=is_right)
     if condition_written_at is None:
-        return known
-    if known:
-        return replace(known, wrote_at=facts.uptime)
+        return last_seen
+    if last_seen:
+        return replace(last_seen, wrote_at=facts.uptime)
     other = OtherAgent(wrote_at=condition_written_at, quantities=quantities)
     return other if facts.uptime < other.gone_at else None
 
@@ -42,16 +42,16 @@ def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> Other
 def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool) -> float | None:
     """When another agent wrote a condition that says that there are two, or that contradicts this agent, in seconds of
     uptime; None if none did. is_right: as for other_agent()."""
-    last = facts.memory.node
+    last_node = facts.memory.node
     condition = node_state.condition
-    if last is not None and condition == last.condition:
+    if last_node is not None and condition == last_node.condition:
         return None  # the last pass has left this condition, and may have written it
     if condition is None or condition.heartbeat is None:
         return None
     says_so = condition.reason == ConditionReason.OTHER_AGENT.value
     if not says_so and not _contradicts(condition, facts, is_right=is_right):
         return None
-    if last is not None:
+    if last_node is not None:
         return facts.uptime  # it has been written since the last pass
     age = facts.now - condition.heartbeat
     is_in_future = age < 0  # a clock is wrong
@@ -87,7 +87,7 @@ def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[in
         if ours is None or name not in facts.readings:
             continue
         is_in_capacity = whole_quantity(capacity.get(name, "")) == theirs
-        may_be_ours = machine_record.confirms(name, theirs)
-        if is_in_capacity and not may_be_ours:
+        is_recorded = machine_record.confirms(name, theirs)  # then this machine wrote it
+        if is_in_capacity and not is_recorded:
             quantities[name] = (ours, theirs)
     return quantities

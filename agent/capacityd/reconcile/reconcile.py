@@ -75,7 +75,7 @@ class Pass:
         watched = facts.watched
         if watched is None:
             return self.read_and_reconcile()
-        if watched.state is None and facts.memory.node is None:
+        if watched.state is None and facts.memory.node is None:  # no earlier pass has found the Node either
             return self.fail(None, NodeMissing(watched.server, watched.name))
         known = known_node(watched, facts.memory)
         if known is None:
@@ -86,7 +86,8 @@ class Pass:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
             return self.read_and_reconcile()
         with_plan = self.with_lower_since(plan.lower_since)
-        if plan.write.patch or events(plan, applied=False):
+        is_event_due = bool(events(plan, applied=False))  # without a write
+        if plan.write.patch or is_event_due:
             return with_plan.reconcile_node(known=known, plan_of_known=plan)
         return with_plan.finish(Outcome(plan, known, applied=False))
 
@@ -111,9 +112,11 @@ class Pass:
             return self.result(self.facts.memory, plan_of_known, failure)
         try:
             node = self.access.open_node()
-            outcome = self.observe(node, known) if self.facts.config.settings.observe else self.write(node, known)
+            carry_out = self.observe if self.facts.config.settings.observe else self.write
+            outcome = carry_out(node, known)
         except NodeError as error:
             return self.fail(plan_of_known, error)
+        # Without a request that returns the Node, the outcome contains the known state.
         return replace(self.finish(outcome), has_response=outcome.node_state != known)
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
@@ -161,11 +164,14 @@ class Pass:
         lower_after = settings.lower_after
         if self.facts.uptime < BOOT_SECONDS:
             lower_after = max(lower_after, settings.lower_after_boot)
+        heartbeat_after: float | None = None
+        if heartbeats:
+            heartbeat_after = max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE)
         return replace(
             self.facts,
             device_plugins=self.access.device_plugins(),
             lower_after=lower_after,
-            heartbeat_after=max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE) if heartbeats else None,
+            heartbeat_after=heartbeat_after,
             observe=settings.observe,
         )
 

@@ -61,10 +61,10 @@ class UnchangedLimit:
         for reason in UNCHANGED_BURST.keys() & reasons:
             if changed:
                 self._full_at.pop(reason, None)
-            else:
-                full_at = max(self._full_at.get(reason, began), began)
-                full_at_if_empty = began + UNCHANGED_BURST[reason] * UNCHANGED_PERIOD
-                self._full_at[reason] = min(full_at + UNCHANGED_PERIOD, full_at_if_empty)
+                continue
+            full_at_before = max(self._full_at.get(reason, began), began)
+            full_at_if_empty = began + UNCHANGED_BURST[reason] * UNCHANGED_PERIOD
+            self._full_at[reason] = min(full_at_before + UNCHANGED_PERIOD, full_at_if_empty)
 
 
 class BurstLimit:

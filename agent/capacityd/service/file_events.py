@@ -20,13 +20,22 @@ from capacityd.model.reasons import PassReason
 
 _BUFFER = 65536
 _EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie, length of the name
-_IN_ATTRIB, _IN_CLOSE_WRITE, _IN_MOVE, _IN_CREATE, _IN_DELETE = 0x4, 0x8, 0x40 | 0x80, 0x100, 0x200
-_IN_DELETE_SELF, _IN_MOVE_SELF, _IN_ONLYDIR = 0x400, 0x800, 0x1000000
+_IN_MODIFY = 0x2
+_IN_ATTRIB = 0x4
+_IN_CLOSE_WRITE = 0x8
+_IN_MOVE = 0x40 | 0x80
+_IN_CREATE = 0x100
+_IN_DELETE = 0x200
+_IN_DELETE_SELF = 0x400
+_IN_MOVE_SELF = 0x800
+_IN_Q_OVERFLOW = 0x4000
+_IN_ONLYDIR = 0x1000000
+_IN_DONT_FOLLOW = 0x2000000
+_IN_MASK_ADD = 0x20000000
 _FOLDER_MASK = (
     _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
-_FILE_MASK = 0x2 | 0x2000000 | 0x20000000  # IN_MODIFY, IN_DONT_FOLLOW, IN_MASK_ADD
-_IN_Q_OVERFLOW = 0x4000
+_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD
 _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _NO_WATCH = -1
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created

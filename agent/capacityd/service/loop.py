@@ -93,7 +93,7 @@ class Service:
         if self._schedule.pop_check(now):
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT
+            check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT  # CONFIG: a reload
             self._spawn_worker(Job.CHECK, check_reason.value)
             return
         if self._config is None:

@@ -14,15 +14,15 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WATCHER starts the watcher, and
-    WORKER starts a worker. Both lack their last arguments.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER and a job start a worker.
+    WATCHER and the command of the worker that reads the target start the watcher.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments
     separator = commands.index("--")
     watcher_command = commands[:separator]
     worker_command = commands[separator + 1 :]
-    target_command = [*worker_command, Job.TARGET.value]  # the watcher runs it to read what to watch
+    target_command = [*worker_command, Job.TARGET.value]
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:

@@ -44,7 +44,7 @@ _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RES
 
 _NODE_MAY_END = frozenset(RetryCause) - {RetryCause.REJECTED, RetryCause.CONFLICT}
 """Errors that may have ended when the Node changes or is watched again: the Node was missing, or the API server was
-unreachable. The other two errors remain, and another writer may change the Node all the time."""
+unreachable. REJECTED and CONFLICT do not end so, and another writer may change the Node all the time."""
 
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""
@@ -122,8 +122,7 @@ class Schedule:
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
         # While a pass fails, its retry looks at the Node. While a disk is full, retries are rare.
-        retry_suffices = self._failure_cause and self._failure_cause is not RetryCause.STATE
-        if not self._is_watched and not retry_suffices:
+        if not self._is_watched and self._failure_cause in (None, RetryCause.STATE):
             self._timed[PassReason.POLL] = self._poll_at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
@@ -144,9 +143,10 @@ class Schedule:
         """The time of the next pass, unless an event comes first."""
         if PassReason.START in self._timed:
             return self._timed[PassReason.START]
-        # While the last pass has failed, its retry does what a resync would do.
-        timed = [at for reason, at in self._timed.items() if not (self._failure_cause and reason is PassReason.RESYNC)]
-        return max(min([self._events_due_at(), *timed]), self._not_before)
+        timed = self._timed.copy()
+        if self._failure_cause:
+            del timed[PassReason.RESYNC]  # the retry does what a resync would do
+        return max(min([self._events_due_at(), *timed.values()]), self._not_before)
 
     def _events_due_at(self) -> float:
         """When the events start a pass; infinity without events."""

@@ -75,8 +75,8 @@ class WorkerProcess:
     def kill(self, spared: int) -> str:
         """Kills the worker, if it is still running, and all children of the service but one.
 
-        spared: the PID of that child; 0 for none. Returns how a worker without a result had ended before: "was killed
-        by" and the signal, or "exited without a result".
+        spared: the PID of that child; 0 for none. Returns how the worker had ended before, for a message if it sent no
+        result: "was killed by" and the signal, or "exited without a result".
         """
         had_ended = self._process.output_ended
         self._process.kill()

@@ -95,7 +95,7 @@ class Watcher:
             self._is_target_new = False
             return self._watch
         self._is_target_new = True
-        self._watch = None  # in case of an error
+        self._watch = None  # after an error below, the next connection reads the target again
         target = read_target(self._command)
         self._target_read_at = now
         self._watch = NodeWatch(target, self._limits)

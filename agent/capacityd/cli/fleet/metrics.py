@@ -21,13 +21,13 @@ _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resourc
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
-    """A gauge: a value or, if it has a label, a value for each value of the label."""
+    """A gauge: one number or, with a label, a number for each of the label's values."""
 
     name: str
     """The name after capacityd_fleet_."""
     help: str
-    values: Mapping[str, float]
-    """Value of the label -> value; "" is the only key if there is no label."""
+    numbers: Mapping[str, float]
+    """The label's value -> number; without a label, the only key is ""."""
     label: str = ""
     """The label's name; "" if there is none."""
 
@@ -50,9 +50,9 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
                 family = GaugeMetricFamily(
                     f"capacityd_fleet_{metric.name}", metric.help, labels=[*context_label, *own_label]
                 )
-                for label_value, value in metric.values.items():
+                for label_value, number in metric.numbers.items():
                     own_value = [label_value] if metric.label else []
-                    family.add_metric([*context_label.values(), *own_value], value)
+                    family.add_metric([*context_label.values(), *own_value], number)
                 yield family
 
     registry = CollectorRegistry()

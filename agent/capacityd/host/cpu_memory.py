@@ -105,11 +105,11 @@ def _sockets(host: Host) -> int | None:
         return None
     if None in ids:
         raise HostError(_CHANGED)
-    has_no_ids = "-1" in ids
+    has_ids = "-1" not in ids
     may_have_device_tree = host.arch().startswith(_DEVICE_TREES)
-    if may_have_device_tree and (has_no_ids or not _has_package_ids(host)):
+    if may_have_device_tree and not (has_ids and _ids_are_of_packages(host)):
         return None
-    if has_no_ids:
+    if not has_ids:
         packages = _groups(host, folders, names=_PACKAGE_LISTS)
         # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips. A single
         # core is in a single package.
@@ -120,7 +120,7 @@ def _sockets(host: Host) -> int | None:
     return len({*zip(drawers, books, ids, strict=True)})
 
 
-def _has_package_ids(host: Host) -> bool:
+def _ids_are_of_packages(host: Host) -> bool:
     """Whether physical_package_id is the id of a package, not of a cluster, on an architecture with device trees.
 
     32-bit ARM takes the id from the processor's register MPIDR, where it is a cluster (arch/arm/kernel/topology.c).

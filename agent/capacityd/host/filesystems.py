@@ -73,14 +73,14 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     """
     results: list[int | HostError] = []
 
-    def run() -> None:
+    def append_result() -> None:
         try:
             results.append(_measure(point, mount_ids))
         except HostError as e:
             results.append(e)
 
     # In a thread of its own, because a call that hangs in the kernel can't be interrupted.
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=append_result, daemon=True)
     try:
         thread.start()
     except RuntimeError as e:

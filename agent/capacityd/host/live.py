@@ -41,9 +41,9 @@ class LiveHost:
         try:
             return sorted(os.listdir(folder))
         except OSError as e:
-            # Without a mounted sysfs, nothing is known about a folder in /sys.
-            is_mounted = not folder.startswith("/sys/") or os.path.isdir("/sys/devices")
-            if e.errno in ABSENT and is_mounted:
+            if folder.startswith("/sys/") and not os.path.isdir("/sys/devices"):
+                raise unreadable(folder, e) from e  # sysfs is not mounted, so nothing is known about the folder
+            if e.errno in ABSENT:
                 return ()
             raise unreadable(folder, e) from e
 

@@ -108,6 +108,7 @@ def _linked(host: Host, name: str) -> list[str]:
         linked = host.linked_interface(name)
         return [linked, *_members_of_master(host, linked)] if linked else []
     if host.link_kind(name) == "openvswitch":
+        # /sys does not show the datapath of this interface, so the ports of all count.
         return [port for other in host.listdir(_NETS) for port in _ports_of_datapath(host, other)]
     return []
 

@@ -122,7 +122,7 @@ def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int
                     poll.unregister(fd)  # nobody has the pipe open any more
             if exited in ready:
                 readable_now = {fd for fd, _ in poll.poll(0)}
-                if readable_now.isdisjoint(pipes):
+                if readable_now.isdisjoint(pipes):  # all that the program has written is read
                     return [bytes(output[pipe]) for pipe in pipes]
     finally:
         os.close(exited)

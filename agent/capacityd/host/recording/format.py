@@ -83,8 +83,12 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
+def _is_number(value: object) -> bool:
+    return type(value) is int  # isinstance() accepts True
+
+
 def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(type(number) is int for number in value)  # isinstance() accepts True
+    return isinstance(value, list) and all(map(_is_number, value))
 
 
 def _is_error(value: object) -> bool:
@@ -98,7 +102,7 @@ def _is_address(value: object) -> bool:
 
 def _is_memory(value: object) -> bool:
     names = {field.name for field in fields(Memory)}
-    return isinstance(value, dict) and value.keys() == names and all(type(size) is int for size in value.values())
+    return isinstance(value, dict) and value.keys() == names and all(map(_is_number, value.values()))
 
 
 def _is_result_of_program(value: object) -> bool:
@@ -124,9 +128,9 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
     "default_interfaces": _are_texts,
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
-    "processors": _table(lambda value: value is None or type(value) is int),  # measure -> its value
+    "processors": _table(lambda value: value is None or _is_number(value)),  # measure -> its value
     "memory": _is_memory,  # field of Memory -> bytes
-    "filesystem_sizes": _table(lambda value: type(value) is int),  # mount point -> bytes
+    "filesystem_sizes": _table(_is_number),  # mount point -> bytes
     "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds
     "programs": _table(_is_result_of_program),  # command as JSON -> exit status, standard output, standard error
     "arch": _is_text,

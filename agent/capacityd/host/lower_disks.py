@@ -218,11 +218,11 @@ class LowerDisks:
             return
         above = (*above, block)
         is_partition = self._host.text(f"{block}/partition") is not None
-        whole = block.rpartition("/")[0] if is_partition else block
+        whole = os.path.dirname(block) if is_partition else block
         lower_names = self._host.listdir(f"{whole}/slaves")
         for lower in lower_names:
             yield from self._of_block(self._target(f"{whole}/slaves/{lower}"), above)
-        name = whole.rpartition("/")[2]
+        name = os.path.basename(whole)
         kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; etherd of etherd!e1.1
         if lower_names or kind in _NAMES_WITHOUT_DISK:
             return

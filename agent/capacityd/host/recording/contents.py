@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from fnmatch import translate
@@ -130,12 +131,12 @@ def keeps_file(path: str) -> bool:
 
 def keeps_folder(path: str) -> bool:
     """Whether to record a device's folder that does not lead to another device."""
-    return path.rpartition("/")[2] in FOLDERS
+    return os.path.basename(path) in FOLDERS
 
 
 def is_identifier(path: str) -> bool:
     """Whether an attribute's content is an identifier."""
-    return _IDENTIFYING_ATTRIBUTE.match(path.rpartition("/")[2]) is not None
+    return _IDENTIFYING_ATTRIBUTE.match(os.path.basename(path)) is not None
 
 
 def keeps_property(name: str) -> bool:

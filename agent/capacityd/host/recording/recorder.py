@@ -191,7 +191,7 @@ class Recorder:
         """Records the existence of link targets that are not recorded otherwise, such as drivers."""
         recorded = self._read_folders | self._existing_only
         for path, target in sorted(self._links.items()):
-            target_path = os.path.normpath(os.path.join(path.rpartition("/")[0], target))
+            target_path = os.path.normpath(os.path.join(os.path.dirname(path), target))
             if target_path in recorded or target_path in self._links or target_path in self.files:
                 continue
             recorded.add(target_path)
@@ -211,7 +211,7 @@ class Recorder:
 
     def _answers(self) -> Recording:
         """The parts of the recording with answers. Records why a question has no answer."""
-        interfaces = sorted(path.rpartition("/")[2] for path in self._links if path.startswith("/sys/class/net/"))
+        interfaces = sorted(os.path.basename(path) for path in self._links if path.startswith("/sys/class/net/"))
         answers: Recording = {part: {} for part in PARTS_WITH_KEYS}
         for question in questions(self._source, devices=self._possible_devices(), interfaces=interfaces):
             try:

@@ -140,11 +140,12 @@ def _cached_reader(
 
     def read(key: str) -> Value:
         if key not in cache:
-            cache[key] = value_of(host, detector, device, key)
-            if is_missing(cache[key]) and resolve_link(host, device.path) is None:
+            value = value_of(host, detector, device, key)
+            if is_missing(value) and resolve_link(host, device.path) is None:
                 if not is_last_attempt:
                     raise _DisappearedError
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
+            cache[key] = value  # only now, because the value of a device that has disappeared is unknown, not missing
         return cache[key]
 
     return read

@@ -66,11 +66,12 @@ def software_kind(host: Host, path: str) -> str | None:
         return devtype
     if _is_child(host, path, devtype=devtype):
         return "virtual"
+    if devtype or host.resolve(f"{path}/device") is not None:
+        return None
     # /sys does not show whether an interface is a team. A team without members can't carry anything.
     name = os.path.basename(path)
-    may_be_team = not devtype and host.resolve(f"{path}/device") is None
-    has_members = may_be_team and bool(lower_interfaces(host, name))
-    return "team" if has_members and host.link_kind(name) == "team" else None
+    is_team = bool(lower_interfaces(host, name)) and host.link_kind(name) == "team"
+    return "team" if is_team else None
 
 
 def _is_child(host: Host, path: str, devtype: str | None) -> bool:

@@ -80,7 +80,8 @@ class Attempt:
         return node_state
 
     def check_annotation(self, plan: Plan, node_state: NodeState) -> None:
-        """After a write of the plan: rejects it if the API server has stored another annotation.
+        """After a write of the plan: raises NodeRejected if the API server has stored another annotation, as reject()
+        does.
 
         Nothing else is written until the annotation lists the keys that capacityd owns.
         """

@@ -63,12 +63,15 @@ def _contradicts(condition: Condition, facts: Facts, *, is_right: bool) -> bool:
 
     Only an agent writes a reason of capacityd's with a newer heartbeat: a restored cluster has an older one.
     """
-    last = facts.memory.node
-    if last is None or last.condition is None or last.condition.heartbeat is None or facts.memory.has_failed:
+    last_node = facts.memory.node
+    if facts.memory.has_failed or last_node is None or last_node.condition is None:
         return False
-    is_an_agents = condition.reason in {reason.value for reason in ConditionReason}
-    is_newer = condition.heartbeat is not None and condition.heartbeat > last.condition.heartbeat
-    return is_an_agents and is_newer and (condition.status == "True") != is_right
+    last_heartbeat = last_node.condition.heartbeat
+    if condition.heartbeat is None or last_heartbeat is None or condition.heartbeat <= last_heartbeat:
+        return False
+    has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
+    says_right = condition.status == "True"
+    return has_our_reason and says_right != is_right
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from capacityd.model.label import label_of
 from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
-from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
+from capacityd.model.plan import Action, Health, MachineRecord, Patch, Plan, Reported, Write
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import DesiredCondition, desired_condition
@@ -110,18 +110,20 @@ def _write(
         condition=condition if keeps_condition else REMOVED,
     )
     # What was denied may be denied again, or altered. So the condition becomes True only after the rest is stored.
-    condition_follows = False
-    if keeps_condition and condition is not None and condition.is_true and _was_denied(node_state):
+    becomes_true = keeps_condition and condition is not None and condition.is_true
+    rest: Patch = ()
+    if becomes_true and _was_denied(node_state):
         rest = patch_for(node_state, changes, annotated=annotated, configuration=configuration, condition=None)
-        if condition_follows := bool(rest):
-            patch, condition = rest, None
+    if rest:
+        patch = rest
+        condition = None
     reported = reported_after(health, last_reported, facts)
     no_longer_below = last_reported.below_expected - reported.below_expected
     return Write(
         patch=patch,
         annotated=annotated,
         condition=_condition_after(node_state, condition) if keeps_condition else None,
-        condition_follows=condition_follows,
+        condition_follows=bool(rest),
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
         recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),

@@ -23,7 +23,7 @@ writes in a row: a user plugs in a device, pulls another, and plugs it in again.
 minute, even if another writer keeps changing the value."""
 
 _EXPIRY_MARGIN = 1.0
-"""Seconds that a resource is read after its source has become too old, so that the source no longer counts as valid."""
+"""Seconds from the end of a source's validity to the next reading, which then certainly finds the source too old."""
 
 REPAIR_LASTS = 30.0
 """Seconds after which a repair of allocatable counts as lasting: a kubelet reports every 10 s, and may overwrite it."""

@@ -19,13 +19,13 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     readings: Mapping[str, Reading],
     failure: Failure | None,
     *,
-    names: Collection[str],
+    watched_names: Collection[str],
     credential_files: tuple[str, ...],
     last_readings: Mapping[str, Reading],
 ) -> PassResult:
     """The answer to the resident process. failure: as from failure_of(). last_readings: of the pass before.
 
-    names: the names that the watcher compares, besides those in the Node's annotation. credential_files: as in
+    watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files: as in
     PassResult.
     """
     outcome = result.outcome
@@ -34,7 +34,7 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
         failure,
         requeue_after=result.requeue_after,
         credential_files=credential_files,
-        node=fingerprint(result.memory.node, names) if is_node_known else None,
+        node=fingerprint(result.memory.node, watched_names) if is_node_known else None,
         changed=_texts(readings) != _texts(last_readings),
         written=outcome is not None and outcome.applied,
         healthy=failure is None and outcome is not None and outcome.plan.health == Health(),

@@ -25,7 +25,7 @@ _LIST = "textfiles"
 _FIRST_LINE = b"# HELP capacityd_resource_outcome "
 """How each file starts that this version or an older one has written. The package's postrm has the same text."""
 
-_HINTS = {
+_ADVICE = {
     errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart;"
     " the service does not see folders below /root, /run/user, /tmp and /var/tmp",
     errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
@@ -89,7 +89,7 @@ def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResu
         replace_file(path, metrics.text(pass_metrics, duration), 0o644)
     except OSError as e:
         error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
-        return MetricsResult(path, error, advice=_HINTS.get(e.errno or 0, ""))
+        return MetricsResult(path, error, advice=_ADVICE.get(e.errno or 0, ""))
     except Exception as e:
         if not import_failure(e):
             raise

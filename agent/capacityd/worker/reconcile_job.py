@@ -59,7 +59,7 @@ class _Reconciled:
 
     result: ReconcileResult
     cache: CredentialsCache
-    names: frozenset[str]
+    watched_names: frozenset[str]
     """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
     """Why something could not be saved, including the errors of the inputs."""
@@ -69,7 +69,8 @@ def reconcile_once(options: WorkerOptions) -> int:
     """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
     inputs = _prepare(options)
-    config, last = inputs.config, inputs.state
+    config = inputs.config
+    last_state = inputs.state
     at_boot = PassReason.BOOT in options.reasons
     if at_boot and config.settings.start_jitter:
         _start_later(inputs)
@@ -81,11 +82,11 @@ def reconcile_once(options: WorkerOptions) -> int:
     result = reconciled.result
     save_errors = [*reconciled.save_errors]
     status = _status(inputs, readings, result)
-    logged = journal.logged_after(readings, last, uptime())
+    logged = journal.logged_after(readings, last_state, uptime())
     succeeded = failure_of(result, save_errors) is None  # as far as known: the state with the counters is not saved yet
-    counters = metrics.count_pass(last.counters, config, status, options.lost, succeeded=succeeded)
+    counters = metrics.count_pass(last_state.counters, config, status, options.lost, succeeded=succeeded)
     state = PassState(
-        memory=_public(result.memory, reconciled.names, status),
+        memory=_public(result.memory, reconciled.watched_names, status),
         status=status,
         review=reconciled.cache.review,
         logged=logged,
@@ -93,17 +94,17 @@ def reconcile_once(options: WorkerOptions) -> int:
     )
     with runtime_files.errors_added_to(save_errors):
         runtime_files.write_state(options.folder, state)
-    journal.send(journal.outcome_entries(result, status, previous=last.status))
-    journal.send(journal.first_pass_entries(readings, result, previous=last.status))
+    journal.send(journal.outcome_entries(result, status, previous=last_state.status))
+    journal.send(journal.first_pass_entries(readings, result, previous=last_state.status))
     if not save_errors:  # otherwise the next pass would not know that these problems were reported
-        journal.send(journal.reading_entries(readings, result, previous=last, logged=logged, at_boot=at_boot))
+        journal.send(journal.reading_entries(readings, result, previous=last_state, logged=logged, at_boot=at_boot))
     answer = answer_of(
         result,
         readings,
         failure_of(result, save_errors),
-        names=reconciled.names,
+        watched_names=reconciled.watched_names,
         credential_files=reconciled.cache.files,
-        last_readings=last.status.readings if last.status else {},
+        last_readings=(last_state.status or NO_PASS).readings,
     )
     send_message(answer)
     pass_metrics = metrics.PassMetrics(
@@ -121,11 +122,11 @@ def reconcile_once(options: WorkerOptions) -> int:
     return 0
 
 
-def _public(memory: Memory, names: Collection[str], status: PassStatus) -> Memory:
+def _public(memory: Memory, watched: Collection[str], status: PassStatus) -> Memory:
     """The memory without labels that capacityd does not use: everybody on the machine may read its file."""
     if memory.node is None:
         return memory
-    used = {*names, *(change.name for change in status.changes)}
+    used = {*watched, *(change.name for change in status.changes)}
     return replace(memory, node=memory.node.with_labels_of(used))
 
 

@@ -98,6 +98,23 @@ def test_the_api_server_accepts_a_manifest(cluster: Cluster, tmp_path: Path, man
     assert (done.returncode != 0) == invalid, done.stderr
 
 
+def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path) -> None:
+    """kubectl makes the kubeconfig with the page's commands, and capacityd reads it."""
+    page = (ROOT / "docs/security.md").read_text()
+    lines = [line for block in blocks(page) if block.kind == "sh" for line in block.text.splitlines()]
+    (tmp_path / "kubectl").symlink_to(cluster.binaries["kubectl"])
+    (tmp_path / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
+    path = tmp_path / "n1.kubeconfig"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(path), "token": "t"}
+    making = [line for line in lines if line.startswith("kubectl config ")]
+    # The page names the user to act as before the commands that make the rest of the kubeconfig.
+    script = "\n".join(sorted(making, key=lambda line: "kubectl config set " in line))
+    subprocess.run(["sh", "-e"], input=script, text=True, timeout=PATIENCE, check=True, cwd=tmp_path, env=environment)
+    made = yaml.safe_load(path.read_text())
+    assert made["users"] == [{"name": "capacityd", "user": {"token": "t", "as": "system:node:n1"}}]
+    assert made["current-context"] == "main"
+
+
 def queries() -> list[Any]:
     """The commands in sh blocks that only read from the cluster and print the result."""
     return [

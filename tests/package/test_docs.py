@@ -30,7 +30,9 @@ def test_what_the_readme_says_works(fresh: Machine, packages: Packages) -> None:
     """Install the package, write the configuration, enable the service, and remove all of it."""
     page = list(blocks((ROOT / "README.md").read_text()))
     (toml,) = (block for block in page if block.kind == "toml")
-    enable, install, remove = (block.text for block in page if block.kind == "sh")
+    enable, install = (block.text for block in page if block.kind == "sh")
+    operations = blocks((ROOT / "docs/operations.md").read_text())
+    (remove,) = (block.text for block in operations if block.kind == "sh" and "apt purge" in block.text)
     fresh.put(packages.current)
     fresh.run("env", "-C", "/root", "sh", "-e", text=install, deadline=300)
     assert (fresh.active, fresh.enabled) == ("inactive", "disabled")

@@ -271,3 +271,15 @@ def test_json() -> None:
     assert (rows["dongle"]["reading"], rows["dongle"]["expect"], rows["dongle"]["held_until"]) == (3, 5, NOW + 8)
     nic = rows["nic-mbps"]
     assert (nic["published"], nic["capacity"], nic["allocatable"], nic["overwritten"]) == (0, "0", None, "none")
+
+
+def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
+    """It is kept as published, like its resource. Without a reading, the note says why it is kept."""
+    label = f"label {NAME}"
+    kept = Change(label, Action.KEEP, "2", "2", "as published")
+    last_pass = replace(HEALTHY, readings={NAME: Quantity(2)}, changes=(replace(kept, name=NAME), kept))
+    rows = {row.name: row for row in resource_rows(last_pass, HEALTHY_NODE, now=NOW, uptime=UPTIME)}
+    assert [rows[name].note for name in (NAME, label)] == ["", ""]
+    unread = replace(last_pass, readings={}, changes=(replace(kept, reason="the configuration has an error"),))
+    (row,) = resource_rows(unread, HEALTHY_NODE, now=NOW, uptime=UPTIME)
+    assert row.note == "the configuration has an error"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capacityd.cli.output.status_report import ResourceRow, WaitReport
-from capacityd.model.label import is_label, resources_first
+from capacityd.model.label import is_label, resource_of, resources_first
 from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.plan import Action, Change
 from capacityd.model.quantity import plain
@@ -44,7 +44,8 @@ def _row(
     elif change is not None and (refused or denied):
         note = f"{'refused' if refused else 'denied'}: {change.reason}"
     else:
-        note = _note(reading, change, observe=last_pass.observe)
+        reading_of_label = last_pass.readings.get(resource_of(name)) if is_label(name) else None
+        note = _note(reading, change, reading_of_label, observe=last_pass.observe)
     overwritten = None
     if not_allocatable:
         _published, overwritten = health.not_allocatable[name]
@@ -98,11 +99,16 @@ def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigure
     return None  # the plan keeps the key, because the file that configures it may be unreadable
 
 
-def _note(reading: Reading | None, change: Change | None, *, observe: bool) -> str:
-    """The reason in the last column, for a change that is neither held back, refused nor denied."""
+def _note(reading: Reading | None, change: Change | None, reading_of_label: Reading | None, *, observe: bool) -> str:
+    """The reason in the last column, for a change that is neither held back, refused nor denied.
+
+    reading_of_label: of the resource that a label repeats; None if this is no label.
+    """
     if change is not None and observe and change.action.writes:
         result = plain(change.new) if change.new else "removed"
         return f"would be {result}: {change.reason}"
+    if isinstance(reading_of_label, Quantity):
+        return ""  # it is kept as published, like its resource
     if reading is None:
         return change.reason if change is not None and change.action is Action.KEEP else ""
     return reading.warning if isinstance(reading, Quantity) else reading.reason

@@ -11,7 +11,7 @@ import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from capacityd.model.codec import parse
 from capacityd.model.errors import NodeMissing, NodeUnreachable, WatchHeldBack
@@ -40,17 +40,13 @@ class Limits:
     """Between two events. An API server sends a bookmark each minute; one that hangs keeps its connections open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The Node does not exist."""
+class _Event(NamedTuple):
+    """An event of a watch."""
 
-
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """The connection works, and the Node has not changed."""
-
-
-WatchEvent: TypeAlias = NodeState | Missing | Alive
+    state: NodeState | None
+    """None: no Node exists. Also None for a bookmark."""
+    is_bookmark: bool = False
+    """Whether the event only shows that the connection works."""
 
 
 class NodeWatch:
@@ -65,15 +61,16 @@ class NodeWatch:
         with no_library_error(partial(from_request_error, call=self._watch_call)):
             self._requests = NodeRequests(target.access, target.node, connect_timeout=limits.connect)
 
-    def connect(self) -> Generator[WatchEvent, None, None]:
-        """Yields the Node as it is, then each change, over a new connection. Ends if the server ends the connection.
+    def connect(self) -> Generator[NodeState | None, None, None]:
+        """Yields the Node as it is, then after each change, over a new connection; None if no Node exists.
 
-        Raises a NodeError, in particular WatchHeldBack if something on the way to this server holds events back.
+        Ends if the server ends the connection. Raises a NodeError, in particular WatchHeldBack if something on the way
+        to this server holds events back.
         """
         stream = LineStream(self._open)
         try:
             self._wait_for_header(stream)
-            yield from self._events(stream)
+            yield from self._states(stream)
         finally:
             stream.close()
 
@@ -85,36 +82,35 @@ class NodeWatch:
                 self._exists()  # raises another error if the server does not respond to a GET either
                 raise self._held_back() from None
 
-    def _events(self, stream: LineStream) -> Iterator[WatchEvent]:
-        event: WatchEvent | None = self._first_event(stream)
+    def _states(self, stream: LineStream) -> Iterator[NodeState | None]:
+        event = self._first_event(stream)
         while event is not None:
-            if not isinstance(event, Alive):
-                self._known_missing = isinstance(event, Missing)
-            yield event
-            event = self._later_event(stream)
+            self._known_missing = event.state is None
+            yield event.state
+            event = self._next_change(stream)
 
-    def _first_event(self, stream: LineStream) -> NodeState | Missing | None:
-        """Returns the Node as it is; None if the connection has ended."""
+    def _first_event(self, stream: LineStream) -> _Event | None:
+        """Returns the event for the Node as it is; None if the connection has ended."""
         for _ in range(2):  # if the Node was created just now, its event is on the way: wait once more
             try:
-                event = self._next_event(stream, self._limits.first_event)
+                return self._next_event(stream, self._limits.first_event)  # a bookmark also says that no Node exists
             except Silence:
                 if self._known_missing or not self._exists():
-                    return Missing()
-            else:
-                # A bookmark before any other event: no Node exists.
-                return Missing() if isinstance(event, Alive) else event
+                    return _Event(state=None)
         raise self._held_back()
 
-    def _later_event(self, stream: LineStream) -> WatchEvent | None:
-        """Returns the next event after the first one; None if the connection has ended."""
+    def _next_change(self, stream: LineStream) -> _Event | None:
+        """Returns the next event that is no bookmark; None if the connection has ended."""
         try:
-            return self._next_event(stream, self._limits.idle)
+            while True:
+                event = self._next_event(stream, self._limits.idle)
+                if event is None or not event.is_bookmark:
+                    return event
         except Silence:
             self._known_missing = False  # a proxy may have held an event back
             raise self._unreachable(f"has sent nothing for {self._limits.idle:g} s") from None
 
-    def _next_event(self, stream: LineStream, timeout: float) -> WatchEvent | None:
+    def _next_event(self, stream: LineStream, timeout: float) -> _Event | None:
         """Returns the next event; None if the connection has ended. Raises Silence and NodeError."""
         try:
             line = stream.next_line(timeout)
@@ -126,18 +122,18 @@ class NodeWatch:
             raise self._unreachable("has closed the connection, or sent a damaged response") from None
         return None if line is None else self._event(line)
 
-    def _event(self, line: bytes) -> WatchEvent:
+    def _event(self, line: bytes) -> _Event:
         with no_library_error(partial(from_invalid_content, call=self._watch_call, subject="an event")):
             event = parse(line)
             kind, content = event["type"], event["object"]
             match kind:
                 case "ADDED" | "MODIFIED":
-                    return self._state(content)
+                    return _Event(self._state(content))
                 case "DELETED":
                     self._state(content)  # raises InvalidDocument if it is another Node
-                    return Missing()
+                    return _Event(state=None)
                 case "BOOKMARK":
-                    return Alive()
+                    return _Event(state=None, is_bookmark=True)
                 case "ERROR":
                     raise from_http_status(_http_error(content), self._watch_call)
             raise InvalidDocument("an event is of an unknown type")

@@ -16,7 +16,7 @@ from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, Watcher
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode, fingerprint
 from capacityd.node.identity import require_own_machine
-from capacityd.node.watch import Alive, Limits, Missing, NodeWatch
+from capacityd.node.watch import Limits, NodeWatch
 from capacityd.node.watch_target import WatchTarget
 from capacityd.watcher import send_message
 from capacityd.watcher.backoff import Backoff
@@ -78,11 +78,8 @@ class Watcher:
         try:
             watch = self._current_watch()
             connected_at_uptime = uptime()
-            with closing(watch.connect()) as events:
-                for event in events:
-                    if isinstance(event, Alive):
-                        continue
-                    state = None if isinstance(event, Missing) else event
+            with closing(watch.connect()) as states:
+                for state in states:
                     self._save_and_report(state, watch.target, connected_at_uptime)
         except CapacitydError as e:
             return e

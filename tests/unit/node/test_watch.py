@@ -29,7 +29,7 @@ from capacityd.model.errors import (
 )
 from capacityd.model.node import NodeState
 from capacityd.node.line_stream import MAX_LINE_BYTES
-from capacityd.node.watch import Alive, Limits, Missing, NodeWatch, WatchEvent
+from capacityd.node.watch import Limits, NodeWatch
 from capacityd.node.watch_target import WatchTarget
 from tests import ROOT
 from tests.cluster.credentials import Authority
@@ -48,22 +48,22 @@ def watch(server: WatchServer, limits: Limits = FOREVER, **access: Any) -> NodeW
     return NodeWatch(target_of(server, **access), limits)
 
 
-def events(watch: NodeWatch) -> list[WatchEvent]:
-    """All events until the server ends the connection."""
+def states(watch: NodeWatch) -> list[NodeState | None]:
+    """All states until the server ends the connection."""
     return list(watch.connect())
 
 
 def error_of(node_watch: NodeWatch) -> NodeError:
     """The error that ends the next connection."""
     with pytest.raises(NodeError) as raised:
-        events(node_watch)
+        states(node_watch)
     assert str(raised.value).isprintable()
     return raised.value
 
 
-def shown(event: WatchEvent) -> str:
-    """The event in short: a Node's resourceVersion."""
-    return event.resource_version if isinstance(event, NodeState) else type(event).__name__
+def shown(state: NodeState | None) -> str:
+    """The state in short: a Node's resourceVersion."""
+    return state.resource_version if state else "missing"
 
 
 def sends(*content: tuple[str, object], end: bool = True) -> Script:
@@ -112,8 +112,8 @@ def test_every_change_is_an_event() -> None:
         ("ADDED", new),
     ]
     with watch_server(sends(*sent)) as server:
-        received = events(watch(server))
-    assert [*map(shown, received)] == ["1", "Alive", "2", "Missing", "5"]
+        received = states(watch(server))
+    assert [*map(shown, received)] == ["1", "2", "missing", "5"], "a bookmark is no change"
     first, last = received[0], received[-1]
     assert isinstance(first, NodeState)
     assert first.capacity == {"example.com/dongle": "2"}
@@ -124,7 +124,7 @@ def test_every_change_is_an_event() -> None:
 def test_the_request() -> None:
     with watch_server(sends(("ADDED", version(name="a,b=c\\d&e")))) as server:
         target = WatchTarget(target_of(server, token="t").access, "a,b=c\\d&e")
-        assert len(events(NodeWatch(target))) == 1
+        assert len(states(NodeWatch(target))) == 1
     (request,) = server.requests
     assert request.path == (
         "/api/v1/nodes?watch=1&allowWatchBookmarks=true&fieldSelector=metadata.name=a%5C%2Cb%5C=c%5C%5Cd%26e"
@@ -138,7 +138,7 @@ def test_events_do_not_depend_on_how_they_are_divided() -> None:
     rest = json.dumps({"type": "MODIFIED", "object": version(2)}).encode()
     pieces = [line[:5], line[5:] + line + line[:1], line[1:], b"\n\n", rest]
     with watch_server(writes(*pieces)) as server:
-        assert [*map(shown, events(watch(server)))] == ["1", "1", "1"], "the last line is incomplete"
+        assert [*map(shown, states(watch(server)))] == ["1", "1", "1"], "the last line is incomplete"
 
 
 def test_a_missing_node_is_found_by_one_get_and_seen_when_it_is_created() -> None:
@@ -148,17 +148,17 @@ def test_a_missing_node_is_found_by_one_get_and_seen_when_it_is_created() -> Non
         for connection in range(2):
             with closing(node_watch.connect()) as received:
                 server.script = lambda stream: stream.begin().wait_ended()
-                assert next(received) == Missing()
+                assert next(received) is None
                 server.streams[-1].send("ADDED", version(7))
                 assert shown(next(received)) == "7"
                 server.streams[-1].send("DELETED", version(7))
-                assert next(received) == Missing()
+                assert next(received) is None
             assert gets(server) == 1, f"connection {connection}: the Node is known as missing"
 
 
 def test_a_bookmark_before_any_event_says_that_the_node_is_missing() -> None:
     with watch_server(sends(("BOOKMARK", {"kind": "Node"}), ("BOOKMARK", {"kind": "Node"}))) as server:
-        assert events(watch(server)) == [Missing(), Alive()]
+        assert states(watch(server)) == [None], "a later bookmark says nothing new"
         assert gets(server) == 0
 
 
@@ -177,7 +177,7 @@ def test_a_node_that_is_created_just_before_the_get() -> None:
             return answer(200, version(3))
 
         server.get = get
-        assert [*map(shown, events(watch(server, Limits(first_event=0.5))))] == ["3"]
+        assert [*map(shown, states(watch(server, Limits(first_event=0.5))))] == ["3"]
         assert gets(server) == 1
 
 
@@ -390,7 +390,7 @@ def test_a_reader_that_stops_closes_the_connection() -> None:
 def test_a_storm_is_delivered_whole() -> None:
     count = 1000
     with watch_server(sends(*(("MODIFIED", version(n)) for n in range(count)))) as server:
-        assert [*map(shown, events(watch(server)))] == [*map(str, range(count))]
+        assert [*map(shown, states(watch(server)))] == [*map(str, range(count))]
 
 
 def test_a_peer_that_is_gone_is_noticed_by_keepalive() -> None:
@@ -435,8 +435,8 @@ def test_tls(authority: Authority, tmp_path: Path) -> None:
     other = Authority.create(tmp_path / "other").ca_file.read_text()
     pair = certificate(authority, "elsewhere", "DNS:elsewhere.example")
     with watch_server(sends(("ADDED", version())), pair) as server:
-        assert len(events(watch(server, authority=ca, server_name="elsewhere.example"))) == 1
-        assert len(events(watch(server, authority=other, verify=False))) == 1
+        assert len(states(watch(server, authority=ca, server_name="elsewhere.example"))) == 1
+        assert len(states(watch(server, authority=other, verify=False))) == 1
         assert "presented a certificate for other names" in str(error_of(watch(server, authority=ca)))
         error = error_of(watch(server, authority=other, server_name="elsewhere.example"))
         assert type(error) is NodeUnauthorized
@@ -452,12 +452,12 @@ def test_a_proxy(authority: Authority) -> None:
         access: dict[str, Any] = {"proxy": proxy.url.replace("//", "//me:pass@")}
         server = WatchServer()
         server.url = "http://192.0.2.1:6443"
-        assert len(events(watch(server, **access))) == 1
+        assert len(states(watch(server, **access))) == 1
         assert proxy.requests[0].path.startswith("http://192.0.2.1:6443/api/v1/nodes?watch=1")
         assert proxy.requests[0].headers["proxy-authorization"] == proxy_user
     with watch_server(sends(("ADDED", version())), authority.server()) as server, tunnel(server) as connecting:
         access = {"proxy": connecting.url.replace("//", "//me:pass@"), "authority": authority.ca_file.read_text()}
-        assert len(events(watch(server, **access))) == 1
+        assert len(states(watch(server, **access))) == 1
         assert connecting.received[0].method == "CONNECT"
         assert connecting.received[0].headers["proxy-authorization"] == proxy_user
         assert "proxy-authorization" not in server.requests[0].headers
@@ -506,7 +506,7 @@ def test_whatever_is_received_nothing_but_a_node_error_is_raised(
 ) -> None:
     damaged_server.script = writes(*filter(None, pieces))
     with suppress(NodeError):
-        events(watch(damaged_server))
+        states(watch(damaged_server))
 
 
 @pytest.mark.slow

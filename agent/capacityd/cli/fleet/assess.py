@@ -12,9 +12,9 @@ from capacityd.cli.fleet.findings import (
     Finding,
     Reason,
     findings_of_node,
-    norm_of,
     overcommitments,
 )
+from capacityd.cli.fleet.norm import norm_of
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from capacityd.cli.fleet.findings import Finding, Reason, finding_for, is_usual, value_text
+from capacityd.cli.fleet.findings import Finding, Reason, finding_for, value_text
+from capacityd.cli.fleet.norm import is_usual
 from capacityd.model.fleet import Fleet, NodeSummary, Overlaid
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from capacityd.cli.fleet.assess import FleetReport
@@ -19,19 +19,6 @@ _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resourc
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    """A gauge: one number or, with a label, a number for each of the label's values."""
-
-    name: str
-    """The name after capacityd_fleet_."""
-    help: str
-    numbers: Mapping[str, float]
-    """The label's value -> number; without a label, the only key is ""."""
-    label: str = ""
-    """The label's name; "" if there is none."""
-
-
 def metrics_text(report: FleetReport, context: str | None) -> bytes:
     """Returns the report in Prometheus' text format. Raises ImportError without python3-prometheus-client.
 
@@ -39,35 +26,39 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
     None: without this label.
     """
     from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client.core import GaugeMetricFamily
 
-    context_label = {} if context is None else {"context": context}
+    gauge = partial(_gauge, context)
 
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
-            for metric in _metrics(report):
-                own_label = [metric.label] if metric.label else []
-                family = GaugeMetricFamily(
-                    f"capacityd_fleet_{metric.name}", metric.help, labels=[*context_label, *own_label]
-                )
-                for label_value, number in metric.numbers.items():
-                    own_value = [label_value] if metric.label else []
-                    family.add_metric([*context_label.values(), *own_value], number)
-                yield family
+            yield gauge("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
+            yield gauge("nodes", "Nodes that were read", {"": report.nodes})
+            yield gauge("findings", "Nodes that need attention, by reason", _nodes_by_reason(report), label="reason")
+            for field, about in _QUANTITIES.items():
+                quantities = {resource.name: getattr(resource, field) for resource in report.resources}
+                known = {name: quantity for name, quantity in quantities.items() if quantity is not None}
+                yield gauge(f"resource_{field}", about, known, label="resource")
 
     registry = CollectorRegistry()
     registry.register(FleetCollector())  # type: ignore[arg-type]
     return bytes(generate_latest(registry))
 
 
-def _metrics(report: FleetReport) -> Iterator[_Metric]:
-    yield _Metric("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
-    yield _Metric("nodes", "Nodes that were read", {"": report.nodes})
-    yield _Metric("findings", "Nodes that need attention, by reason", _nodes_by_reason(report), label="reason")
-    for field, about in _QUANTITIES.items():
-        quantities = {resource.name: getattr(resource, field) for resource in report.resources}
-        known = {name: quantity for name, quantity in quantities.items() if quantity is not None}
-        yield _Metric(f"resource_{field}", about, known, label="resource")
+def _gauge(context: str | None, name: str, about: str, numbers: Mapping[str, float], label: str = "") -> Any:
+    """A metric with a series for each number.
+
+    context: as in metrics_text(). name: without the prefix. about: the metric's help. numbers: the label's value ->
+    number; without a label, the only key is "".
+    """
+    from prometheus_client.core import GaugeMetricFamily
+
+    context_label = {} if context is None else {"context": context}
+    own_labels = [label] if label else []
+    family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*context_label, *own_labels])
+    for value, number in numbers.items():
+        own_values = [value] if label else []
+        family.add_metric([*context_label.values(), *own_values], number)
+    return family
 
 
 def _nodes_by_reason(report: FleetReport) -> dict[str, int]:

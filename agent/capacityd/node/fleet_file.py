@@ -30,7 +30,7 @@ def read_fleet_file(path: str, label: str) -> Fleet:
             raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
         overlays = node_overlays(items.get("NodeOverlay", ()))
         return Fleet(
-            nodes=tuple(summarize(node, label, overlays) for node in nodes),
+            nodes=tuple(summarize(node, label, overlays=overlays) for node in nodes),
             device_classes=device_classes_by_resource(items.get("DeviceClass", ())),
             requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: unknown
             read_at=_read_at(nodes),

@@ -170,11 +170,9 @@ class Plan:
     node: str
     changes: tuple[Change, ...]
     write: Write
-    recorded_before: Mapping[str, int] = field(default_factory=dict)
-    """Name -> published quantity that the machine record contains before this plan. If there is no machine record, the
-    annotation's quantities count for configured names."""
-    reported_before: Reported = Reported()
-    """What Events have reported before this plan."""
+    confirmed_record: MachineRecord = MachineRecord()
+    """The machine record before this plan, without intentions, and with only the names that are published on this Node.
+    If there is no machine record, the annotation's quantities count for configured names."""
     waits: tuple[Wait, ...] = ()
     """The changes that limits hold back."""
     lower_since: Mapping[str, float] = field(default_factory=dict)
@@ -187,7 +185,6 @@ class Plan:
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""
-    node_uid: str = ""
 
     @property
     def written_changes(self) -> tuple[Change, ...]:
@@ -207,7 +204,7 @@ class Plan:
     @property
     def newly_refused(self) -> tuple[str, ...]:
         """Refused names that no Event has reported yet."""
-        return tuple(name for name in self.refused if name not in self.reported_before.refused)
+        return tuple(name for name in self.refused if name not in self.confirmed_record.reported.refused)
 
     def with_earlier(self, changes: Sequence[Change]) -> Plan:
         """The plan, with the changes that were written before it was made. A change that this plan writes wins."""

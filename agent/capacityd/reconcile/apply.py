@@ -172,13 +172,15 @@ def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
     as the plan has found it on the Node.
     """
     plan = attempt.plan
-    before = attempt.record_before.of_node(plan.node_uid) if attempt.record_before else None
+    before = attempt.record_before.of_node(plan.confirmed_record.node_uid) if attempt.record_before else None
     if attempt.machine_record is None or (before is None and not attempt.written):
         return attempt.record_before
     if before is None:  # the annotation alone decided what this machine has published
-        published = plan.recorded_before
+        published = plan.confirmed_record.published
     else:
-        found = {name: quantity for name, quantity in plan.recorded_before.items() if name in before.intended}
+        found = {
+            name: quantity for name, quantity in plan.confirmed_record.published.items() if name in before.intended
+        }
         published = {**before.published, **found}
     return replace(attempt.machine_record, published={**published, **attempt.written_quantities}, intended={})
 

@@ -60,7 +60,7 @@ class Attempt:
         """The plan for the remaining changes. Its Events are those that were due before the first write."""
         record = self.machine_record
         if record is not None:
-            record = replace(record, reported=self.plan.reported_before)
+            record = replace(record, reported=self.plan.confirmed_record.reported)
         return self.make_plan(node_state, record, denied, self.plan)
 
     def write_plan(self, plan: Plan) -> NodeState:

@@ -68,7 +68,7 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
 
     applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
     """
-    last = plan.reported_before
+    last = plan.confirmed_record.reported
     reported = plan.write.reported
     newly_unknown = reported.unknown - last.unknown
     unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in newly_unknown]

@@ -6,6 +6,7 @@ root on this machine can write the file.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from collections.abc import Mapping
@@ -80,15 +81,10 @@ def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> 
     """
     if plan.write.recorded is None:  # the plan does not change the record
         return machine_record
-    without_intention = MachineRecord(plan.write.recorded, reported=plan.reported_before, node_uid=plan.node_uid)
+    without_intention = dataclasses.replace(plan.confirmed_record, published=plan.write.recorded)
     if machine_record == without_intention:  # the write changes no quantity
         return machine_record
-    with_intention = MachineRecord(
-        published=plan.recorded_before,
-        intended=plan.write.recorded,
-        reported=plan.reported_before,
-        node_uid=plan.node_uid,
-    )
+    with_intention = dataclasses.replace(plan.confirmed_record, intended=plan.write.recorded)
     if with_intention != machine_record:
         write(directory, with_intention)
     return with_intention
@@ -115,6 +111,6 @@ def confirm(directory: str, plan: Plan) -> None:
     """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
     if plan.write.recorded is None:  # the plan does not change the record
         return
-    result = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+    result = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.confirmed_record.node_uid)
     if read(directory) != result:
         write(directory, result)

@@ -30,20 +30,23 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     memory, uptime = facts.memory, facts.uptime
     configured = (*facts.readings, *facts.config.labels())
     entries = capacity_entries(node_state, facts.machine_record, configured)
-    recorded_before = {entry.name: entry.recorded for entry in entries if entry.recorded is not None}
+    confirmed_record = MachineRecord(
+        published={entry.name: entry.recorded for entry in entries if entry.recorded is not None},
+        reported=reported_before(facts),
+        node_uid=node_state.uid,
+    )
     steps = [make_step(entry, facts) for entry in entries if not entry.is_label]
     # Labels repeat what the steps above leave published.
     facts_with_labels = replace(facts, readings={**facts.readings, **_label_readings(steps, facts)})
     steps += [make_step(entry, facts_with_labels) for entry in entries if entry.is_label]
     health = health_after(node_state, steps, facts)
-    last_reported = reported_before(facts)
-    write = _write(node_state, steps, health=health, last_reported=last_reported, facts=facts)
+    write = _write(node_state, steps, health=health, last_reported=confirmed_record.reported, facts=facts)
     waits = [step.wait for step in steps if step.wait]
     no_write = Write(
         patch=(),
         annotated=annotated_quantities(node_state.annotation),
-        recorded=recorded_before,
-        reported=last_reported,
+        recorded=confirmed_record.published,
+        reported=confirmed_record.reported,
     )
     changes_quantities = any(step.action.writes for step in steps)
     limit = metadata_limit(facts)
@@ -56,8 +59,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         node=node_state.name,
         changes=tuple(step.change for step in steps),
         write=write if facts.keeps_record else replace(write, recorded=None),
-        recorded_before=recorded_before,
-        reported_before=last_reported,
+        confirmed_record=confirmed_record,
         waits=tuple(waits),
         lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
         less_allocatable={
@@ -68,7 +70,6 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
         awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
         health=health,
         has_condition=facts.config.settings.condition and not facts.observe,
-        node_uid=node_state.uid,
     )
 
 
@@ -165,13 +166,16 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
         condition=REMOVED,
     )
     recorded = {name: n for name, n in annotated.items() if _is_confirmed(name, n, machine_record)}
+    confirmed_record = MachineRecord(
+        published={step.name: step.entry.recorded for step in steps if step.entry.recorded is not None},
+        node_uid=node_state.uid,
+    )
     return Plan(
         node=node_state.name,
         changes=changes,
         write=Write(patch, annotated=annotated, recorded=recorded),
-        recorded_before={step.name: step.entry.recorded for step in steps if step.entry.recorded is not None},
+        confirmed_record=confirmed_record,
         health=Health(denied={change.name: change.reason for change in changes if change.action is Action.DENY}),
-        node_uid=node_state.uid,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
@@ -146,7 +147,8 @@ class Service:
         result = reconcile(facts, access)
         plan = result.outcome.plan if result.outcome else None
         if plan and plan.write.recorded is not None and not self.settings.observe:
-            self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.node_uid)
+            uid = plan.confirmed_record.node_uid
+            self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=uid)
         self.memory = result.memory
         return result
 
@@ -161,9 +163,7 @@ class Service:
         if self.full:
             raise StateError(self.full)
         if plan.write.recorded is not None:
-            self.record = record = MachineRecord(
-                plan.recorded_before, plan.write.recorded, plan.reported_before, plan.node_uid
-            )
+            self.record = record = replace(plan.confirmed_record, intended=plan.write.recorded)
         return record
 
     def _plugins(self) -> Collection[str] | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.model.node import Event
-from capacityd.model.plan import Action, Change, Plan, Reported, Write
+from capacityd.model.plan import Action, Change, MachineRecord, Plan, Reported, Write
 from capacityd.reconcile.events import events as events_of
 
 A, B, C, D = (f"example.com/{letter}" for letter in "abcd")
@@ -21,7 +21,9 @@ MAX_BYTES = 1_024
 def plan(*changes: Change, newly: Sequence[str] = (), patch: Sequence[Mapping[str, object]] = PATCH) -> Plan:
     """newly: the refusals that no Event has reported yet."""
     reported = frozenset(c.name for c in changes if c.action is Action.REFUSE) - {*newly}
-    return Plan("n1", changes, Write(tuple(patch), {}), reported_before=Reported(refused=reported))
+    return Plan(
+        "n1", changes, Write(tuple(patch), {}), confirmed_record=MachineRecord(reported=Reported(refused=reported))
+    )
 
 
 def events(plan: Plan) -> list[Event]:

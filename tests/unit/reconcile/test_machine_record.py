@@ -16,7 +16,7 @@ A, B = "example.com/a", "example.com/b"
 
 
 def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) -> Plan:
-    return Plan("n1", (), Write((), {}, recorded=recorded), recorded_before=before or {})
+    return Plan("n1", (), Write((), {}, recorded=recorded), confirmed_record=MachineRecord(before or {}))
 
 
 @pytest.mark.parametrize(

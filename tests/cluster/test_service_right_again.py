@@ -15,6 +15,7 @@ from tests.cluster.agent import DONGLE, capacityd
 from tests.cluster.controlplane import Cluster
 from tests.cluster.dated_certificates import late_authority
 from tests.cluster.identity import create_node
+from tests.cluster.nodewatch import NodeWatch, Version, watch_node
 from tests.cluster.processes import PATIENCE
 from tests.cluster.proxy import Proxy
 from tests.cluster.service import PROMPT, Service, service
@@ -203,6 +204,43 @@ def test_two_agents_on_one_node(cluster: Cluster, s: Service) -> None:
         second.stop(signal.SIGTERM)
     s.wait(lambda: s.condition()["status"] == "True", 2 * MINUTE, "the other one has gone")
     assert s.last_applied() == {SEATS: 4}
+
+
+def test_an_agent_that_finds_something_wrong_and_one_that_does_not(cluster: Cluster, s: Service) -> None:
+    """Once they have noticed each other, the condition is not True for a moment."""
+    configure_seats(s, 4)
+    s.start()
+    with service(cluster, node=s.node, name="second") as second, watch_node(cluster, s.node) as watch:
+        configure_seats(second, 4).write_text("unreadable")
+        second.start()
+        s.wait(lambda: s.condition()["reason"] == "OtherWriter", PROMPT, "one of them has noticed")
+        noticed = time.time()
+        s.wait(lambda: len(later(watch, noticed)) >= 3, PATIENCE * 3, "both write again and again")
+        assert {version.condition["status"] for version in later(watch, noticed)} == {"False"}
+        second.stop(signal.SIGTERM)
+    s.wait(lambda: s.condition()["status"] == "True", 2 * MINUTE, "the other one has gone")
+
+
+def test_a_webhook_no_longer_removes_the_annotation(cluster: Cluster, s: Service) -> None:
+    """While it does, no retry makes the condition True for a moment."""
+    file = configure_seats(s, 4)
+    s.start()
+    with webhook(cluster, s.node) as hook, watch_node(cluster, s.node) as watch:
+        hook.alters = (Alters("annotation", None),)
+        write(file, 5)
+        s.wait(lambda: s.condition()["reason"] == "Rejected", PROMPT, "the condition says so")
+        rejected, passes = time.time(), s.passes()
+        s.wait_passes(1, passes, PATIENCE * 3)
+        assert {version.condition["status"] for version in later(watch, rejected)} <= {"False"}
+        hook.alters = ()
+        s.wait(lambda: s.condition()["status"] == "True", MINUTE, "the annotation is there")
+    assert s.last_applied() == {SEATS: 5}
+
+
+def later(watch: NodeWatch, moment: float) -> list[Version]:
+    """The versions of a Node since this moment in which its condition was written, in seconds since the epoch."""
+    pairs = pairwise(watch.versions)
+    return [after for before, after in pairs if after.received > moment and after.condition != before.condition]
 
 
 def writes(cluster: Cluster, node: str, mark: int) -> list[tuple[float, str]]:

@@ -175,12 +175,9 @@ def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
     before = attempt.record_before.of_node(plan.confirmed_record.node_uid) if attempt.record_before else None
     if attempt.machine_record is None or (before is None and not attempt.written):
         return attempt.record_before
-    if before is None:  # the annotation alone decided what this machine has published
-        published = plan.confirmed_record.published
-    else:
-        found = {
-            name: quantity for name, quantity in plan.confirmed_record.published.items() if name in before.intended
-        }
+    published = plan.confirmed_record.published  # if there was no record, the annotation alone decides
+    if before is not None:
+        found = {name: quantity for name, quantity in published.items() if name in before.intended}
         published = {**before.published, **found}
     return replace(attempt.machine_record, published={**published, **attempt.written_quantities}, intended={})
 

@@ -32,6 +32,7 @@ from capacityd.reconcile import apply, attempt, machine_record
 from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import journal, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.worker.runtime_files import CheckedConfig
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
 from tests.support.write_checks import WriteChecks
 
@@ -240,7 +241,7 @@ class Machine:
             (reconcile_job, "discover", lambda *_: Discovery(self.probe(), {})),
             (reconcile_job, "device_plugin_names", list_plugins),
             (reconcile_job, "send_message", self.messages.append),
-            (reconcile_job, "active_config", lambda _: (self.configured, ())),
+            (reconcile_job, "active_config", lambda _: CheckedConfig(self.configured)),
             (runtime_files, "read_watched_node", lambda _: self.watched),
             (journal, "send", lambda _: None),
             (selection, "machine_id", lambda _: None),

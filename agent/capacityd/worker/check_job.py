@@ -21,7 +21,7 @@ from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import journal, runtime_files, send_message
-from capacityd.worker.runtime_files import SavedConfig
+from capacityd.worker.runtime_files import CheckedConfig
 
 
 def check(options: WorkerOptions) -> int:
@@ -46,14 +46,14 @@ def check(options: WorkerOptions) -> int:
         )
         for problem in loaded.warnings
     ]
-    saved = SavedConfig(loaded.config, errors)
+    saved = CheckedConfig(loaded.config, errors)
     is_reload = PassReason.CONFIG in options.reasons
     previous = runtime_files.read_config(options.folder) if is_reload else None
     keeps_previous = False
     if errors and previous is not None:
         message = "the configuration has errors; the previous configuration stays active"
         entries.append(journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, message))
-        saved = SavedConfig(previous.config, errors)
+        saved = CheckedConfig(previous.config, errors)
         keeps_previous = True
     result = CheckResult(configuration_errors=errors, previous_active=keeps_previous)
     try:

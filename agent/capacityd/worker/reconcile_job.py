@@ -12,7 +12,6 @@ from functools import partial
 from capacityd.discovery.runner import discover
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import uptime
-from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import PassResult, Probed
@@ -32,6 +31,7 @@ from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
 from capacityd.worker.answer import answer_of, failure_of
 from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus, other_writers
+from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writes
@@ -42,10 +42,8 @@ class _Inputs:
     """The input of a pass."""
 
     options: WorkerOptions
-    config: Config
-    configuration_errors: tuple[str, ...]
-    """Errors of the last check. After a rejected reload, the previous configuration stays active without these
-    errors."""
+    checked: CheckedConfig
+    """The configuration in use, and the errors of the last check."""
     host: Host
     state: PassState
     """The last pass's state."""
@@ -69,7 +67,7 @@ def reconcile_once(options: WorkerOptions) -> int:
     """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
     inputs = _prepare(options)
-    config = inputs.config
+    config = inputs.checked.config
     last_state = inputs.state
     at_boot = PassReason.BOOT in options.reasons
     if at_boot and config.settings.start_jitter:
@@ -113,7 +111,7 @@ def reconcile_once(options: WorkerOptions) -> int:
         node=result.memory.node,
         counters=counters,
         durations=discovery.durations,
-        configuration_errors=len(inputs.configuration_errors),
+        configuration_errors=len(inputs.checked.errors),
     )
     # The last step of a pass: if the file can't be written, nothing else is lost.
     duration = time.monotonic() - began
@@ -132,7 +130,7 @@ def _public(memory: Memory, watched: Collection[str], status: PassStatus) -> Mem
 
 def _prepare(options: WorkerOptions) -> _Inputs:
     """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
-    config, configuration_errors = active_config(options)
+    checked = active_config(options)
     state = PassState()
     save_errors: list[str] = []
     with runtime_files.errors_added_to(save_errors):
@@ -141,8 +139,7 @@ def _prepare(options: WorkerOptions) -> _Inputs:
         runtime_files.reserve_state(options.folder)
     return _Inputs(
         options,
-        config,
-        configuration_errors=configuration_errors,
+        checked=checked,
         host=host_of(options.selection),
         state=state,
         save_errors=tuple(save_errors),
@@ -152,9 +149,9 @@ def _prepare(options: WorkerOptions) -> _Inputs:
 def _start_later(inputs: _Inputs) -> None:
     """Probes, so that the service becomes ready, but reads the Node later: machines that boot together cause no
     peak."""
-    node_name = node_name_of(inputs.options.selection, inputs.config, inputs.host)
-    readings = discover(inputs.config, inputs.host, node_name).readings
-    start_in = random.uniform(0.0, inputs.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
+    node_name = node_name_of(inputs.options.selection, inputs.checked.config, inputs.host)
+    readings = discover(inputs.checked.config, inputs.host, node_name).readings
+    start_in = random.uniform(0.0, inputs.checked.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
     status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
@@ -172,7 +169,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     Lowering waits for lower_after, and the saved state says since when. Without a saved state, a device that has
     returned in the meantime would still count as gone.
     """
-    options, config, host = inputs.options, inputs.config, inputs.host
+    options, config, host = inputs.options, inputs.checked.config, inputs.host
     cache = CredentialsCache(inputs.state.review)
     save_errors = [*inputs.save_errors]
     directory = machine_record.state_directory()
@@ -194,7 +191,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             watched=watched,
             machine_record=record,
             machine_record_error="".join(record_errors),
-            configuration_errors=inputs.configuration_errors,
+            configuration_errors=inputs.checked.errors,
             save_error="; ".join(why for why in unsaved if why),
             memory=inputs.state.memory,
         )
@@ -225,10 +222,10 @@ def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileR
         at=now,
         reasons=tuple(sorted(inputs.options.reasons)),
         readings={name: without_details(reading) for name, reading in readings.items()},
-        observe=inputs.config.settings.observe,
+        observe=inputs.checked.config.settings.observe,
         error=result.node_error,
-        configuration=inputs.config.digest,
-        expect=inputs.config.expectations(),
+        configuration=inputs.checked.config.digest,
+        expect=inputs.checked.config.expectations(),
         waits=result.waits,
         changes=plan.changes if plan else last.changes,
         health=plan.health if plan else last.health,

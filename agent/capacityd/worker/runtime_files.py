@@ -38,8 +38,8 @@ _STATE_GROWTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class SavedConfig:
-    """config.json: what the last check has found, so that no pass parses the configuration."""
+class CheckedConfig:
+    """What the last check has found. It is saved in config.json, so that no pass parses the configuration."""
 
     config: Config
     """The effective configuration."""
@@ -65,12 +65,12 @@ def runtime_directory() -> str:
     return os.environ.get("RUNTIME_DIRECTORY", "/run/capacityd").split(":")[0]
 
 
-def read_config(folder: str) -> SavedConfig | None:
+def read_config(folder: str) -> CheckedConfig | None:
     """The saved configuration; None if there is no readable one."""
-    return _read_or_none(folder, _CONFIG, SavedConfig)
+    return _read_or_none(folder, _CONFIG, CheckedConfig)
 
 
-def write_config(folder: str, config: SavedConfig) -> None:
+def write_config(folder: str, config: CheckedConfig) -> None:
     """Saves the configuration for all later passes. Raises CapacitydError."""
     _write(folder, _CONFIG, config, 0o600)  # only root may be allowed to read a file of the configuration
 

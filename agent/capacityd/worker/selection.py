@@ -10,6 +10,7 @@ from capacityd.model.node import Node
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.node import CredentialsCache, open_node, open_node_file
 from capacityd.worker import runtime_files
+from capacityd.worker.runtime_files import CheckedConfig
 
 
 def host_of(selection: Selection) -> Host:
@@ -42,10 +43,10 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
     )
 
 
-def active_config(options: WorkerOptions) -> tuple[Config, tuple[str, ...]]:
+def active_config(options: WorkerOptions) -> CheckedConfig:
     """The configuration that the service's workers use, and the errors of the last check."""
     if saved := runtime_files.read_config(options.folder):
-        return saved.config, saved.errors
+        return saved
     # At boot, there was no room to save the configuration: read the files again.
     loaded = load(options.selection.config)
-    return loaded.config, tuple(problem.public() for problem in loaded.problems)
+    return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))

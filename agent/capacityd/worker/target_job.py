@@ -29,7 +29,7 @@ def determine_target(options: WorkerOptions) -> int:
 
 
 def _target(options: WorkerOptions) -> WatchTarget:
-    config, _ = active_config(options)
+    config = active_config(options).config
     cache = CredentialsCache(runtime_files.read_state(options.folder).review)
     node = node_of(options.selection, config, host_of(options.selection), cache)
     if not isinstance(node, ApiNode):

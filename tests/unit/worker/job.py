@@ -22,7 +22,7 @@ from capacityd.worker import runtime_files
 from capacityd.worker.journal import Entry
 from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.reconcile_job import reconcile_once
-from capacityd.worker.runtime_files import RunningService
+from capacityd.worker.runtime_files import CheckedConfig, RunningService
 from tests.unit.reconcile.doubles import EPOCH, MemoryNode
 
 _JOB, _STATUS = "capacityd.worker.reconcile_job.", "capacityd.cli.commands.status."
@@ -54,7 +54,7 @@ class Worker:
             patches.setattr(f"{module}uptime", lambda: self.uptime)
         # `status` shows the waits of a running service. Its next pass is due now, so that each wait keeps its length.
         patches.setattr(f"{_STATUS}runtime_files.running", lambda _: self._service())
-        patches.setattr(f"{_JOB}active_config", lambda _: (self._config(), ()))
+        patches.setattr(f"{_JOB}active_config", lambda _: CheckedConfig(self._config()))
         patches.setattr(f"{_JOB}host_of", lambda _: None)
         patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
         patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))

@@ -32,7 +32,7 @@ from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
-from capacityd.worker.runtime_files import SavedConfig
+from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
 from tests.support.forked import forked, open_files
 
@@ -122,10 +122,10 @@ def test_what_only_root_can_read_is_not_in_a_file_for_all(tmp_path: Path) -> Non
     assert runtime_files.read_state(str(tmp_path)).memory.node == replace(node, system_uuid="")
 
 
-def saved_config() -> SavedConfig:
+def saved_config() -> CheckedConfig:
     """The saved form of a configuration with an error."""
     resource = Resource(A, "static", (Table(settings={"quantity": 4}),))
-    return SavedConfig(Config((resource,), broken={B: "an error"}), ("c.toml:1: x",))
+    return CheckedConfig(Config((resource,), broken={B: "an error"}), ("c.toml:1: x",))
 
 
 FILES: dict[str, tuple[bytes, Callable[[str], object], object]] = {
@@ -183,8 +183,8 @@ def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
 def test_a_configuration_is_restored_unchanged(tmp_path: Path, file: Path) -> None:
     """Each example of a configuration, so each detector and each kind of value."""
     config = replace(load(str(file)).config, broken={B: "an error"})
-    runtime_files.write_config(str(tmp_path), SavedConfig(config, ("an error",)))
-    assert runtime_files.read_config(str(tmp_path)) == SavedConfig(config, ("an error",))
+    runtime_files.write_config(str(tmp_path), CheckedConfig(config, ("an error",)))
+    assert runtime_files.read_config(str(tmp_path)) == CheckedConfig(config, ("an error",))
 
 
 def test_a_full_file_system_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:

@@ -178,10 +178,11 @@ class Plan:
     lower_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> the uptime since when a reduction of its quantity has been due."""
     less_allocatable: Mapping[str, str] = field(default_factory=dict)
-    """Name -> its allocatable, if that was less than the published quantity before this plan. Empty in observe mode,
-    which can't repair it."""
+    """Name -> its allocatable before this plan, if less than the published quantity. Empty in observe mode."""
     awaits_device_plugins: bool = False
     """Whether something is wrong because the device plugins are unknown."""
+    is_contradicted: bool = False
+    """Whether somebody's condition on the Node says the contrary of what this machine finds."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""

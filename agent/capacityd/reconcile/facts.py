@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from capacityd.model.config import Config
 from capacityd.model.node import NodeState
-from capacityd.model.other_agent import OtherAgent
+from capacityd.model.other_agent import ANSWER_TIME, WRITE_INTERVAL, OtherAgent
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
@@ -77,6 +77,12 @@ class Facts:
         """Another capacityd that a recent pass has seen."""
         other = self.memory.other_agent
         return other if other and self.uptime < other.gone_at else None
+
+    @property
+    def was_contradicted(self) -> bool:
+        """Whether a recent pass has found a condition that says the contrary of its own findings."""
+        at = self.memory.contradicted_at
+        return at is not None and self.uptime < at + WRITE_INTERVAL + ANSWER_TIME
 
     @property
     def keeps_record(self) -> bool:

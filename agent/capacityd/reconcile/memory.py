@@ -57,6 +57,8 @@ class Memory:
     """None: the last pass had no conflict that continued to its end."""
     other_agent: OtherAgent | None = None
     """Another capacityd, as last seen; None: there is none."""
+    contradicted_at: float | None = None
+    """When somebody's condition last said the contrary of what a pass found; None: none did."""
     has_failed: bool = False
     """Whether the last pass failed, so that it may not know what it wrote."""
     less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
@@ -87,6 +89,7 @@ class Memory:
             write_times=self.write_times.recent(uptime),
             denied={name: denial.without_future(uptime) for name, denial in self.denied.items()},
             device_plugins_unknown_since=_at_latest(uptime, self.device_plugins_unknown_since),
+            contradicted_at=_at_latest(uptime, self.contradicted_at),
             writes_fail_since=_at_latest(uptime, self.writes_fail_since),
             condition_not_stored_since=_at_latest(uptime, self.condition_not_stored_since),
             conflict=conflict,
@@ -137,6 +140,7 @@ class Memory:
             denied=_denied(self, outcome, uptime),
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
+            contradicted_at=uptime if plan.is_contradicted else self.contradicted_at,
             less_allocatable=less_allocatable_after(self.less_allocatable, plan.less_allocatable, changed, uptime),
             writes_fail_since=self.writes_fail_since if may_still_fail else None,
             condition_not_stored_since=_since(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from capacityd.model.node import Condition, ConditionReason, NodeState, annotated_quantities
+from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.quantity import whole_quantity
 from capacityd.reconcile.facts import Facts
@@ -49,7 +49,7 @@ def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool
     if condition is None or condition.heartbeat is None:
         return None
     says_so = condition.reason == ConditionReason.OTHER_AGENT.value
-    if not says_so and not _contradicts(condition, facts, is_right=is_right):
+    if not says_so and not (facts.was_contradicted and is_contradicted(node_state, facts, is_right=is_right)):
         return None
     if last_node is not None:
         return facts.uptime  # it has been written since the last pass
@@ -58,16 +58,23 @@ def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool
     return None if is_in_future else facts.uptime - age
 
 
-def _contradicts(condition: Condition, facts: Facts, *, is_right: bool) -> bool:
+def is_contradicted(node_state: NodeState, facts: Facts, *, is_right: bool) -> bool:
     """Whether a condition that the last pass has not left says the contrary of what this agent would say now.
 
-    Only an agent writes a reason of capacityd's with a newer heartbeat: a restored cluster has an older one.
+    Only an agent writes a reason of capacityd's with a newer heartbeat: a restored cluster has an older one. The first
+    time, it may have been a command on this machine. is_right: as for other_agent().
     """
-    last_node = facts.memory.node
+    if facts.written is not None:  # as in other_agent()
+        return facts.written.is_contradicted
+    condition, last_node = node_state.condition, facts.memory.node
     if facts.memory.has_failed or last_node is None or last_node.condition is None:
         return False
+    if condition is None or condition == last_node.condition:
+        return False
     last_heartbeat = last_node.condition.heartbeat
-    if condition.heartbeat is None or last_heartbeat is None or condition.heartbeat <= last_heartbeat:
+    if condition.heartbeat is None or last_heartbeat is None or condition.heartbeat < last_heartbeat:
+        return False
+    if condition.heartbeat == last_heartbeat and not facts.was_contradicted:  # two answers may come in one second
         return False
     has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
     says_right = condition.status == "True"

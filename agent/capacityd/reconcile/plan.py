@@ -18,6 +18,7 @@ from capacityd.reconcile.events import reported_after, reported_before
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.health import health_after
 from capacityd.reconcile.limits import make_step, metadata_limit
+from capacityd.reconcile.other_agent import is_contradicted
 from capacityd.reconcile.patch import REMOVED, patch_for
 from capacityd.reconcile.rules import capacity_entries, published_quantities, refuse_device_plugin, unpublish
 from capacityd.reconcile.step import CapacityEntry, Step
@@ -68,6 +69,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
             if step.allocatable_was_less and not facts.observe
         },
         awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
+        is_contradicted=is_contradicted(node_state, facts, is_right=replace(health, other_agent=None) == Health()),
         health=health,
         has_condition=facts.config.settings.condition and not facts.observe,
     )

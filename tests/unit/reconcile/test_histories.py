@@ -280,7 +280,6 @@ class LongHistory:
 
     def _carry_out(self, decide: Callable[[NodeState, Facts], Plan], facts: Facts) -> None:
         """Runs the command, unless the machine record can't be read or written: then it ends with an error."""
-        self.loop.truth.another_wrote_at = self.world.uptime  # a command is another agent's, if its readings are others
         if not (self.machine.record_unreadable or self.machine.record.with_name("published.json.new").exists()):
             self.world.carry_out(lambda state: decide(state, facts))
 

@@ -120,11 +120,14 @@ def test_an_agent_that_writes_only_the_condition_is_not_gone() -> None:
 
 @pytest.mark.parametrize("skew", [0.0, 30.0])
 def test_a_condition_that_contradicts_this_agents_is_another_agents(skew: float) -> None:
-    """Its clock may be ahead."""
+    """Its clock may be ahead. Once, it may have been a command on this machine."""
     one, _, node = agents()
     one.reconcile(1000.0, a=FOUR)
     set_condition(node, 1001.0 + skew, "False", "Unknown")
     one.reconcile(1002.0, {"node"}, a=FOUR)
+    assert node.our_condition[0] == "True"
+    set_condition(node, 1002.0 + skew, "False", "Unknown")
+    one.reconcile(1002.5, {"node"}, a=FOUR)
     assert node.our_condition == OTHER_WRITER
     set_condition(node, 1060.0 + skew, "False", "OtherWriter")
     one.reconcile(1061.0, {"node"}, a=FOUR)

@@ -58,6 +58,7 @@ MEMORY = Memory(
     conflict=Conflict("a conflict", 8.5, 9.0),
     other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
     has_failed=True,
+    contradicted_at=6.5,
     less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},
     writes_fail_since=6.0,
     condition_not_stored_since=6.0,

@@ -75,6 +75,13 @@ def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
     assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}
 
 
+def test_the_size_is_that_of_the_pages(packages: Packages) -> None:
+    size = subprocess.run(["dpkg-deb", "--field", packages.current, "Installed-Size"], capture_output=True, check=True)
+    said = f"capacityd itself is {round(int(size.stdout) / 1024)} MiB"
+    for page in ("docs/how-to/images.md", "docs/limits.md"):
+        assert said in (ROOT / page).read_text(), page
+
+
 def test_links_in_the_package(packages: Packages, tmp_path: Path) -> None:
     """Each link of a page and each part of the kustomization is in the package or on the web."""
     subprocess.run(["dpkg-deb", "--extract", packages.current, tmp_path], check=True)

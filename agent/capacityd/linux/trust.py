@@ -202,6 +202,8 @@ def _flaw_of_part(path: str, status: os.stat_result, trust: Trust, *, sticky_bit
     mode = status.st_mode
     is_link = stat.S_ISLNK(mode)
     if status.st_uid not in trust.users:
+        if _is_home_of(status.st_uid, path):  # its user needs it
+            return Flaw(path, f"is the home of another user {shown_mode}", remedy="use a different folder")
         command = ["chown", "-h", "root", path] if is_link else ["chown", "root", path]
         return Flaw(path, f"does not belong to root {shown_mode}", remedy=shlex.join(command))
     is_sticky_folder = stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX)
@@ -221,6 +223,14 @@ def _flaw_of_part(path: str, status: os.stat_result, trust: Trust, *, sticky_bit
     if is_sticky_folder:  # other users need the mode of a folder such as /tmp
         return Flaw(path, why, remedy=_OTHER_FOLDER)
     return Flaw(path, why, remedy=shlex.join(["chmod", f"{denied_classes}-w", path]))
+
+
+def _is_home_of(user: int, path: str) -> bool:
+    """Whether a path is the home folder of a user."""
+    try:
+        return pwd.getpwuid(user).pw_dir == path
+    except KeyError:
+        return False
 
 
 def _private_group(user: int) -> frozenset[int]:

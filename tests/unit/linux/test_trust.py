@@ -363,6 +363,16 @@ def test_in_the_services_user_namespace(file: Path) -> None:
     assert answer() == "None"
 
 
+def test_a_home_is_left_to_its_user(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """chown root would lock the user out."""
+    os.chown(file.parent, OTHER, OTHER)
+    user = pwd.struct_passwd(("eve", "x", OTHER, OTHER, "", str(file.parent), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: {OTHER: user}[uid])
+    assert str(flaw_of_program(str(file), service_trust())) == (
+        f"{file.parent} is the home of another user (owner uid {OTHER}, mode 0755): use a different folder"
+    )
+
+
 def test_a_working_directory_that_was_removed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel still follows ".." there. An absolute path does not depend on it."""
     removed = file.parent / "removed"

@@ -37,34 +37,32 @@ class NodeRequests:
     """
 
     def __init__(self, access: ClusterAccess, node: str, connect_timeout: float) -> None:
-        """Raises NodeUnauthorized if a certificate or key cannot be used."""
         self._access = access
         self._node = node
         self._connect_timeout = connect_timeout
-        self._watch_pool = _pool(access)
 
     def watch(self, read_timeout: float) -> Any:
         """Returns urllib3's response to a watch of the Node. read_timeout: seconds between two parts of the response.
 
-        Raises HttpError for any status but 200, and urllib3's errors.
+        Raises HttpError for any status but 200, urllib3's errors, and NodeUnauthorized if a certificate or key is
+        unusable.
         """
         selector = quote(f"metadata.name={self._node.translate(_ESCAPES)}", safe="=")
         query = f"?watch=1&allowWatchBookmarks=true&fieldSelector={selector}"
-        return self._send(self._watch_pool, query, read_timeout=read_timeout)
+        return self._send(query, read_timeout=read_timeout)
 
     def get(self, read_timeout: float) -> None:
         """Sends a GET of the Node, and ignores its content. The rest is as in watch()."""
-        # A pool of its own, because another thread may send the watch at the same time.
-        pool = _pool(self._access)
-        response = self._send(pool, f"/{quote(self._node, safe='')}", read_timeout=read_timeout)
+        response = self._send(f"/{quote(self._node, safe='')}", read_timeout=read_timeout)
         response.close()
 
-    def _send(self, pool: VerifiedPool, path_or_query: str, read_timeout: float) -> Any:
+    def _send(self, path_or_query: str, read_timeout: float) -> Any:
         """Sends a GET. path_or_query: what follows the path of all Nodes."""
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self._access.headers}
         timeout = Timeout(connect=self._connect_timeout, read=read_timeout)
         url = f"{self._access.server}/api/v1/nodes{path_or_query}"
-        response = pool.request("GET", url, headers=headers, timeout=timeout)
+        # A pool of its own, because the thread of an earlier watch may close its connection only now.
+        response = _pool(self._access).request("GET", url, headers=headers, timeout=timeout)
         if response.status == 200:
             return response
         # urllib3 would keep the connection for another request.

@@ -53,13 +53,12 @@ class NodeWatch:
     """Watches the target's Node."""
 
     def __init__(self, target: WatchTarget, limits: Limits = Limits()) -> None:
-        """limits: shorter in tests. Raises NodeUnauthorized if the credentials cannot be used."""
+        """limits: shorter in tests."""
         self.target = target
         self._limits = limits
         self._known_missing = False  # whether the last event or GET has shown that no Node exists
         self._watch_call = self._call("watch")
-        with no_library_error(partial(from_request_error, call=self._watch_call)):
-            self._requests = NodeRequests(target.access, target.node, connect_timeout=limits.connect)
+        self._requests = NodeRequests(target.access, target.node, connect_timeout=limits.connect)
 
     def connect(self) -> Generator[NodeState | None, None, None]:
         """Yields the Node as it is, then after each change, over a new connection; None if no Node exists.

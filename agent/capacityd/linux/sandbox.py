@@ -114,7 +114,7 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
         sandbox = service_sandbox()  # takes 10 ms, so it is asked only now
     for path in absolute_paths:
         advice = sandbox.advice(path, runs=program_failed)
-        if not advice and not program_failed:
+        if not advice:
             advice = why_unreadable_to_root(path)
         if advice:
             return f" ({advice})"

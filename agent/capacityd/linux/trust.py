@@ -103,8 +103,8 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
     """The first part of a path that somebody else can change; None if there is none.
 
     A missing part is a flaw if somebody else can create it. Otherwise neither a missing part nor one that this process
-    may not see counts as a flaw, because using the path fails. The owner and the mode of a device or a socket do not
-    count, because neither contains anything that somebody has written.
+    may not see counts as a flaw, because using the path fails; but the folder that hides a part counts. The owner and
+    the mode of a device or a socket do not count, because neither contains anything that somebody has written.
     """
     return _first_flaw(path, trust, may_be_in_shared_folder=True, may_be_shared_folder=True)
 
@@ -151,8 +151,8 @@ def _first_flaw(path: str, trust: Trust, *, may_be_in_shared_folder: bool, may_b
             # The current folder has no path any more, but ".." still leads out of it, so the file may exist.
             return Flaw(path, "is relative to a folder that was removed", remedy="write the absolute path")
     reached = "/"
+    status = os.stat(reached)
     try:
-        status = os.stat(reached)
         for entry in path_entries(path):
             entry_may_be_in_shared_folder = may_be_in_shared_folder or not entry.is_last
             if flaw := _flaw_of_entry(entry, trust, may_be_in_shared_folder=entry_may_be_in_shared_folder):
@@ -161,6 +161,8 @@ def _first_flaw(path: str, trust: Trust, *, may_be_in_shared_folder: bool, may_b
                 return None
             reached = entry.path
             status = entry.status
+    except PermissionError:  # of the folder that was reached, which another user may own
+        return _flaw_of_part(reached, status, trust, sticky_bit_suffices=True)
     except OSError:
         return None
     if _has_no_content(status.st_mode):

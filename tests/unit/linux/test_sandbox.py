@@ -134,3 +134,5 @@ def test_a_file_that_root_without_capabilities_may_not_read(unit: Path, tmp_path
     (tmp_path / "seats").chmod(0o600)
     os.chown(tmp_path / "seats", 12345, 12345)
     assert sandbox_advice([str(tmp_path / "seats")]).endswith(f": chown root {tmp_path}/seats)")
+    command = ["/usr/bin/cat", str(tmp_path / "seats")]
+    assert sandbox_advice(command, program_failed=True).endswith(f": chown root {tmp_path}/seats)")

@@ -320,6 +320,21 @@ def test_an_ordinary_user_trusts_root_and_the_user_but_no_third_one(file: Path) 
 
 
 @as_root
+def test_a_folder_of_another_user_counts_although_it_hides_what_is_in_it(file: Path) -> None:
+    """The service, which is root without capabilities, may not enter a home with mode 0700 either."""
+    owned(file.parent, OTHER, OTHER, 0o700)
+
+    def flaw() -> str:
+        os.setgid(OTHER + 1)
+        os.setuid(OTHER + 1)
+        return str(flaw_of_program(str(file), service_trust()))
+
+    assert forked(flaw) == (
+        f"{file.parent} does not belong to root (owner uid 12345, mode 0700): chown root {file.parent}"
+    )
+
+
+@as_root
 def test_the_private_group_of_a_user_is_the_user(file: Path) -> None:
     """Ubuntu creates such groups, and the umask 002 with them."""
     account = pwd.getpwnam("daemon")  # a user with a group of the same name and without other members

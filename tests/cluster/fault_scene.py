@@ -117,7 +117,8 @@ def write_number(folder: Path, number: int) -> None:
 def runtime_not_ready(scene: Scene) -> Iterator[None]:
     """The kubelet starts before its runtime, and zeroes its Node. At the end, its Node is ready."""
     assert scene.kubelet is not None
-    scene.kubelet.stop()
+    if scene.kubelet.runs:  # not while the Node is missing
+        scene.kubelet.stop()
     for file in scene.kubelet.device_plugins.iterdir():
         file.unlink(missing_ok=True)
     scene.kubelet.stop_runtime()
@@ -268,7 +269,8 @@ def node_missing(scene: Scene) -> Iterator[None]:
     scene.cluster.admin.delete(f"/api/v1/nodes/{scene.node}")
     yield
     if scene.kubelet:
-        scene.kubelet.start(wait=False)
+        if not scene.kubelet.runs:
+            scene.kubelet.start(wait=False)
         wait_until(scene.has_node, PATIENCE, "the kubelet has registered")
     else:
         scene.create_node()

@@ -118,6 +118,11 @@ class Kubelet:
         self._set_runtime_ready(True)
         self._wait_reported("True")
 
+    @property
+    def runs(self) -> bool:
+        """Whether the kubelet has been started, and not been stopped since."""
+        return self._kubelet is not None
+
     def stop(self) -> None:
         assert self._kubelet is not None, "it does not run"
         self._kubelet.stop(signal.SIGTERM)

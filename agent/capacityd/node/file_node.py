@@ -25,9 +25,13 @@ def read_json(path: str) -> Any:
     """Parses a JSON file; "-" is standard input. Raises NodeFileUnusable."""
     try:
         if path == _STANDARD_INPUT:
-            return json.load(sys.stdin.buffer)
-        with open(path, "rb") as f:
-            return json.load(f)
+            content = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as f:
+                content = f.read()
+        if not content:
+            raise NodeFileUnusable(f"{shown(path)} is empty: did the command fail that should have written it?")
+        return json.loads(content)
     except OSError as e:
         raise NodeFileUnusable(f"{shown(path)} cannot be read: {reason_of(e)}") from e
     except (ValueError, RecursionError) as e:

@@ -112,7 +112,8 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not JSON"),
+        (b"", "is empty: did the command fail"),
+        (b"{", "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "it is not a JSON object"),

@@ -29,7 +29,10 @@ def read_recording(path: str) -> Recording:
         with open(path, "rb") as f:
             is_compressed = f.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
             with gzip.open(f) if is_compressed else f as content:
-                recording = json.loads(content.read(_MAX_FILE_BYTES))
+                text = content.read(_MAX_FILE_BYTES)
+        if not text:
+            raise UsageError(f"{path}: is empty: did the command fail that should have written it?")
+        recording = json.loads(text)
     except OSError as e:
         raise UsageError(f"{path}: could not be read: {e.strerror or e}") from e
     except zlib.error as e:

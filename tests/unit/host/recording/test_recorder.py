@@ -292,6 +292,7 @@ def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"", "is empty: did the command fail"),
         (b"{", "is not JSON"),
         (b"\xff{}", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),

@@ -14,7 +14,7 @@ from tests.clientgo.shapes import SHAPES
 from tests.support.server import Request, answer
 
 
-def test_certificates(tmp_path: Path) -> None:
+def test_client_go_accepts_the_same_certificates(tmp_path: Path) -> None:
     def version(_: Request) -> bytes:
         return answer(200, {"major": "1"})
 
@@ -30,7 +30,7 @@ def test_certificates(tmp_path: Path) -> None:
     }, outcomes
 
 
-def test_kubeconfigs(tmp_path: Path) -> None:
+def test_client_go_reads_the_same_kubeconfigs(tmp_path: Path) -> None:
     paths = []
     for number, shape in enumerate(SHAPES.values()):
         paths.append(tmp_path / str(number))

@@ -25,7 +25,9 @@ $ echo 3
 """
 
 
-def test_a_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_demo_stops_at_an_output_that_differs_from_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     monkeypatch.setattr(demo, "PAGE", tmp_path / "page.md")
     demo.PAGE.write_text(f"{SHOWN}\n## 3. Not reached\n")
     assert demo.main() == 1

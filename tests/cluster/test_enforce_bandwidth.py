@@ -161,7 +161,9 @@ def test_the_limit_is_what_the_scheduler_counts(cluster: Cluster, name: str) -> 
         pytest.param(pod([container("9E"), container("9E")]), {}, id="the sum overflows: an error stops no pod"),
     ],
 )
-def test_what_a_pod_gets(cluster: Cluster, body: dict[str, Any], expected: dict[str, str]) -> None:
+def test_a_pod_gets_the_annotations_of_its_limits(
+    cluster: Cluster, body: dict[str, Any], expected: dict[str, str]
+) -> None:
     assert annotations_of(create(cluster, body, dry_run=True)) == expected
 
 

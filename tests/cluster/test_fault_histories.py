@@ -32,7 +32,7 @@ def version(at: float, status: str, published: int, allocatable: int | None = No
     return Version("MODIFIED", at, node)
 
 
-def test_lies() -> None:
+def test_a_lie_lasts_from_the_change_to_the_next_right_version() -> None:
     two, three = Change(0, {NAME: 2}), Change(10, {NAME: 3})
     assert lies([version(1, TRUE, 2)], [two], 9) == []
     assert lies([version(1, TRUE, 2), version(12, TRUE, 3)], [two, three], 20) == [Lie(NAME, 10, 12)]

@@ -67,7 +67,7 @@ def test_a_guard_on_stored_text_holds(cluster: Cluster, node: str, opened: Node)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(text="0/0")
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
-def test_any_text(cluster: Cluster, node: str, opened: Node, text: str) -> None:
+def test_a_guard_on_any_text_holds(cluster: Cluster, node: str, opened: Node, text: str) -> None:
     """A text such as 0/0 is the name of an extended resource, whose quantity must be an integer."""
     store(cluster, node, text)
     opened.write(guarded(opened, text))

@@ -46,7 +46,9 @@ def another_writes(
 
 
 @pytest.mark.protocol
-def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+def test_a_key_that_another_writer_creates_first_is_not_overwritten(
+    cluster: Cluster, proxy: Proxy, agent: Agent
+) -> None:
     """At first there is no list of conditions to which ours could be appended."""
     agent.configure(DONGLES + SEATS)
     theirs = {"capacity": {DONGLE: "9"}, "conditions": [{"type": "Theirs", "status": "True"}]}
@@ -68,7 +70,7 @@ def test_the_same_key_when_it_is_not_ours_yet(cluster: Cluster, proxy: Proxy, ag
         (None, "none → 3 (missing from the Node, although 4 was published)"),
     ],
 )
-def test_the_same_key_when_it_is_ours(
+def test_an_own_key_that_another_writer_changes_first_is_planned_again(
     cluster: Cluster, proxy: Proxy, published: Agent, theirs: str | None, reported: str
 ) -> None:
     with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: theirs})):
@@ -80,7 +82,7 @@ def test_the_same_key_when_it_is_ours(
 
 
 @pytest.mark.protocol
-def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+def test_another_key_and_another_annotation_cause_no_conflict(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     """They do not make capacityd plan again: it guards only what it changes."""
 
     def change() -> None:
@@ -96,7 +98,9 @@ def test_another_key_and_another_annotation(cluster: Cluster, proxy: Proxy, publ
 
 
 @pytest.mark.protocol
-def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+def test_an_annotation_that_another_writer_changes_first_is_not_overwritten(
+    cluster: Cluster, proxy: Proxy, published: Agent
+) -> None:
     """As if another capacityd had written: ours takes its record into account, and does not overwrite it."""
     cluster.set_capacity(published.node, {OTHER: "5"})
     record = json.dumps({DONGLE: 4, OTHER: 6})
@@ -108,7 +112,7 @@ def test_our_annotation(cluster: Cluster, proxy: Proxy, published: Agent) -> Non
     assert kept == {DONGLE: 3, OTHER: 6}, "it stays until it is withdrawn"
 
 
-def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
+def test_an_adopted_key_that_changes_first_does_not_become_ours(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
     """capacityd only records this key. The record must equal the stored value, or a foreign value would become ours."""
     cluster.set_capacity(agent.node, {DONGLE: "4"})
     agent.configure(DONGLES + "adopt = true\n")
@@ -120,7 +124,9 @@ def test_a_key_that_is_adopted_without_being_changed(cluster: Cluster, proxy: Pr
 
 
 @pytest.mark.protocol
-def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+def test_a_condition_that_is_inserted_before_ours_is_not_overwritten(
+    cluster: Cluster, proxy: Proxy, published: Agent
+) -> None:
     """Our condition has moved, so replacing the old position would overwrite another condition."""
     cluster.set_capacity(published.node, {"example.com/seats": "1"})
     published.configure(DONGLES + SEATS)
@@ -142,7 +148,7 @@ def test_a_condition_before_ours(cluster: Cluster, proxy: Proxy, published: Agen
 
 
 @pytest.mark.protocol
-def test_the_node_is_replaced(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
+def test_a_node_that_is_replaced_is_not_written(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
     before = cluster.node(published.node)["metadata"]["uid"]
 
     def change() -> None:

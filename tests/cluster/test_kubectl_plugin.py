@@ -23,7 +23,7 @@ def kubectl(program: Path, home: Path, *arguments: str, **environment: str) -> s
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=PATIENCE, env=variables)
 
 
-def test_it_is_the_command(binaries: Mapping[str, Path], tmp_path: Path) -> None:
+def test_kubectl_capacityd_runs_the_command(binaries: Mapping[str, Path], tmp_path: Path) -> None:
     done = kubectl(binaries["kubectl"], tmp_path, "capacityd", "--version")
     assert (done.stdout, done.stderr, done.returncode) == (f"capacityd {__version__}\n", "", 0)
     listed = kubectl(binaries["kubectl"], tmp_path, "plugin", "list")
@@ -83,7 +83,9 @@ def test_the_context_is_chosen_as_in_kubectl(cluster: Cluster, node: str, tmp_pa
         (["fleet", "--textfile", ""], []),
     ],
 )
-def test_completion(binaries: Mapping[str, Path], tmp_path: Path, typed: list[str], offered: list[str]) -> None:
+def test_kubectl_completes_as_the_command_does(
+    binaries: Mapping[str, Path], tmp_path: Path, typed: list[str], offered: list[str]
+) -> None:
     """With kubectl's __complete, which the completion of a shell runs."""
     done = kubectl(binaries["kubectl"], tmp_path, "__complete", "capacityd", *typed)
     *words, directive = done.stdout.splitlines()

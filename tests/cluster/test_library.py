@@ -84,7 +84,7 @@ def plugin(path: Path, script: str) -> dict[str, Any]:
     return {"exec": {"apiVersion": V1, "command": str(program)}}
 
 
-def test_it_continues_without_credentials(python: Path, path: Path) -> None:
+def test_the_library_continues_without_credentials(python: Path, path: Path) -> None:
     """The API server then treats the request as system:anonymous, and no message says why."""
     empty = path.with_suffix(".token")
     empty.touch()
@@ -102,7 +102,7 @@ def test_it_continues_without_credentials(python: Path, path: Path) -> None:
     assert library(python, path) == anonymous
 
 
-def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
+def test_the_library_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
     """It ignores impersonation. It takes the text "false" for true, and so does not verify the server."""
     assert library(python, written(path, {"token": "x", "as": "jane"}))["token"]
     insecure = {"insecure-skip-tls-verify": "false"}
@@ -111,7 +111,7 @@ def test_it_ignores_what_must_not_be_ignored(python: Path, path: Path) -> None:
     assert named["server_name"] == (None if python == PYTHON else "kubernetes")
 
 
-def test_it_waits_for_ever(python: Path, path: Path) -> None:
+def test_the_library_waits_for_ever(python: Path, path: Path) -> None:
     """For an exec plugin, for a process that a plugin left behind, and for a named pipe."""
     pipe = path.with_suffix(".pipe")
     os.mkfifo(pipe)
@@ -121,14 +121,14 @@ def test_it_waits_for_ever(python: Path, path: Path) -> None:
             library(python, written(path, user), timeout=2)
 
 
-def test_it_leaves_private_keys_in_tmp(python: Path, path: Path) -> None:
+def test_the_library_leaves_private_keys_in_tmp(python: Path, path: Path) -> None:
     """The keys stay there unless the process ends in an orderly way."""
     key = base64.b64encode(b"a private key").decode()
     library(python, written(path, {"client-certificate-data": key, "client-key-data": key}), "killed")
     assert [file.read_bytes() for file in (path.parent / "tmp").iterdir() if file.is_file()] == [b"a private key"]
 
 
-def test_its_encoding_of_a_guard_fails(cluster: Cluster, path: Path, python: Path) -> None:
+def test_the_librarys_encoding_of_a_guard_fails(cluster: Cluster, path: Path, python: Path) -> None:
     for text in ("<", "é"):
         node = cluster.create_node()
         cluster.admin.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"a": text}}})

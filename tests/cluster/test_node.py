@@ -103,7 +103,7 @@ def test_a_failed_guard_and_an_invalid_value_are_distinguished(cluster: Cluster,
     assert "example.com/x" not in cluster.capacity(node)
 
 
-def test_guards_for_what_is_absent(cluster: Cluster) -> None:
+def test_a_guard_for_what_is_absent_holds(cluster: Cluster) -> None:
     bare = cluster.create_node(capacity=None)
     api_node = opened(cluster.kubeconfig(node_user(bare)))
     state = api_node.read()
@@ -138,7 +138,7 @@ def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster
     assert api_node.write(append[1:]).condition_count == 3
 
 
-def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> None:
+def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: str) -> None:
     mine = cluster.create_node()
     asked = Client(load(str(cluster.kubeconfig(node_user(mine)))))
     asked.user = node_user(mine)
@@ -156,7 +156,7 @@ def test_another_nodes_node(cluster: Cluster, node: str, kubernetes: str) -> Non
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
 
-def test_no_such_node(cluster: Cluster) -> None:
+def test_a_missing_node_is_named_until_it_is_created(cluster: Cluster) -> None:
     name = cluster.node_name()
     api_node = opened(cluster.kubeconfig(node_user(name)))
     for use in (api_node.read, lambda: api_node.write([add(KEY, "1")])):
@@ -212,7 +212,7 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     api_node.report(Event("Normal", "Reason", "x"), state)
 
 
-def test_unknown_credentials(cluster: Cluster) -> None:
+def test_unknown_credentials_are_named_without_their_secret(cluster: Cluster) -> None:
     config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
     with pytest.raises(NodeUnauthorized) as raised:
         opened(config).read()
@@ -220,14 +220,14 @@ def test_unknown_credentials(cluster: Cluster) -> None:
     assert "secret-of-nobody" not in str(raised.value)
 
 
-def test_no_credentials_at_all(cluster: Cluster, node: str) -> None:
+def test_without_credentials_the_user_is_anonymous(cluster: Cluster, node: str) -> None:
     config = cluster.kubeconfig(ADMIN)
     config.write_text(kubeconfig(cluster.url, cluster.ca_file, {}))
     with pytest.raises(NodeUnauthorized, match="as system:anonymous"):
         opened(config, node).read()
 
 
-def test_a_client_certificate_of_another_authority_until_it_is_renewed(
+def test_a_client_certificate_of_another_authority_is_refused_until_it_is_renewed(
     cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
     config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
@@ -241,7 +241,7 @@ def test_a_client_certificate_of_another_authority_until_it_is_renewed(
     assert api_node.read().name == node
 
 
-def test_how_a_server_is_verified(cluster: Cluster, node: str) -> None:
+def test_a_server_is_verified_as_the_kubeconfig_says(cluster: Cluster, node: str) -> None:
     def read(**settings: object) -> str:
         kubeconfig = cluster.kubeconfig(node_user(node))
         document = json.loads(kubeconfig.read_text())

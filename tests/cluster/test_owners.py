@@ -57,7 +57,7 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> No
 
 
 @pytest.mark.protocol
-def test_the_name_of_a_device_plugin(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+def test_the_name_of_a_device_plugin_is_refused(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
     """The name is refused before the Node shows the plugin, and while pods hold devices of a plugin that has gone."""
     kubelet.start()
     agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)

@@ -183,7 +183,7 @@ def shared(admin: Path, cluster: Cluster) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("what", DENIED)
-def test_denied(cluster: Cluster, shared: tuple[str, Path], what: str) -> None:
+def test_the_policy_denies_each_other_change(cluster: Cluster, shared: tuple[str, Path], what: str) -> None:
     node, kubeconfig = shared
     operation, reason = DENIED[what]
     before = cluster.node(node)
@@ -214,7 +214,7 @@ def test_an_account_without_a_node_is_denied(cluster: Cluster, own: str) -> None
     assert "about its own Node only" in event(cluster, kubeconfig, own)
 
 
-def test_rights_that_it_does_not_have(cluster: Cluster, shared: tuple[str, Path]) -> None:
+def test_the_own_identity_has_no_further_rights(cluster: Cluster, shared: tuple[str, Path]) -> None:
     node, kubeconfig = shared
     path, document = f"/api/v1/nodes/{node}", cluster.node(node)
     taint = [set_("/spec/taints", [{"key": "a", "effect": "NoExecute"}])]

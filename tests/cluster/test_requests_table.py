@@ -164,7 +164,7 @@ def without_heartbeat(node: Any) -> Any:
     return node
 
 
-def test_a_conflict_that_does_not_end(cluster: Cluster, proxy: Proxy, s: Service) -> None:
+def test_a_conflict_that_does_not_end_costs_two_requests_a_minute(cluster: Cluster, proxy: Proxy, s: Service) -> None:
     """Another writer changes our key before each of our PATCHes. The last PATCH sets the condition."""
     numbers = count(100)
     writes = faults.before(lambda _: cluster.set_capacity(s.node, {DONGLE: str(next(numbers))}))
@@ -208,13 +208,13 @@ _TESTS: Mapping[str, Sequence[Test]] = {
         test_a_resync_renews_the_heartbeat,
         test_schedule.test_without_events_there_is_only_the_resync,
     ],
-    "the service starts": [test_service_boot.test_nothing_to_change],
+    "the service starts": [test_service_boot.test_a_start_with_nothing_to_change_writes_nothing],
     "a number differs from the Node": [
         test_service_change.test_plug_and_unplug,
         test_while_another_writer_lowers_allocatable_nothing_is_read,
     ],
     "a number keeps changing": [
-        test_service_repair.test_another_writer,
+        test_service_repair.test_what_another_writer_changes_is_restored_and_then_once_a_minute,
         test_reconcile.test_a_resource_that_keeps_changing_is_written_once_a_minute,
     ],
     "hardware changes, but no number does": [test_service_change.test_what_does_not_concern_us_causes_no_request],
@@ -237,7 +237,7 @@ _TESTS: Mapping[str, Sequence[Test]] = {
     ],
     "the Node does not exist yet": [test_service_boot.test_the_machine_joins],
     "no response, or HTTP 403 of an API server that has just started": [
-        test_service_api_faults.test_faults_that_end,
+        test_service_api_faults.test_faults_that_end_are_logged_once_and_retried,
         test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
         test_schedule.test_a_server_that_asks_for_time_gets_it_in_addition,
     ],
@@ -250,8 +250,8 @@ _TESTS: Mapping[str, Sequence[Test]] = {
         test_service_identity.test_a_user_that_may_do_nothing
     ],
     "the API server rejects the patch, or the values that it tests keep changing": [
-        test_service_api_faults.test_annotations_that_are_full,
-        test_a_conflict_that_does_not_end,
+        test_service_api_faults.test_without_room_for_the_annotation_nothing_is_published,
+        test_a_conflict_that_does_not_end_costs_two_requests_a_minute,
         test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
     ],
     "a server error (5xx) to each PATCH, while the GET succeeds (for example, the Node is too large for etcd)": [

@@ -35,7 +35,7 @@ FAULTS = (
 """Method, action, and what the service logs."""
 
 
-def test_faults_that_end(proxied: Service, proxy: Proxy) -> None:
+def test_faults_that_end_are_logged_once_and_retried(proxied: Service, proxy: Proxy) -> None:
     """The service retries after a pause, and logs each fault once. Each fault has its own resource, to avoid the rate
     limit."""
     s = proxied
@@ -108,7 +108,7 @@ def assert_no_token(s: Service, *outputs: str) -> None:
         assert "secret-of" not in text
 
 
-def test_annotations_that_are_full(cluster: Cluster, s: Service) -> None:
+def test_without_room_for_the_annotation_nothing_is_published(cluster: Cluster, s: Service) -> None:
     """The annotation has no room, so nothing is published; the condition reports it."""
     node = f"/api/v1/nodes/{s.node}"
     cluster.admin.patch(node, {"metadata": {"annotations": {"other.example/notes": "x" * (MOST - 40)}}})

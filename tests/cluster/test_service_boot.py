@@ -63,7 +63,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         s.reload()
 
 
-def test_nothing_to_change(cluster: Cluster, s: Service) -> None:
+def test_a_start_with_nothing_to_change_writes_nothing(cluster: Cluster, s: Service) -> None:
     assert s.cli("apply").returncode == 0
     before = cluster.node(s.node)["metadata"]["resourceVersion"]
     s.requests()

@@ -13,7 +13,7 @@ STATIC = f'[resources."{SEATS}"]\nstatic = {{ quantity = 7 }}\n'
 BROKEN = f'[resources."{SEATS}"]\nstatic = {{ quantiy = 8 }}\n'
 
 
-def test_a_configuration_error_at_boot(s: Service) -> None:
+def test_after_a_configuration_error_at_boot_the_value_stays(s: Service) -> None:
     """The error is in one resource. The resource is unknown, so its value stays."""
     s.configure(DONGLES + STATIC)
     assert s.cli("apply").returncode == 0
@@ -26,7 +26,7 @@ def test_a_configuration_error_at_boot(s: Service) -> None:
     assert all(SEATS in mistake for mistake in s.status()["configuration_errors"])
 
 
-def test_a_reload_with_errors(s: Service) -> None:
+def test_after_a_reload_with_errors_the_previous_configuration_stays(s: Service) -> None:
     """The previous configuration and its hash stay. The condition reports the errors; restarts add no second Event."""
     s.configure(DONGLES + STATIC)
     s.start()
@@ -53,7 +53,7 @@ def test_a_reload_with_errors(s: Service) -> None:
     assert configuration(s) not in (None, before)
 
 
-def test_a_file_that_has_lost_its_content(s: Service) -> None:
+def test_resources_of_a_file_that_has_lost_its_content_stay(s: Service) -> None:
     """Its resources stay as they are. What nothing configures stays, too, and the condition says so."""
     s.configure(STATIC)
     s.start()
@@ -88,7 +88,7 @@ def test_a_file_that_has_lost_its_content(s: Service) -> None:
     assert s.cli("config", "check").stderr == ""
 
 
-def test_observe(cluster: Cluster, s: Service) -> None:
+def test_in_observe_mode_all_is_reported_and_nothing_written(cluster: Cluster, s: Service) -> None:
     """capacityd reports all readings and writes nothing. `withdraw` removes what capacityd published before."""
     assert s.cli("apply").returncode == 0
     before = cluster.node(s.node)

@@ -41,7 +41,7 @@ def write(cluster: Cluster, s: Service, **changes: str | None) -> None:
 
 
 @pytest.mark.protocol
-def test_it_follows_the_number_in_the_same_patch(cluster: Cluster) -> None:
+def test_the_label_follows_the_number_in_the_same_patch(cluster: Cluster) -> None:
     with labelled(cluster) as s:
         assert labels(cluster, s)[DONGLE] == "1"
         s.machine.plug("1-2")

@@ -53,7 +53,7 @@ def test_the_kubelet_restarts(cluster: Cluster, kubelet: Kubelet) -> None:
         assert s.requested() == PUBLISHED
 
 
-def test_zeros_of_a_kubelet_whose_runtime_does_not_start(cluster: Cluster, kubelet: Kubelet) -> None:
+def test_zeros_of_a_kubelet_whose_runtime_does_not_start_are_undone(cluster: Cluster, kubelet: Kubelet) -> None:
     """The kubelet creates its socket only when its runtime is ready. Its zeros are undone before."""
     with on_node(cluster, kubelet) as s, watch_node(cluster, kubelet.name) as watch:
         kubelet.stop()
@@ -118,7 +118,7 @@ def replace(path: Path, text: str) -> None:
     new.rename(path)
 
 
-def test_another_writer(cluster: Cluster, s: Service) -> None:
+def test_what_another_writer_changes_is_restored_and_then_once_a_minute(cluster: Cluster, s: Service) -> None:
     """The service restores the quantity. After the sixth write, it does so only once a minute."""
     s.start()
     s.requests()

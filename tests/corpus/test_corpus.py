@@ -45,7 +45,7 @@ from tests.support.text import squeezed
 
 SEED = 20261123
 ALIAS = "i2c-adapter"  # another name for devices of the bus i2c
-# Each machine has hundreds of udev devices that no need counts, so test_devices leaves out udev.
+# Each machine has hundreds of udev devices that no need counts, so test_each_machine_has_its_devices leaves out udev.
 DETECTORS = [detector.name for detector in device_detectors() if detector.name != "udev"]
 
 
@@ -56,13 +56,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("need", [need.name for need in needs()])
 @pytest.mark.parametrize("machine", machines())
-def test_needs(machine: str, need: str, folder: Path) -> None:
+def test_each_need_has_its_quantity_on_each_machine(machine: str, need: str, folder: Path) -> None:
     reading = read(machine, resources(folder)[need])
     assert outcome(reading) == machines()[machine].truth[need], why(reading)
 
 
 @pytest.mark.parametrize("machine", machines())
-def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
+def test_the_page_of_everyday_needs_is_right_on_each_machine(machine: str, tmp_path: Path) -> None:
     """All recipes are in one configuration, as on one image for a fleet. On most machines most resources are absent."""
     known, right = resources_of_page(tmp_path), {**NOT_RECORDED, **machines()[machine].page}
     assert right.keys() <= known.keys()
@@ -75,7 +75,7 @@ def test_the_page_of_everyday_needs(machine: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("detector", DETECTORS)
 @pytest.mark.parametrize("machine", machines())
-def test_devices(machine: str, detector: str) -> None:
+def test_each_machine_has_its_devices(machine: str, detector: str) -> None:
     wrong = unlike(machine, detector, machines()[machine].devices.get(detector, []))
     assert not wrong, "\n".join(wrong)
 

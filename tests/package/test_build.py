@@ -32,7 +32,7 @@ exec chroot "$1" env -C /tmp sh -c 'lintian --pedantic --display-info --allow-ro
 
 @pytest.mark.whole
 @pytest.mark.parametrize("release", ["12", "13"])
-def test_lintian(packages: Packages, release: str) -> None:
+def test_lintian_finds_nothing_else(packages: Packages, release: str) -> None:
     """lintian finds nothing besides the accepted tags and the overrides of the package."""
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-euc", _LINTIAN, "sh")
     tree = debian(f"lintian-{release}", RELEASES[release], ["lintian"])
@@ -41,7 +41,7 @@ def test_lintian(packages: Packages, release: str) -> None:
     assert (result.stdout, result.returncode) == ("", 0), result.stderr
 
 
-def test_dependencies(packages: Packages) -> None:
+def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
     """Only Python has a required version: Ubuntu 22.04 has Python 3.10 and tomli."""
     fields = email.message_from_string(out("--field", packages.current))
     depends = {d.strip() for d in fields["Depends"].split(",")}
@@ -82,7 +82,7 @@ def test_the_size_is_that_of_the_pages(packages: Packages) -> None:
         assert said in (ROOT / page).read_text(), page
 
 
-def test_links_in_the_package(packages: Packages, tmp_path: Path) -> None:
+def test_links_in_the_package_lead_somewhere(packages: Packages, tmp_path: Path) -> None:
     """Each link of a page and each part of the kustomization is in the package or on the web."""
     subprocess.run(["dpkg-deb", "--extract", packages.current, tmp_path], check=True)
     top = tmp_path / "usr/share/doc/capacityd"

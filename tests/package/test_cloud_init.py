@@ -49,14 +49,14 @@ def fresh() -> Iterator[Machine]:
         yield running
 
 
-def test_an_image_with_the_package(fresh: Machine, packages: Packages) -> None:
+def test_the_example_configures_an_image_with_the_package(fresh: Machine, packages: Packages) -> None:
     for path in EXAMPLES:
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
     fresh.install(packages.current)
     boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/kubeadm.yaml").read_text()))
 
 
-def test_a_stock_image(fresh: Machine, packages: Packages) -> None:
+def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Packages) -> None:
     """The repository is in a folder, because the machine has no network."""
     document = yaml.safe_load((ROOT / "conf/cloud-init/repository.yaml").read_text())
     key, sources, _ = document["write_files"]

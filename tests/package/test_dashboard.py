@@ -78,7 +78,7 @@ EXPECTED: dict[str, Mapping[str, float]] = {
 BELOW = {"stat": {"": 2}, "timeseries": {f"node-2 {DONGLE}": 1, f"node-5 {DONGLE}": 4}}
 
 
-def test_the_values_are_right(tmp_path: Path) -> None:
+def test_each_panel_shows_the_right_values(tmp_path: Path) -> None:
     """The values of each panel and each variable."""
     samples: dict[str, float] = {}
     for name, node in NODES.items():

@@ -45,7 +45,7 @@ def building(fresh: Machine, packages: Packages) -> Machine:
     return fresh
 
 
-def test_by_a_script(building: Machine) -> None:
+def test_the_script_builds_an_image(building: Machine) -> None:
     """The script's check fails for an invalid configuration, and on a machine that has less than expected."""
     in_build(building, commands("apt-get install"))
     assert (building.active, building.enabled) == ENABLED, "nothing is started"
@@ -63,7 +63,7 @@ def test_by_a_script(building: Machine) -> None:
     building.run("env", "-C", "/build", *check, status=2)
 
 
-def test_by_packer(building: Machine, packages: Packages) -> None:
+def test_the_packer_template_builds_an_image(building: Machine, packages: Packages) -> None:
     """Packer does not run; the test copies the files and runs the commands of its template."""
     template = NAMED["capacityd.pkr.hcl"]
     building.run("mv", f"/build/{packages.current.name}", "/tmp/capacityd.deb")
@@ -76,7 +76,7 @@ def test_by_packer(building: Machine, packages: Packages) -> None:
     assert (building.active, building.enabled) == ENABLED
 
 
-def test_by_image_builder(fresh: Machine, packages: Packages) -> None:
+def test_the_image_builder_variables_build_an_image(fresh: Machine, packages: Packages) -> None:
     """image-builder does not run; the test uses the variables as its documentation says."""
     variables = json.loads(NAMED["capacityd.json"])
     assert variables.keys() == {"extra_debs", "extra_repos", "node_custom_roles_post"}
@@ -100,7 +100,7 @@ def test_by_image_builder(fresh: Machine, packages: Packages) -> None:
     assert service["ansible.builtin.systemd"] == {"name": "capacityd.service", "enabled": True}
 
 
-def test_by_cluster_api(fresh: Machine, packages: Packages) -> None:
+def test_the_cluster_api_template_starts_a_node(fresh: Machine, packages: Packages) -> None:
     """The files and commands of the template, which cloud-init would write and run. tests/cluster checks its schema."""
     fresh.install(packages.current)
     spec = yaml.safe_load(NAMED["template.yaml"])["spec"]["template"]["spec"]

@@ -19,7 +19,7 @@ def entries(machine: Machine, kind: EntryKind) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_entries(fresh: Machine, packages: Packages) -> None:
+def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages) -> None:
     fresh.install(packages.current)
     enable(fresh)
     (entry,) = wait_until(lambda: entries(fresh, EntryKind.CHANGED), PATIENCE, "a change is logged")

@@ -31,7 +31,7 @@ def logged(machine: Machine) -> list[str]:
     return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={EntryKind.METRICS.value}").splitlines()
 
 
-def test_metrics(fresh: Machine, packages: Packages) -> None:
+def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Packages) -> None:
     # The folders as prometheus-node-exporter creates them.
     fresh.run("install", "-d", "-o", "daemon", "-g", "daemon", "/var/lib/prometheus")
     fresh.run("install", "-d", FOLDER)

@@ -81,7 +81,7 @@ def test_what_is_not_ours_stays(image: Path, kind: str, name: str) -> None:
     assert name in files(image)
 
 
-def test_a_folder_that_is_a_link_out_of_the_image(image: Path, tmp_path: Path) -> None:
+def test_no_link_out_of_the_image_is_followed(image: Path, tmp_path: Path) -> None:
     """On the machine of the image, the link leads to a folder of its own; here, to one of the build host."""
     host = tmp_path / "image-of-the-host/metrics"
     host.mkdir(parents=True)

@@ -144,7 +144,7 @@ def changed(machine: Machine, text: str) -> Iterator[None]:
         machine.run("systemctl", "daemon-reload")
 
 
-def test_score(served: Machine) -> None:
+def test_the_exposure_of_the_unit_is_low(served: Machine) -> None:
     """The score is low enough with the kubelet's identity and with capacityd's own identity."""
     assert score(served) <= 1.7
     with changed(served, (ROOT / "packaging/kubernetes/own-identity.conf").read_text()):
@@ -170,7 +170,7 @@ def test_every_detector_reads_what_it_reads_outside(served: Machine) -> None:
     assert served.status()["event_source_errors"] == []
 
 
-def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
+def test_every_detector_reads_a_recorded_machine(served: Machine, tmp_path: Path) -> None:
     """For hardware that the machine lacks, the test mounts the /sys of a recorded machine over the machine's /sys."""
     recording = json.loads((ROOT / "conf/examples/tour/machine.json").read_text())
     write_tree({**recording, "errors": {}}, str(tmp_path))
@@ -186,7 +186,7 @@ def test_every_detector_on_a_recorded_machine(served: Machine, tmp_path: Path) -
         }
 
 
-def test_denied(served: Machine) -> None:
+def test_the_sandbox_denies_each_command(served: Machine) -> None:
     """The service starts one program, which tries all these commands."""
     tries = "".join(
         f"if ({script}) >/dev/null 2>&1; then echo {number} >>/run/capacityd/done; fi\n"
@@ -200,7 +200,7 @@ def test_denied(served: Machine) -> None:
     assert [list(DENIED)[int(number)] for number in done] == []
 
 
-def test_these_would_work_outside(served: Machine) -> None:
+def test_what_the_sandbox_denies_is_possible_outside(served: Machine) -> None:
     """If they failed outside, a mistake in a command would look like a denial."""
     for what in ("root's home", "etc", "a sysctl", "packets", "written code", "capabilities", "sys"):
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
@@ -293,12 +293,12 @@ def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None
         assert output.startswith("example.com/seats: 3\n")
 
 
-def test_it_receives_events_of_files(served: Machine) -> None:
+def test_the_service_receives_events_of_files(served: Machine) -> None:
     # A pass that an earlier test has caused may come in between.
     wait_until(lambda: settled(served) and "file" in served.status()["reasons"], PATIENCE, "a pass because of a file")
 
 
-def test_it_receives_events_of_udev(served: Machine) -> None:
+def test_the_service_receives_events_of_udev(served: Machine) -> None:
     device = served.out("sh", "-c", "for d in /sys/bus/pci/devices/* /sys/block/*; do echo $d; break; done")
 
     def received() -> bool:
@@ -321,7 +321,7 @@ def settled(machine: Machine) -> float:
     return float(machine.status()["last_reconcile"])
 
 
-def test_it_receives_events_of_addresses(served: Machine) -> None:
+def test_the_service_receives_events_of_addresses(served: Machine) -> None:
     before = by_hand(served)["example.com/addresses"]
     served.run("ip", "address", "add", "192.0.2.9/32", "dev", "lo")
     served.wait_for_readings({"example.com/addresses": before + 1})
@@ -331,7 +331,7 @@ def test_it_receives_events_of_addresses(served: Machine) -> None:
     wait_until(lambda: published(served, "example.com/addresses") == str(before), PATIENCE, "it is lowered")
 
 
-def test_it_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
+def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Machine, tmp_path: Path) -> None:
     """New mounts of the machine appear in the unit. A loop device stands in for a disk."""
     image = tmp_path / "ext4"
     with open(image, "wb") as f:
@@ -400,7 +400,7 @@ def test_another_user_reads_no_secret_through_the_service(served: Machine, attac
     served.run("systemctl", "reload", UNIT)
 
 
-def test_a_watchdog_and_a_crash(served: Machine) -> None:
+def test_systemd_restarts_the_service_after_a_crash(served: Machine) -> None:
     """systemd restarts the service after a crash, and keeps its folder in /run. A stop removes the folder.
     No crash leaves a core dump, which would contain credentials."""
     assert (served.shown("WatchdogUSec"), served.shown("LimitCORE")) == ("3min", "0")

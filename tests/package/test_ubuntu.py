@@ -31,7 +31,7 @@ textfile = "{METRICS}"
 
 
 @pytest.mark.parametrize("release", sorted(UBUNTU))
-def test_ubuntu(release: str, packages: Packages) -> None:
+def test_the_package_works_on_ubuntu(release: str, packages: Packages) -> None:
     with machine(release) as node:
         node.run("mkdir", "-p", "/var/lib/prometheus/node-exporter")
         node.install(packages.current)

@@ -109,7 +109,7 @@ def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServ
     wait_watched(machine)
 
 
-def test_the_api_server_is_gone(watched: tuple[Machine, ApiServer]) -> None:
+def test_after_the_api_server_was_gone_it_is_watched_again(watched: tuple[Machine, ApiServer]) -> None:
     machine, server = watched
     server.server.refuse = lambda _: b""
     server.server.close()

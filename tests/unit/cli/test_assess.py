@@ -61,7 +61,7 @@ def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str
     return {attention.node: (attention.reasons, attention.message) for attention in report.attention}
 
 
-def test_a_healthy_fleet() -> None:
+def test_a_healthy_fleet_has_no_finding() -> None:
     report = assessed(*group(3), *group(2, quantity=None, label_value="login"), node("big", 9, label_value="m6"))
     assert report == FleetReport(6, (ResourceSummary(DONGLE, 4, 21, 21, 4),), (), as_of=NOW)
 
@@ -96,7 +96,7 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         ),
     ],
 )
-def test_a_node_that_needs_attention(odd: NodeSummary, reasons: str, message: str) -> None:
+def test_a_node_is_reported_with_its_reasons(odd: NodeSummary, reasons: str, message: str) -> None:
     (attention,) = assessed(*group(5), odd).attention
     assert (attention.node, ", ".join(attention.reasons)) == ("odd", reasons)
     assert message in attention.message
@@ -115,7 +115,7 @@ def test_a_node_that_needs_attention(odd: NodeSummary, reasons: str, message: st
         bare(label=None),
     ],
 )
-def test_a_node_that_does_not(odd: NodeSummary) -> None:
+def test_a_harmless_difference_is_not_reported(odd: NodeSummary) -> None:
     assert assessed(*group(5), odd).attention == ()
 
 
@@ -183,7 +183,7 @@ def with_requests(*nodes: NodeSummary, waiting: int = 0, **by_node: int) -> Flee
     return Fleet(nodes, {}, Requests(requests, {DONGLE: waiting} if waiting else {}))
 
 
-def test_requested_and_free() -> None:
+def test_requested_and_free_quantities_are_added_up() -> None:
     fleet = with_requests(node("a"), node("b"), node("c", 2, allocatable={}), bare("d"), a=3, b=0, d=5, waiting=2)
     report = assess(fleet, NOW, MAX_AGE, by_node=True)
     (dongles,) = report.resources
@@ -196,7 +196,7 @@ def test_requested_and_free() -> None:
     )
 
 
-def test_requests_that_exceed_capacity() -> None:
+def test_requests_that_exceed_the_capacity_are_a_finding() -> None:
     fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
     report = assess(fleet, NOW, MAX_AGE)
     messages = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
@@ -276,12 +276,12 @@ def overlaid(quantity: int, *nodes: NodeSummary, name: str = DONGLE) -> list[Nod
         ([*group(2, 3), bare(), node("n3", None, annotation_error="damaged")], "2 of 2 Nodes have 3"),
     ],
 )
-def test_a_node_overlay_with_another_quantity(nodes: list[NodeSummary], having: str) -> None:
+def test_a_node_overlay_that_differs_from_most_nodes_is_a_finding(nodes: list[NodeSummary], having: str) -> None:
     """One Node in five may be the one that is wrong. Where capacityd does not publish, nothing can be compared."""
     found = reported(assessed(*overlaid(4, *nodes)))
     message = f"{DONGLE} is 4 in the NodeOverlay hw, {having}"
     assert found.get(None) == ((("OverlayDiffers",), message) if having else None)
 
 
-def test_a_node_overlay_for_a_resource_that_capacityd_does_not_publish() -> None:
+def test_a_node_overlay_for_a_resource_that_capacityd_does_not_publish_is_no_finding() -> None:
     assert reported(assessed(*overlaid(4, *group(7, 3), name="example.com/fuse"))) == {}

@@ -36,11 +36,11 @@ def words(typed: str) -> list[str]:
         ("template k", ["karpenter"]),
     ],
 )
-def test_words(typed: str, offered: list[str]) -> None:
+def test_the_words_that_fit_are_offered(typed: str, offered: list[str]) -> None:
     assert words(typed) == offered
 
 
-def test_the_contexts_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_contexts_of_the_kubeconfig_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prod").write_text("contexts: [{name: prod-eu}, {name: prod-us}, {name: test}]")
     (tmp_path / "lab").write_text("contexts: [{name: lab}]")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/prod:{tmp_path}/lab")
@@ -53,7 +53,7 @@ def test_the_contexts_of_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("typed", ["--kubeconfig ", "fleet --textfile a", "record ", "--node-file=x --config "])
-def test_files(typed: str) -> None:
+def test_files_are_offered_where_a_file_belongs(typed: str) -> None:
     assert complete(typed.split(" ")) == ([], FILES)
 
 

@@ -32,7 +32,7 @@ SOME = f'[resources."{B}"]\nstatic = {{ quantity = 1 }}\n'
         ("# nothing", None, ""),
     ],
 )
-def test_what_the_node_keeps(
+def test_without_a_resource_it_warns_of_what_the_node_keeps(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -64,7 +64,7 @@ def test_a_record_of_an_earlier_node_keeps_nothing(
     assert ("the Node keeps" in capsys.readouterr().err) is warns
 
 
-def test_the_folders_and_the_file_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_lists_the_folders_and_the_file_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "1.toml").write_text(SOME)
     (tmp_path / "2.toml").write_text(f"\n{SOME}")
     (tmp_path / ".3.toml").write_text(SOME)
@@ -82,7 +82,7 @@ def test_the_folders_and_the_file_that_decides(tmp_path: Path, capsys: pytest.Ca
     assert [note["file"] for note in report["notes"]] == [f"{tmp_path}/.3.toml", f"{tmp_path}/2.toml"]
 
 
-def test_all_folders_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_lists_all_folders_if_none_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     folders = {"/usr/lib/capacityd/conf.d": None, "/etc/capacityd/conf.d": ()}
     with mock.patch("capacityd.cli.commands.config.load", return_value=replace(load("/dev/null"), folders=folders)):
         assert run(["config", "check"]) == 0

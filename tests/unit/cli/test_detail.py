@@ -15,7 +15,7 @@ ADDRESS = "https://me.invalid:6443"
 
 
 @pytest.mark.parametrize("logged", [False, True])
-def test_the_content_of_a_kubeconfig(tmp_path: Path, logged: bool) -> None:
+def test_the_content_of_a_kubeconfig_is_on_the_terminal_and_not_in_the_journal(tmp_path: Path, logged: bool) -> None:
     path = written(tmp_path, config({"server": ADDRESS}))
     written(tmp_path, '[resources."example.com/x"]\nstatic = { quantity = 4 }\n', "x.toml")
     with open(tmp_path / "errors", "w+") as errors:

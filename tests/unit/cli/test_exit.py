@@ -69,7 +69,7 @@ def run(
 
 
 @pytest.mark.parametrize(("fault", "command"), CASES)
-def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -> None:
+def test_a_request_that_does_not_end_keeps_no_process_alive(tmp_path: Path, fault: str, command: str) -> None:
     with serve_tls(DRIPS.get(fault, DRIPS["header"])) as server:
         url = server.url if fault == "handshake" else server.url.replace("https", "http")
         written(tmp_path, config({"server": url}))
@@ -87,7 +87,7 @@ def test_a_request_that_does_not_end(tmp_path: Path, fault: str, command: str) -
         assert (done.returncode, done.stderr, message) == (3, f"capacityd: {error}\ncapacityd: server: {url}\n", "")
 
 
-def test_a_request_that_fails_in_time(tmp_path: Path) -> None:
+def test_after_a_request_that_fails_in_time_the_process_ends_as_usual(tmp_path: Path) -> None:
     written(tmp_path, config({"server": "http://127.0.0.1:1"}))
     done = run(tmp_path, "", "plan", timeout=30.0)
     assert (done.returncode, done.stdout) == (3, "begun; finalized\n")

@@ -53,7 +53,7 @@ def fleet(*nodes: NodeSummary, requests: Requests | None = None) -> Fleet:
 AS_OF = "(as of 2027-01-15 08:00:00 UTC)"
 
 
-def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(fleet(NodeSummary("bare", ready=True)))
     assert run(["fleet", "--nodes"]) == 0
     assert double.call_args.args == ((None, None),)
@@ -74,7 +74,7 @@ def test_all_well(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requested_free_and_waiting_quantities_have_columns(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     requests = Requests({"n0": {DONGLE: 3}, "n1": {DONGLE: 5}}, {DONGLE: 2})
     reads(*[fleet(node("own", ready=True, cordoned=True), requests=requests)] * 2)
     assert run(["fleet", "--nodes"]) == 4
@@ -89,7 +89,7 @@ def test_requested_free_and_waiting(reads: Reads, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_some_need_attention(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(*[Fleet((*fleet(ODD, REFUSING).nodes, *group(3, label_value="m6")), {DONGLE: ("dongles",)})] * 2)
     assert run(["fleet", "-l", "pool=a", "--by", "pool", "--kubeconfig", "file"]) == 4
     assert double.call_args.args == (("file", None),)
@@ -132,7 +132,7 @@ def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, caps
     assert rows[1] == ["!", "s1", "HeartbeatOverdue", "4", "h", "Ready,cordoned  no heartbeat for 4 h"]
 
 
-def test_a_saved_list_instead_of_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_list_replaces_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The ages are relative to the time when the list was saved."""
     heartbeat = "2020-05-01T10:00:00Z"
     ours = {"type": CONDITION, "status": "True", "reason": "Published", "lastHeartbeatTime": heartbeat}
@@ -143,7 +143,7 @@ def test_a_saved_list_instead_of_a_cluster(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "1 Node; capacityd publishes nothing (as of 2020-05-01 10:00:00 UTC)\n"
 
 
-def test_metrics_for_the_textfile_collector(reads: Reads, tmp_path: Path) -> None:
+def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path) -> None:
     requests = Requests({"n0": {DONGLE: 3}}, {DONGLE: 2})
     reads(replace(fleet(ODD, requests=requests), device_classes={DONGLE: ("dongles",)}), fleet())
     file = tmp_path / "fleet.prom"
@@ -190,7 +190,7 @@ def test_metrics_for_the_textfile_collector(reads: Reads, tmp_path: Path) -> Non
         ([], NodeUnreachable("away"), 3, "away"),
     ],
 )
-def test_errors(
+def test_an_error_has_its_exit_status_and_message(
     reads: Reads,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
@@ -209,7 +209,7 @@ def test_errors(
 @pytest.mark.parametrize(
     "typed", [["fleet", "--context", "prod"], ["--context=prod", "fleet"], ["fleet", "--context=prod"]]
 )
-def test_the_context_of_the_kubeconfig(reads: Reads, typed: list[str]) -> None:
+def test_the_context_is_accepted_before_and_after_the_command(reads: Reads, typed: list[str]) -> None:
     """kubectl's users type it before and after the command."""
     double = reads(fleet())
     assert run(typed) == 0

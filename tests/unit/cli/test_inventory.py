@@ -157,7 +157,7 @@ def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> N
 
 
 @pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_selectors_on_the_machines_of_the_documentation(recorded: Recording) -> None:
+def test_selectors_match_what_they_say_on_every_machine_of_the_documentation(recorded: Recording) -> None:
     host = RecordedHost(recorded)
     for detector in DETECTORS:
         for entry in entries(detector, host):
@@ -165,7 +165,7 @@ def test_selectors_on_the_machines_of_the_documentation(recorded: Recording) -> 
             assert len(counted(entry.kind.toml, host)) == entry.kind.count
 
 
-def test_json_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_devices_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["devices", "usb", "--json", "--machine", str(MACHINE)]) == 0
     printed = json.loads(capsys.readouterr().out)["devices"]
     keys = ("device", "path", "vendor", "model", "toml", "kind_toml", "kind_count")
@@ -192,7 +192,7 @@ def test_a_value_excluded_by_default_is_named() -> None:
     assert "hub = true" in hub.kind.toml
 
 
-def test_a_device_that_no_table_matches() -> None:
+def test_a_device_that_no_table_matches_has_a_reason() -> None:
     """An empty card reader has no size. By default, only disks with a size match."""
     (empty,) = entries("disk", machine(disk("sda", size=0)))
     assert (empty.unique.toml, empty.unique.reason) == ("", 'it has no size, and the default is size = ">0B"')
@@ -256,7 +256,7 @@ def test_an_interface_has_the_name_of_its_hardware() -> None:
         (4096, "number", "4096"),
     ],
 )
-def test_readable(value: int, dimension: Dimension, text: str) -> None:
+def test_amounts_are_printed_in_a_readable_unit(value: int, dimension: Dimension, text: str) -> None:
     assert readable(value, dimension) == text
 
 
@@ -278,7 +278,7 @@ def test_an_overview_shows_some_devices_of_a_large_kind() -> None:
     assert len(device_table(device_detector("usb"), device_entries).rows) == 1000
 
 
-def test_a_machine_without_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_devices_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.json").write_text(json.dumps(bare()))
     assert run(["devices", "usb", "--machine", str(tmp_path / "m.json")]) == 0
     assert capsys.readouterr().out.startswith("usb: none")

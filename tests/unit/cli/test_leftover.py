@@ -27,7 +27,7 @@ A, B = "example.com/a", "example.com/b"
         (recorded({A: 4}, {A: 4, B: 1}), "Node n1 keeps 2 resources and the condition CapacityPublished; "),
     ],
 )
-def test_one_line_if_the_record_names_any(
+def test_a_removal_says_what_the_node_keeps_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -65,7 +65,7 @@ KUBECONFIG = {
 
 
 @pytest.mark.parametrize("module", NEEDED_BY)
-def test_a_missing_module(tmp_path: Path, module: str) -> None:
+def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str) -> None:
     (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 1 }\n')
     (tmp_path / "node.json").write_text(json.dumps(node()))
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))

@@ -42,7 +42,9 @@ def test_options_are_valid_before_and_after_the_command(before: bool, capsys: py
     }
 
 
-def test_apply_and_withdraw(node_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_apply_and_withdraw_write_once_and_a_dry_run_writes_nothing(
+    node_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A dry run prints the same and writes nothing. Repeating a command writes nothing."""
     names = ("example.com/dongle", "example.com/nic-mbps", "example.com/scratch-gib")
     options = ["--machine", str(MACHINE), "--config", TOUR, "--node-file", node_file, "--json"]
@@ -60,7 +62,7 @@ def test_apply_and_withdraw(node_file: str, capsys: pytest.CaptureFixture[str]) 
         assert json.loads(capsys.readouterr().out)["applied"] is False
 
 
-def test_exit_status_4_for_refused_and_unknown(
+def test_refused_and_unknown_exit_with_status_4(
     node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(node_file).write_text(json.dumps(node(capacity={"example.com/dongle": "0"})))
@@ -73,7 +75,7 @@ def test_exit_status_4_for_refused_and_unknown(
     assert "/nowhere/seats does not exist" in capsys.readouterr().out
 
 
-def test_exit_status_2_for_a_configuration_with_errors(
+def test_a_configuration_with_errors_exits_with_status_2(
     node_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, before = tmp_path / "c.toml", Path(node_file).read_text()
@@ -113,7 +115,7 @@ def test_a_recording_is_never_applied_to_a_real_node(
 
 @pytest.mark.parametrize("option", ["machine", "node-file"])
 @pytest.mark.parametrize("content", ["no JSON", "[]", None])
-def test_exit_status_2_for_a_file_that_is_no_recording_or_no_node(tmp_path: Path, option: str, content: str) -> None:
+def test_a_file_that_is_no_recording_or_no_node_exits_with_status_2(tmp_path: Path, option: str, content: str) -> None:
     if content is not None:
         (tmp_path / "x").write_text(content)
     assert run(["plan", f"--{option}={tmp_path}/x", "--config", TOUR]) == 2
@@ -152,7 +154,9 @@ def test_observe_forbids_apply(node_file: str, tmp_path: Path, capsys: pytest.Ca
         ("status --node-file n.json --node-name n1", "leave out --node-file and --node-name"),
     ],
 )
-def test_usage_errors(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_usage_error_is_explained_and_exits_with_status_2(
+    command: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = [] if "--config /" in command else ["--config", TOUR]
     try:
         exit_status: object = run([*command.split(), *config])
@@ -178,7 +182,7 @@ def test_withdraw_only_shows_what_it_would_remove_while_the_service_runs(
 @pytest.mark.parametrize(
     ("expect", "quantity", "status"), [(4, "4", 0), (5, "4", 4), (5, "absent", 4), (1, "does not apply", 0)]
 )
-def test_less_than_expected(
+def test_less_than_expected_is_shown_and_exits_with_status_4(
     node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """probe, probe --explain and plan show it and exit with status 4."""
@@ -219,7 +223,7 @@ def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixt
         assert all(c.isprintable() or c == "\n" for c in output)
 
 
-def test_what_the_commands_import() -> None:
+def test_commands_import_no_library_that_they_do_not_need() -> None:
     """probe does not import the Kubernetes client. No command needs systemd-python, which is hard to build."""
     script = f"""
 import sys
@@ -245,7 +249,7 @@ def test_a_closed_pipe_is_no_error(command: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["devices", "record - --keep-serials", "config schema", "--help"])
-def test_streams_that_cannot_be_written(command: str) -> None:
+def test_an_output_that_cannot_be_written_exits_with_status_1(command: str) -> None:
     def done(redirection: str) -> subprocess.CompletedProcess[str]:
         return in_a_shell(f"{sys.executable} -m capacityd {command} --machine {MACHINE} {redirection}")
 

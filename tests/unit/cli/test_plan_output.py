@@ -29,7 +29,7 @@ PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
         ({A: Absent("none"), B: Quantity(1)}, "first", True, "1 set, 1 removed; written"),
     ],
 )
-def test_summary(
+def test_the_last_line_sums_up_the_plan(
     capsys: pytest.CaptureFixture[str],
     readings: Mapping[str, Reading],
     configuration: str,

@@ -46,7 +46,7 @@ WARNING = (
         ("devic.es.example.com/serial", None),
     ],
 )
-def test_the_domain_of_a_name_or_one_above(name: str, domain: str | None) -> None:
+def test_the_domain_of_a_device_plugin_is_found_from_a_name(name: str, domain: str | None) -> None:
     assert plugin_domain(name) == domain
 
 
@@ -67,25 +67,29 @@ def files(tmp_path: Path) -> list[str]:
     return [text for option, name in options.items() for text in (option, str(tmp_path / name))]
 
 
-def test_config_check(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_check_warns_of_a_name_of_a_device_plugin(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "check", *files[2:4]]) == 0
     assert capsys.readouterr().err == f'{files[3]}:2: warning: [resources."{NAME}"] {WARNING}\n'
 
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_plan(files: list[str], capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_plan_and_apply_warn_of_a_name_of_a_device_plugin(
+    files: list[str], capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     assert run([command, *files]) == 0
     output = capsys.readouterr()
     assert output.err == f"capacityd: {WARNING}\n"
     assert f"+   {NAME}" in output.out
 
 
-def test_probe_explain(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_probe_explain_hints_at_a_name_of_a_device_plugin(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["probe", "--explain", *files[:4]]) == 0
     assert capsys.readouterr().out.splitlines()[1].split(None, 1) == ["hint", WARNING]
 
 
-def test_the_journal_at_a_check(files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_check_logs_a_name_of_a_device_plugin(
+    files: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_reachable(tmp_path)
     assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=files[3]))) == 0
     assert capfd.readouterr().err == f'capacityd: {files[3]}:2: [resources."{NAME}"] {WARNING}\n'

@@ -44,5 +44,5 @@ def test_a_fast_command_says_nothing() -> None:
     assert shown(first=1000.0, terminal=True) == b"."
 
 
-def test_nothing_without_a_terminal() -> None:
+def test_without_a_terminal_no_progress_is_shown() -> None:
     assert shown(first=0.01, terminal=False) == b""

@@ -35,7 +35,7 @@ PrivateTmp=no
 """
 
 
-def test_sandbox_settings() -> None:
+def test_the_settings_of_the_unit_are_read() -> None:
     assert list(unit_settings(UNIT)) == [
         "UMask=0077",
         "ReadOnlyPaths=-/sys/block  -/sys/bus",
@@ -51,7 +51,7 @@ def test_sandbox_settings() -> None:
         ("echo none >&2; exit 1", "could not read the unit capacityd.service: none"),
     ],
 )
-def test_without_the_service(
+def test_without_the_service_probe_as_service_is_an_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -67,7 +67,9 @@ def test_without_the_service(
     assert capsys.readouterr().err == f"capacityd: {expected}\n"
 
 
-def test_without_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_root_probe_as_service_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert run(["probe", "--as-service"]) == 1
     assert "needs root" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def program(tmp_path: Path) -> Path:
 
 
 @as_root
-def test_programs_and_credentials_that_others_could_change(
+def test_config_check_warns_of_programs_and_credentials_that_others_could_change(
     tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubeconfig = written(tmp_path, config(user={"token": "t"}))
@@ -60,7 +60,9 @@ def test_programs_and_credentials_that_others_could_change(
 
 
 @as_root
-def test_a_file_that_the_service_may_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_check_warns_of_a_file_that_the_service_may_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Root in a shell may read it. The advice does not take the home away from its user."""
     make_reachable(tmp_path)
     home = tmp_path / "home"
@@ -99,7 +101,7 @@ def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: 
     assert reading["cause"] == "program_failed"  # /bin/true prints no number
 
 
-def test_a_path_of_when_that_the_sandbox_hides(
+def test_config_check_warns_of_a_path_of_when_that_the_sandbox_hides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "systemctl").write_text("#!/bin/sh\necho PrivateDevices=yes\n")
@@ -114,7 +116,7 @@ def test_a_path_of_when_that_the_sandbox_hides(
     assert warning in capsys.readouterr().err
 
 
-def test_metrics_that_the_sandbox_hides(
+def test_config_check_warns_of_metrics_that_the_sandbox_hides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox({"/root": "ProtectHome=tmpfs"}))

@@ -60,7 +60,7 @@ def test_comments_and_expectations_are_true(host: RecordedHost) -> None:
 
 
 @pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_the_machines_of_the_documentation(
+def test_the_suggested_configuration_gives_the_quantities_that_it_says(
     recorded: Recording, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "m.json").write_text(json.dumps(recorded))
@@ -117,7 +117,7 @@ def test_resource_names_are_valid_and_unique() -> None:
     assert quantities(starter(host), host) == dict.fromkeys((f"example.com/{name}" for name in names.split()), 1)
 
 
-def test_a_machine_without_devices() -> None:
+def test_for_a_machine_without_devices_nothing_is_suggested() -> None:
     text = starter(machine())
     assert quantities(text, machine()) == {}
     assert text.count("# this machine has none\n") == len(detectors())

@@ -145,7 +145,9 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
         ),
     ],
 )
-def test_the_state_of_the_service(files: ServiceFiles, status: int, expected: str) -> None:
+def test_each_state_of_the_service_has_its_text_and_exit_status(
+    files: ServiceFiles, status: int, expected: str
+) -> None:
     """The output is consistent: the condition shows what the pass found, and by now the pass may have repaired it."""
     found, text = shown("status", files)
     assert (found, expected in text) == (status, True), text
@@ -167,7 +169,7 @@ def test_nothing_happens_before_the_next_pass() -> None:
     assert "read again" not in text
 
 
-def test_nothing_that_publishes_again_after_a_withdrawal() -> None:
+def test_after_a_withdrawal_no_advice_publishes_again() -> None:
     """The last pass's state says what the Node had before."""
     status, text = shown("status", ServiceFiles(HEALTHY, None, record=MachineRecord({}, node_uid="u")))
     assert (status, text) == (1, "capacityd is not running; the Node keeps nothing that it has published\n")
@@ -184,7 +186,7 @@ def test_a_running_or_starting_unit_is_not_called_disabled() -> None:
     assert "next boot" not in shown("status", ServiceFiles(service=None, unit=UnitState(False, False, 0)))[1]
 
 
-def test_files_that_have_changed_since_the_last_reload(tmp_path: Path) -> None:
+def test_files_that_have_changed_since_the_last_reload_are_named(tmp_path: Path) -> None:
     config, other = tmp_path / "60-x.toml", tmp_path / "70-y.toml"
     config.write_text('[service]\nresync = "1h"\n')
     digest = load(str(tmp_path)).config.digest
@@ -218,13 +220,13 @@ def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
     assert text.endswith("! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n")
 
 
-def test_what_nothing_configures() -> None:
+def test_what_nothing_configures_is_listed_as_unconfigured() -> None:
     files = passed(changes=(UNCONFIGURED,), readings={}, health=Health(not_configured=(NAME,)))
     (row,) = json.loads(shown("status --json", files)[1])["resources"]
     assert (row["reading"], row["not_configured"], row["degraded"]) == ("unconfigured", True, True)
 
 
-def test_a_service_that_has_written_nothing_yet(tmp_path: Path) -> None:
+def test_a_service_that_has_written_nothing_yet_is_running(tmp_path: Path) -> None:
     with (tmp_path / "service.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, text = shown("status --json", RUNTIME_DIRECTORY=str(tmp_path))
@@ -232,7 +234,7 @@ def test_a_service_that_has_written_nothing_yet(tmp_path: Path) -> None:
         assert "(PID ?), no reconcile pass completed yet" in shown("status", RUNTIME_DIRECTORY=str(tmp_path))[1]
 
 
-def test_resources_of_other_writers() -> None:
+def test_resources_of_other_writers_are_listed() -> None:
     """A configured resource has its own row, which names its writer."""
     others = {
         "a.example/theirs": OtherWriter.UNKNOWN,
@@ -245,7 +247,7 @@ def test_resources_of_other_writers() -> None:
     assert json.loads(shown("status --json", passed(others=others))[1])["other_resources"] == others
 
 
-def test_json() -> None:
+def test_json_has_every_field_of_the_report() -> None:
     status, text = shown("status --json", DEGRADED)
     report = json.loads(text)
     assert (status, report.keys()) == (4, {field.name for field in fields(StatusReport)})

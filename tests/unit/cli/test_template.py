@@ -72,7 +72,7 @@ def template(folder: Path, *arguments: str) -> int:
         ),
     ],
 )
-def test_each_notation(
+def test_each_notation_has_its_document(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], document: dict[str, Any]
 ) -> None:
     assert template(files, *arguments) == 0
@@ -104,7 +104,7 @@ LONG = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 52}"
         ("gardener", [DONGLE, SEATS], ""),
     ],
 )
-def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: str) -> None:
+def test_a_notation_that_cannot_carry_a_name_says_so(notation: str, names: list[str], problem: str) -> None:
     assert all(name_problem(name) == "" for name in names)
     refused = [*problems(NOTATIONS[notation].for_number(len(names)), names)]
     assert bool(refused) is bool(problem)
@@ -123,7 +123,9 @@ def test_what_a_notation_cannot_carry(notation: str, names: list[str], problem: 
         (["aws", "--resource", "example.com/x"], 'no resource "example.com/x" is configured; must be one of'),
     ],
 )
-def test_errors(files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_an_error_prints_no_document(
+    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     assert template(files, *arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -149,7 +151,7 @@ def test_a_name_of_a_device_plugin_is_left_out(
     assert f"{DONGLE} is left out: refused: a device plugin has this name" in captured.err
 
 
-def test_where_there_is_nothing_to_tell(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_resource_no_document_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert template(files, "aws", "--resource", "example.com/absent") == 0
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -36,7 +36,7 @@ def several(name: str, label: str = "m5", **numbers: int) -> NodeSummary:
     return node(name, label_value=label, annotated={f"example.com/{key}": number for key, number in numbers.items()})
 
 
-def test_nodes_that_are_alike(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     double = reads(several("n1", dongle=4, seats=25_000), several("n2", dongle=4, seats=25_000))
     assert run(["template", "--context", "prod", "aws", "--nodes", "-l", "pool=a"]) == 0
     assert double.call_args.args == ((None, "prod"),)
@@ -71,7 +71,7 @@ def test_what_a_node_lacks_is_left_out(reads: Reads, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_an_annotation_that_cannot_be_read(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_whose_annotation_cannot_be_read_is_left_out(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     """What such a Node publishes is unknown, so the others decide, and the exit status says so."""
     reads(node("n1", 4), node("n2", None, annotation_error="it is not a JSON object"))
     assert run(["template", "aws", "--nodes"]) == 4
@@ -80,7 +80,7 @@ def test_an_annotation_that_cannot_be_read(reads: Reads, capsys: pytest.CaptureF
     assert "n2 is left out: the annotation capacityd/published can't be read: it is not a JSON object" in captured.err
 
 
-def test_a_document_for_each_group(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_group_has_a_document(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(
         node("n1", 4),
         node("n2", 8, label_value="M6.x"),
@@ -105,7 +105,7 @@ def test_a_document_for_each_group(reads: Reads, capsys: pytest.CaptureFixture[s
     assert [*json.loads(capsys.readouterr().out)] == ["M6.x", "m5"]
 
 
-def test_instance_types_of_all_nodes(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_given_instance_types_become_requirements(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(node("n1", 4))
     assert run(["template", "karpenter", "--nodes", "--instance-type", "m5", "--instance-type", "m6"]) == 0
     document = yaml.safe_load(capsys.readouterr().out)
@@ -115,7 +115,7 @@ def test_instance_types_of_all_nodes(reads: Reads, capsys: pytest.CaptureFixture
     ]
 
 
-def test_one_resource_of_several(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_resource_of_several_can_be_chosen(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
     reads(several("n1", dongle=4, seats=1), several("n2", dongle=4))
     assert run(["template", "cluster-api", "--nodes", "--resource", DONGLE, "--json"]) == 0
     captured = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_one_resource_of_several(reads: Reads, capsys: pytest.CaptureFixture[str
         ),
     ],
 )
-def test_errors(
+def test_an_error_prints_no_document(
     reads: Reads,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],

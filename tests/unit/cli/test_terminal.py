@@ -27,7 +27,7 @@ from tests.support.terminals import CASES, GOLDEN, Terminal, golden, shown
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
 
 
-def test_golden() -> None:
+def test_the_output_is_the_golden_one() -> None:
     assert golden() == {path.stem: path.read_text() for path in GOLDEN.iterdir()}, "run make golden and read the diff"
 
 
@@ -129,7 +129,9 @@ def test_any_text_is_printed_completely(rows: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_fits_80_columns_and_its_examples_are_accepted(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The help fits into 80 columns, and the command line accepts the examples in it."""
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):

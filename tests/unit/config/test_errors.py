@@ -23,7 +23,7 @@ def lines(configuration: Loaded) -> list[str]:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_error(case: Case) -> None:
+def test_each_error_has_its_line_and_message(case: Case) -> None:
     configuration = loaded(case.text)
     for line, expected in zip(lines(configuration), case.errors, strict=True):
         assert line.startswith(expected[:-1]) if expected.endswith("…") else line == expected
@@ -37,11 +37,11 @@ def test_error(case: Case) -> None:
         assert configuration.config.resources == ()
 
 
-def test_an_empty_resource() -> None:
+def test_an_empty_resource_lacks_a_detector() -> None:
     assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(names())}"]
 
 
-def test_tables_in_each_other() -> None:
+def test_too_many_tables_inside_each_other_are_an_error() -> None:
     """The value of the innermost key counts as a level."""
     for depth, too_deep in ((MAX_DEPTH - 1, False), (MAX_DEPTH, True)):
         (line,) = lines(loaded(f"x = 1\n{'.'.join('a' * depth)} = 1"))[-1:]
@@ -51,7 +51,7 @@ def test_tables_in_each_other() -> None:
 LONGEST = ".".join(["a" * 50] * 4) + "." + "a" * 49
 
 
-def test_the_longest_name_of_a_node() -> None:
+def test_a_longer_name_than_kubernetes_allows_is_an_error() -> None:
     assert loaded(f"[kubernetes]\nnode_name = '{LONGEST}'").require().settings.node_name == LONGEST
     for name in ("a" * 64, f"{LONGEST}a"):
         (line,) = lines(loaded(f"[kubernetes]\nnode_name = '{name}'"))
@@ -67,7 +67,7 @@ def test_the_longest_name_of_a_node() -> None:
     ],
     ids=["duration", "size", "fraction"],
 )
-def test_a_number_of_hundreds_of_digits(value: str) -> None:
+def test_a_number_of_hundreds_of_digits_is_an_error(value: str) -> None:
     """Python cannot convert such a number to a float or to text, so a later step would fail."""
     (line,) = lines(loaded(f"{X}\n{value}"))
     assert line.startswith((f"2: {X[:-1]}.file] max_age: must be a duration", f"2: {X[:-1]}.disk] size: "))
@@ -95,14 +95,14 @@ def test_a_number_of_hundreds_of_digits(value: str) -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_a_file_that_is_not_read(text: str, reported: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_not_read(text: str, reported: str) -> None:
     configuration = loaded(text)
     assert lines(configuration) == [reported.replace("<parser>", parser_error(text) if "<parser>" in reported else "")]
     assert not configuration.config.complete
     assert configuration.files == ()
 
 
-def test_a_file_that_is_not_utf8() -> None:
+def test_a_byte_that_is_not_utf8_is_named_with_its_line() -> None:
     assert lines(loaded(b"# a\n# \xe9\n")) == ["2: is not UTF-8: it has the byte 0xe9; save it as UTF-8"]
 
 

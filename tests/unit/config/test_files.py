@@ -54,7 +54,7 @@ def noted(configuration: Loaded, root: Path) -> list[str]:
     return [note.unlocated().replace(f"{root}/", "") for note in configuration.notes]
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
+def test_without_any_file_nothing_is_configured(tmp_path: Path) -> None:
     configuration = load(root=str(tmp_path))
     assert configuration.require().resources == ()
     assert configuration.config.complete
@@ -87,7 +87,9 @@ READ: dict[str, tuple[dict[str, str], list[str], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("files", "read", "expected"), READ.values(), ids=READ)
-def test_which_files_are_read(tmp_path: Path, files: dict[str, str], read: list[str], expected: dict[str, int]) -> None:
+def test_files_of_later_folders_mask_those_of_the_same_name(
+    tmp_path: Path, files: dict[str, str], read: list[str], expected: dict[str, int]
+) -> None:
     whole = load_files(tmp_path, files)
     assert whole.problems == ()
     assert read_files(whole, tmp_path) == read
@@ -214,7 +216,7 @@ def no_private_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("make", "why", "remedy"), UNUSABLE.values(), ids=UNUSABLE)
-def test_unusable(
+def test_an_unusable_file_is_an_error_and_masks_the_vendors(
     no_private_group: None, tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str
 ) -> None:
     """An unusable file still masks the vendor's file of the same name."""
@@ -260,7 +262,7 @@ def test_an_empty_file_that_masks_nothing_is_an_error(tmp_path: Path, place: str
     ],
 )
 @pytest.mark.parametrize("folder", [ETC, "etc/capacityd"])
-def test_a_folder_that_others_can_change(
+def test_no_file_of_a_folder_that_others_can_change_is_read(
     no_private_group: None, tmp_path: Path, folder: str, mode: int, remedy: str
 ) -> None:
     """Root can list a folder whatever its mode; the service, without CAP_DAC_OVERRIDE, cannot."""
@@ -275,7 +277,7 @@ def test_a_folder_that_others_can_change(
 
 
 @as_root
-def test_a_file_of_another_user(tmp_path: Path) -> None:
+def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
     """The owner of such a file could name programs to run as root."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, f"{LIB}/b.toml": B})
     path = tmp_path / ETC / "a.toml"
@@ -302,7 +304,7 @@ def test_another_users_link_to_dev_null_masks_nothing(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_folder_above_that_another_user_owns(tmp_path: Path) -> None:
+def test_nothing_below_a_folder_of_another_user_is_read(tmp_path: Path) -> None:
     """Its owner could replace every folder below it."""
     load_files(tmp_path, {f"{ETC}/a.toml": A, MAIN: B})
     os.chown(tmp_path / "etc", OTHER, OTHER)
@@ -414,7 +416,7 @@ def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> Non
     assert not configuration.config.complete
 
 
-def test_a_file_that_this_user_may_not_read() -> None:
+def test_a_file_that_this_user_may_not_read_is_an_error() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which other users cannot enter
         root = Path(folder)
         root.chmod(0o755)
@@ -461,7 +463,7 @@ def test_a_path_takes_the_place_of_all_others(tmp_path: Path) -> None:
         ("link", "is a dangling symbolic link; fix or remove it"),
     ],
 )
-def test_a_path_that_is_not_there(tmp_path: Path, path: str, why: str) -> None:
+def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "file").write_text(A)
     (tmp_path / "link").symlink_to("nowhere")
     configuration = load(f"{tmp_path}/{path}")
@@ -469,7 +471,7 @@ def test_a_path_that_is_not_there(tmp_path: Path, path: str, why: str) -> None:
     assert not configuration.config.complete
 
 
-def test_a_name_that_could_harm_a_terminal(tmp_path: Path) -> None:
+def test_a_name_that_could_harm_a_terminal_is_escaped(tmp_path: Path) -> None:
     configuration = load_files(tmp_path, {f"{ETC}/\x1b[2J\n.toml": "x = 1"})
     assert problems(configuration, tmp_path) == [
         f"{ETC}/\\x1b[2J\\n.toml: x: unknown key; must be one of resources, kubernetes, service"

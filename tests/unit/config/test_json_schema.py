@@ -113,7 +113,7 @@ def examples() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("text", [*examples()])
-def test_examples_and_errors(text: str) -> None:
+def test_the_schema_and_the_parser_agree_on_examples_and_errors(text: str) -> None:
     try:
         document = read(text)
     except ConfigError:
@@ -122,12 +122,12 @@ def test_examples_and_errors(text: str) -> None:
 
 
 @pytest.mark.parametrize(("message", "text"), [*ONLY_THE_PARSER.values()], ids=[*ONLY_THE_PARSER])
-def test_what_only_the_parser_rejects(message: str, text: str) -> None:
+def test_the_parser_rejects_more_than_the_schema_can_say(message: str, text: str) -> None:
     assert refused(read(X + text)) == []
     assert [p for p in loaded(X + text).problems if re.search(message, p.unlocated())]
 
 
-def test_numbers_in_a_list_of_conditions() -> None:
+def test_a_list_of_conditions_may_contain_numbers() -> None:
     text = f'{X}cpu = {{ threads = [4, ">=8"] }}'
     assert (refused(read(text)), disagreement(read(text), text)) == ([], "")
     text = text.replace("4", "-4")
@@ -141,7 +141,7 @@ def test_the_schema_may_reject_a_disabled_resource() -> None:
 
 
 @given(DOCUMENTS)
-def test_what_is_valid(document: dict[str, Any]) -> None:
+def test_the_schema_accepts_what_is_valid(document: dict[str, Any]) -> None:
     assert refused(document) == []
 
 
@@ -149,12 +149,14 @@ ANY_RESOURCES = st.dictionaries(NAMES | KEYS, RESOURCES | st.dictionaries(KEYS, 
 
 
 @given(st.dictionaries(KEYS, ANYTHING, max_size=5) | st.fixed_dictionaries({"resources": ANY_RESOURCES}))
-def test_any_document(document: dict[str, Any]) -> None:
+def test_the_schema_and_the_parser_agree_on_any_document(document: dict[str, Any]) -> None:
     assert disagreement(document, "# a comment\n" + written(document)) == ""  # an empty file would be an error
 
 
 @given(RESOURCES, st.data())
-def test_one_change(made: dict[str, Any], data: st.DataObject) -> None:
+def test_the_schema_and_the_parser_agree_after_one_change_to_a_valid_file(
+    made: dict[str, Any], data: st.DataObject
+) -> None:
     """One value of a valid file is replaced. The new value may be valid as well."""
     document = {"resources": {"example.com/x": made}}
     change = data.draw(st.sampled_from([*changes(document["resources"], "example.com/x")]))

@@ -62,7 +62,7 @@ TESTS: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("lines", "tests"), TESTS, ids=[lines for lines, _ in TESTS])
-def test_tables(lines: str, tests: list[str]) -> None:
+def test_each_key_of_a_table_becomes_its_tests(lines: str, tests: list[str]) -> None:
     assert [shown(table.tests) for table in resource(lines).tables] == tests
 
 
@@ -83,7 +83,7 @@ def test_exceptions_have_no_defaults() -> None:
         ),
     ],
 )
-def test_when(written: str, tests: str) -> None:
+def test_each_form_of_when_becomes_its_tests(written: str, tests: str) -> None:
     assert shown(resource(f"usb = {{}}\nwhen = {written}").when) == tests
 
 
@@ -138,7 +138,7 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), FIELDS, ids=[lines for lines, _ in FIELDS])
-def test_fields(lines: str, expected: Mapping[str, Any]) -> None:
+def test_each_key_of_a_resource_becomes_its_field(lines: str, expected: Mapping[str, Any]) -> None:
     configured = resource(lines)
     assert {name: getattr(configured, name) for name in expected} == expected
 
@@ -157,7 +157,7 @@ SETTINGS: dict[str, Any] = {  # a key of a table -> the field's value
 
 
 @pytest.mark.parametrize("written", SETTINGS)
-def test_settings(written: str) -> None:
+def test_each_setting_becomes_its_field(written: str) -> None:
     key = re.findall(r"\w+", written)[1]
     assert loaded(written).require().settings == replace(Settings(), **{key: SETTINGS[written]}) != Settings()
 
@@ -199,7 +199,7 @@ def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:
     assert not modules & {"logging", "pathlib", "subprocess", "pyudev", "kubernetes"}
 
 
-def test_json() -> None:
+def test_show_json_has_the_values_and_their_files() -> None:
     configuration = loaded(HEADER + '\nusb = { vendor = "0403" }\n[kubernetes]\nobserve = true')
     (file,) = configuration.files
     assert show_json(configuration) == {
@@ -226,7 +226,7 @@ def test_the_hash_is_that_of_the_values(tmp_path: Path) -> None:
         assert loaded(text).config.digest != whole.config.digest
 
 
-def test_show() -> None:
+def test_show_prints_each_value_with_its_file() -> None:
     """Each value is shown with its file. A list of tables has one line for each table."""
     configuration = loaded(f'{HEADER}\nusb = [{{ vendor = "0403" }}, {{}}]\nslots = 2\n[kubernetes]\nobserve = false')
     (file,) = configuration.files
@@ -284,7 +284,7 @@ def test_the_annotated_example_configures_nothing() -> None:
         ("static = { quantity = 1 }", ""),
     ],
 )
-def test_what_is_probably_a_mistake(written: str, warning: str) -> None:
+def test_a_probable_mistake_is_a_warning(written: str, warning: str) -> None:
     configuration = loaded(f"{HEADER}\n{written}\n")
     assert configuration.require()
     reported = [p.located("warning: ").partition(".toml")[2] for p in configuration.warnings]

@@ -9,7 +9,7 @@ from capacityd.config.saved import changed_files, stamps_of
 from tests.support.reachable import make_reachable
 
 
-def test_added_saved_and_removed_files(tmp_path: Path) -> None:
+def test_added_saved_and_removed_files_have_changed(tmp_path: Path) -> None:
     make_reachable(tmp_path)
     path, (kept, saved, removed, added) = str(tmp_path), (tmp_path / f"{n}.toml" for n in range(4))
     for file in (kept, saved, removed):
@@ -26,7 +26,7 @@ def test_added_saved_and_removed_files(tmp_path: Path) -> None:
     assert changed_files(path, None) == ()
 
 
-def test_a_link_that_leads_to_another_file(tmp_path: Path) -> None:
+def test_a_link_that_leads_to_another_file_has_changed(tmp_path: Path) -> None:
     make_reachable(tmp_path)
     link = tmp_path / "1.toml"
     link.symlink_to("missing")

@@ -51,7 +51,7 @@ HOST = machine(*PARTS)
         ({"interface": "eth2"}, []),
     ],
 )
-def test_matches(keys: dict[str, object], names: list[str]) -> None:
+def test_each_key_matches_its_addresses(keys: dict[str, object], names: list[str]) -> None:
     assert counted(HOST, "address", keys) == names
 
 

@@ -123,7 +123,7 @@ TAGGED = node("event4", "input", {"TAGS": "uaccess:seat"})  # without colons at 
         ([TAGGED], "udev", [{"subsystem": "input", "tag": "seat"}], ["event4"]),
     ],
 )
-def test_reported_devices(
+def test_reported_devices_are_counted_by_their_keys(
     parts: list[Recording], detector: str, tables: list[dict[str, object]], devices: list[str]
 ) -> None:
     assert counted(machine(*parts), detector, *tables) == devices
@@ -150,7 +150,7 @@ VGPU = merge(
 )
 
 
-def test_a_class_that_only_lists_the_devices_of_another_subsystem() -> None:
+def test_a_class_that_only_lists_devices_of_another_subsystem_names_that_subsystem() -> None:
     reading = read(machine(VGPU), "udev", {"subsystem": "mdev_bus"})
     assert isinstance(reading, Absent)
     assert reading.reason.endswith(

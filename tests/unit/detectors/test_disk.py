@@ -221,7 +221,7 @@ def test_the_size_of_a_disk_is_that_of_any_path_that_has_one() -> None:
         (ata(removable=True), "removable", True),
     ],
 )
-def test_values(one: Recording, key: str, value: object) -> None:
+def test_each_key_has_its_value(one: Recording, key: str, value: object) -> None:
     assert list(values(machine(one), "disk", key).values()) == [value]
 
 
@@ -249,7 +249,7 @@ def test_values(one: Recording, key: str, value: object) -> None:
         (disk("pmem0.1s", PMEM), "nvdimm", "pmem"),
     ],
 )
-def test_type_and_transport(one: Recording, transport: str, kind: str) -> None:
+def test_each_disk_has_its_type_and_transport(one: Recording, transport: str, kind: str) -> None:
     assert len(counted(machine(one), "disk", {"transport": transport, "type": kind})) == 1
 
 

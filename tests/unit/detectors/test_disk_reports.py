@@ -156,7 +156,7 @@ LOCAL = {"model": "Microsoft NVMe Direct Disk v2", "serial": "9ff12d3d953a000000
         *("by-wwn", "no-wwn", "raid-volume", "t10", "seed", "no-seed", "writable", "azure-nvme"),
     ],
 )
-def test_disks_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
+def test_reported_disks_are_counted_by_their_keys(parts: list[Recording], keys: dict[str, object], disks: str) -> None:
     assert counted(machine(*parts), "disk", keys) == disks.split()
 
 
@@ -180,5 +180,5 @@ def test_a_world_wide_name_as_other_programs_write_it_is_an_error(written: str, 
 
 
 @pytest.mark.parametrize("written", ["0x3000c500947f6dd7", "eui.00*", "3*", "nvme.8086-01", "uuid.1", "t10.ATA*", "*"])
-def test_world_wide_names_that_disks_have(written: str) -> None:
+def test_each_form_of_a_world_wide_name_is_accepted(written: str) -> None:
     assert table("disk", {"wwn": written})

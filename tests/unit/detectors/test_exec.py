@@ -65,7 +65,7 @@ def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_F
         ('read -r line && exit 9; env | grep -q SECRET && exit 8; [ "$(pwd)" = / ] && echo 1', "", 1, ""),
     ],
 )
-def test_the_number_that_it_prints(
+def test_the_amount_is_the_number_that_it_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, argument: str, amount: int, detail: str
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
@@ -173,6 +173,6 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     assert ("MemoryDenyWriteExecute=no" in crash) is sandboxed
 
 
-def test_a_recorded_program() -> None:
+def test_a_recorded_program_has_its_recorded_output() -> None:
     host = RecordedHost({"programs": {'["/usr/bin/seats"]': [0, "12\n", ""]}})
     assert DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0}).amount == 12

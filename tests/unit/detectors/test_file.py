@@ -30,7 +30,7 @@ def error(path: object, max_age: float | None = None) -> str:
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), (" \t12 \r\n\n", 12)])
-def test_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
+def test_the_amount_is_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     (tmp_path / "seats").write_text(text)
     assert read(tmp_path / "seats") == Contribution(str(tmp_path / "seats"), number)
 

@@ -74,7 +74,7 @@ HOST = machine(disk("sda", partitions=["sda1"]), WORLD, {"properties": {SDA1: {"
         ({"mount": "/", "properties.ID_FS_LABEL": "root"}, ["/"]),
     ],
 )
-def test_matches(keys: dict[str, object], names: list[str]) -> None:
+def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[str]) -> None:
     assert counted(HOST, "filesystem", keys) == names
 
 
@@ -89,12 +89,12 @@ def test_matches(keys: dict[str, object], names: list[str]) -> None:
         ("pseudo", "proc sysfs cgroup2 new"),
     ],
 )
-def test_kind_without_a_device(kind: str, types: str) -> None:
+def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
     made = machine(table(*(f"{n} 0:{n} / /{name} {name} x rw" for n, name in enumerate(types.split(), 1))))
     assert counted(made, "filesystem", {"kind": kind}) == [f"/{name}" for name in types.split()]
 
 
-def test_kind_with_a_device() -> None:
+def test_with_a_device_a_type_that_is_not_known_is_local() -> None:
     devices = ["1 8:1 / /a ext5 x rw", "2 8:2 / /b gfs2 x rw", "3 7:0 / /c udf x ro", "4 8:3 / /d fuseblk x rw"]
     kinds = {"/a": "local", "/b": "network", "/c": "image", "/d": "local"}
     assert values(machine(table(*devices)), "filesystem", "kind") == kinds
@@ -118,11 +118,11 @@ LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
         ([r"2 8:2 / /mnt/\033[2J\012 ext4 /dev/y rw"], {r"/mnt/\x1b[2J\n": r"/mnt/\x1b[2J\n"}),
     ],
 )
-def test_mount_points(lines: list[str], mount: dict[str, object]) -> None:
+def test_each_mount_point_is_listed_once_unescaped(lines: list[str], mount: dict[str, object]) -> None:
     assert values(machine(table(*lines)), "filesystem", "mount") == mount
 
 
-def test_a_file_system_with_two_mount_points() -> None:
+def test_a_file_system_with_two_mount_points_is_one_device() -> None:
     """The shorter mount point is its name. Either makes it the system's. The superblock makes it read-only."""
     made = machine(table("1 8:1 / /longer ext4 /dev/sda1 rw,ro", "2 8:1 / /usr ext4 /dev/sda1 rw", _longer=3))
     assert values(made, "filesystem", "mount") == {"/usr": ("/usr", "/longer")}
@@ -174,7 +174,7 @@ def test_a_mount_table_that_cannot_be_parsed_is_unknown(text: str) -> None:
     assert isinstance(read(machine({"files": {"/proc/self/mountinfo": text}}), "filesystem"), Unknown)
 
 
-def test_unknown_and_absent() -> None:
+def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
     assert isinstance(read(machine(WORLD, errors({"/proc/self/mountinfo": "EIO"})), "filesystem"), Unknown)
     assert isinstance(read(machine(table(ROOT)), "filesystem", measure="size", unit=GIB), Unknown)
     assert isinstance(read(machine(table("1 0:2 / / rootfs rootfs rw")), "filesystem"), Absent)
@@ -210,7 +210,7 @@ echo $top >&2"""
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_real_mounts() -> None:
+def test_each_real_file_system_is_listed_once() -> None:
     """Each file system that a path leads to is listed once, with all mount points that show it whole."""
     document: dict[str, Any] = json.loads(run_alone(SETUP, LIVE))
     points = {

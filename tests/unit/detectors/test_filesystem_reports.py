@@ -38,7 +38,7 @@ DOCKER = ("0:26 / /var/lib/docker btrfs /dev/sdb1 rw", "0:26 /btrfs /var/lib/doc
     ],
     ids=["ostree", "snapper", "timeshift", "mounted-over-itself", "docker-on-btrfs", "zfs-snapshot"],
 )
-def test_mount_points(lines: tuple[str, ...], points: dict[str, object]) -> None:
+def test_reported_file_systems_have_their_mount_points(lines: tuple[str, ...], points: dict[str, object]) -> None:
     host = machine(mount_table(*lines))
     assert values(host, "filesystem", "mount") == points
     assert counted(host, "filesystem", {"mount": "/"}) == ["/"]
@@ -83,7 +83,9 @@ BELOW = ("8:32 / /media/root-ro ext4 /dev/sdc ro", "0:50 / / overlay x rw,lowerd
     ],
     ids=["bind-mount", "no-bind-mount", "link", "below-the-root", "ostree", "nix"],
 )
-def test_a_file_system_that_the_machine_needs(lines: tuple[str, ...], more: Recording, system: str) -> None:
+def test_a_file_system_that_the_machine_needs_is_the_systems(
+    lines: tuple[str, ...], more: Recording, system: str
+) -> None:
     by_name = values(machine(merge(mount_table(*lines), more)), "filesystem", "system")
     assert [name for name, needed in by_name.items() if needed] == system.split()
 
@@ -103,7 +105,7 @@ def test_whether_the_machine_needs_a_file_system_is_unknown_if_a_folder_of_the_n
         ({}, "0:31 / /tank/data zfs tank/data ro", True),
     ],
 )
-def test_mounts_that_start_a_pass(written: dict[str, object], line: str, is_event: bool) -> None:
+def test_only_mounts_that_a_resource_counts_start_a_pass(written: dict[str, object], line: str, is_event: bool) -> None:
     concerned = DETECTOR.filters(resource("filesystem", written)).mounts
     before, after = (mount_table(ROOT, DISK, *more)["files"]["/proc/self/mountinfo"] for more in ((), (line,)))
     assert (relevant_mounts(concerned, before) != relevant_mounts(concerned, after)) == is_event
@@ -127,7 +129,7 @@ def test_a_snapshot_of_a_server_does_not_count(snapshot: str) -> None:
     ],
     ids=["no-source", "hyphen", "no-optional-fields", "spaces"],
 )
-def test_unusual_lines_of_the_mount_table(line: str, point: str) -> None:
+def test_unusual_lines_of_the_mount_table_are_parsed(line: str, point: str) -> None:
     table = {"/proc/self/mountinfo": f"30 1 8:2 / / rw - ext4 /dev/sda2 rw\n{line}\n"}
     assert counted(machine(files(table)), "filesystem", {"kind": ["memory", "network", "local"]}) == ["/", point]
 
@@ -163,7 +165,7 @@ SHARED = ("8:17 / /ftp xfs /dev/sdb1 rw", "8:17 /test /ftp/share/test xfs /dev/s
     ],
     ids=["pods-elsewhere", "zfs-and-btrfs", "bind-mount", "apfs"],
 )
-def test_the_local_file_systems(lines: tuple[str, ...], points: str) -> None:
+def test_reported_local_file_systems_count(lines: tuple[str, ...], points: str) -> None:
     assert counted(machine(mount_table(ROOT, *lines)), "filesystem") == points.split()
     every = counted(
         machine(mount_table(ROOT, *lines)), "filesystem", {"kind": ["overlay", "memory", "network", "local"]}

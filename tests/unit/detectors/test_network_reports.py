@@ -204,7 +204,9 @@ SITUATIONS: dict[str, tuple[Recording, dict[str, object], list[str]]] = {
 
 
 @pytest.mark.parametrize(("parts", "keys", "names"), SITUATIONS.values(), ids=SITUATIONS)
-def test_which_interfaces_count(parts: Recording, keys: dict[str, object], names: list[str]) -> None:
+def test_reported_interfaces_are_counted_by_their_keys(
+    parts: Recording, keys: dict[str, object], names: list[str]
+) -> None:
     assert counted(machine(parts), "nic", keys) == names
 
 
@@ -318,7 +320,7 @@ ADDRESSES: list[tuple[str, str, str, int, str, bool]] = [
         ({"interface": "eth0"}, ["eth0 192.0.2.7/24", "eth0 192.0.2.100/32"]),
     ],
 )
-def test_which_addresses_count(keys: dict[str, object], names: list[str]) -> None:
+def test_reported_addresses_are_counted_by_their_keys(keys: dict[str, object], names: list[str]) -> None:
     host = machine(TWO, nic("ens9"), nic("thunderbolt0"), routes("eth0"), {"addresses": [[*a] for a in ADDRESSES]})
     assert counted(host, "address", keys) == names
 

@@ -145,7 +145,7 @@ def test_an_interface_on_a_bus_that_is_not_known_may_be_a_port() -> None:
 
 
 @pytest.mark.parametrize(("parts", "kind"), KINDS)
-def test_kind(parts: Recording, kind: str) -> None:
+def test_each_interface_has_its_kind_and_only_physical_ones_count_by_default(parts: Recording, kind: str) -> None:
     host = machine(parts)
     assert values(host, "nic", "kind")["eth0"] == kind
     assert ("eth0" in counted(host, "nic")) == (kind == "physical")
@@ -176,7 +176,7 @@ def test_the_ports_of_an_internal_switch_count_and_its_conduit_does_not() -> Non
         (nic("eth0"), (None, None, None, None)),
     ],
 )
-def test_hardware(parts: Recording, expected: tuple[str | None, ...]) -> None:
+def test_an_interface_has_the_hardware_of_its_device(parts: Recording, expected: tuple[str | None, ...]) -> None:
     keys = ("bus", "driver", "vendor", "device")
     assert tuple(values(machine(parts), "nic", key)["eth0"] for key in keys) == expected
 
@@ -256,7 +256,7 @@ def test_the_max_speed_of_a_bond_is_that_of_its_active_members(parts: list[Recor
         ("down", "0", "down"),
     ],
 )
-def test_link(state: str, carrier: str | None, link: str) -> None:
+def test_the_link_is_up_if_the_interface_can_carry_packets(state: str, carrier: str | None, link: str) -> None:
     assert counted(machine(pci_nic(operstate=state, carrier=carrier)), "nic", {"link": link}) == ["eth0"]
 
 

@@ -35,7 +35,7 @@ HOST = machine(CARD, *VFS, GPU, SOUND, NO_DRIVER)
         ({"vendor": "ffff"}, []),
     ],
 )
-def test_matches(keys: dict[str, object], functions: list[str]) -> None:
+def test_each_key_matches_its_functions(keys: dict[str, object], functions: list[str]) -> None:
     assert counted(HOST, "pci", keys) == functions
 
 

@@ -48,7 +48,9 @@ def pool(cidr: object, *excepted: str) -> int:
         ("192.0.2.0/24", ["0.0.0.0/0", "2001:db8::1"], 0),
     ],
 )
-def test_sizes(cidr: object, excepted: list[str], size: int) -> None:
+def test_the_size_of_a_pool_is_that_of_its_ranges_without_the_exceptions(
+    cidr: object, excepted: list[str], size: int
+) -> None:
     assert pool(cidr, *excepted) == size
 
 

@@ -44,7 +44,7 @@ def test_an_unreadable_program_is_not_called_empty(tmp_path: Path) -> None:
     assert why_not_started(str(tmp_path / "absent"), errno.ENOEXEC) == ""
 
 
-def test_the_environment_is_small(tmp_path: Path) -> None:
+def test_a_program_gets_neither_home_nor_locale(tmp_path: Path) -> None:
     """Neither HOME nor the locale of a login shell."""
     assert (
         read(
@@ -57,7 +57,7 @@ def test_the_environment_is_small(tmp_path: Path) -> None:
     )
 
 
-def test_a_program_that_is_being_replaced(tmp_path: Path) -> None:
+def test_a_program_that_is_being_replaced_is_busy(tmp_path: Path) -> None:
     program = tmp_path / "count"
     program.write_bytes(BINARY)
     program.chmod(0o755)
@@ -65,18 +65,18 @@ def test_a_program_that_is_being_replaced(tmp_path: Path) -> None:
         assert f"{program} could not be started: Text file busy" in error(str(program))
 
 
-def test_a_program_with_the_line_ends_of_windows(tmp_path: Path) -> None:
+def test_an_output_with_the_line_ends_of_windows_is_a_number(tmp_path: Path) -> None:
     assert read(script(tmp_path, "printf '12\\r\\n'")).amount == 12
 
 
-def test_a_space_before_the_interpreter(tmp_path: Path) -> None:
+def test_a_space_before_the_interpreter_is_allowed(tmp_path: Path) -> None:
     program = tmp_path / "count"
     program.write_text("#! /bin/sh\nprintf 4\n")
     program.chmod(0o755)
     assert read(str(program)).amount == 4
 
 
-def test_a_shell_command_in_one_string(tmp_path: Path) -> None:
+def test_a_shell_command_in_one_string_has_advice(tmp_path: Path) -> None:
     assert "write each argument as a string of its own" in error("/usr/bin/head -1 /etc/hostname | wc -l")
     assert "string" not in error(str(tmp_path / "missing"))
 
@@ -98,7 +98,7 @@ for mode in (0o755, 0o644):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="runs as another user")
-def test_a_program_that_this_user_may_not_execute(tmp_path: Path) -> None:
+def test_a_program_that_this_user_may_not_execute_has_its_owner_and_mode_in_the_error(tmp_path: Path) -> None:
     program = Path(script(tmp_path, "echo 4", 0o700))
     make_reachable(tmp_path)
 
@@ -110,14 +110,14 @@ def test_a_program_that_this_user_may_not_execute(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_a_program_on_a_file_system_without_programs() -> None:
+def test_a_program_on_a_file_system_with_noexec_has_advice_that_helps() -> None:
     shown = run_alone("mount -t tmpfs -o noexec,mode=755 none /mnt", ON_NOEXEC).splitlines()
     assert shown[0].startswith("/mnt/count is on a file system that is mounted with noexec: move it")
     assert shown[0].endswith('["/bin/sh", "/mnt/count"]')
     assert shown[1:] == ["4", "/mnt/count is not executable (chmod +x /mnt/count)", "4"]
 
 
-def test_a_link_that_is_replaced(tmp_path: Path) -> None:
+def test_a_link_that_is_replaced_starts_a_pass(tmp_path: Path) -> None:
     """As on NixOS, where a new configuration is a new file."""
     for name in ("old", "new"):
         (tmp_path / name).write_text("4\n")

@@ -13,6 +13,6 @@ DETECTOR = value_detector("static")
 
 
 @pytest.mark.parametrize("number", [0, 1, LARGEST])
-def test_the_number(number: int) -> None:
+def test_the_amount_is_the_configured_number(number: int) -> None:
     assert DETECTOR.settings["quantity"].kind.parse(number) == number
     assert DETECTOR.read(RecordedHost({}), {"quantity": number}) == Contribution("configuration", number)

@@ -41,7 +41,7 @@ UDEV = usb_device("1-1", properties={"ID_VENDOR_ENC": "FTDI", "ID_MODEL": "caf\u
         ([UDEV], {"properties.ID_VENDOR_ENC": "FTDI", "properties.ID_MODEL": r"caf\xe9"}, ["1-1"]),
     ],
 )
-def test_matches(parts: list[Recording], keys: dict[str, object], devices: list[str]) -> None:
+def test_each_key_matches_its_devices(parts: list[Recording], keys: dict[str, object], devices: list[str]) -> None:
     assert counted(machine(*parts), "usb", keys) == devices
 
 
@@ -87,7 +87,7 @@ def without(file: str) -> Recording:
         (usb_device(manufacturer="FTDI", model="FT232R"), "model", "FT232R"),
     ],
 )
-def test_values(one: Recording, key: str, value: object) -> None:
+def test_each_key_has_its_value(one: Recording, key: str, value: object) -> None:
     assert list(values(machine(one), "usb", key).values()) == [value]
 
 

@@ -76,7 +76,7 @@ def output(folder: Path, written: str, recorded: dict[str, Any], capsys: pytest.
         ('disk = { properties = { ID_BUS = "ata" } }', 'sda: properties.ID_BUS is missing, wanted "ata"'),
     ],
 )
-def test_rule_that_excluded_a_device(written: str, text: str) -> None:
+def test_the_rule_that_excluded_a_device_is_named(written: str, text: str) -> None:
     reading = explained(written, VARIOUS)
     assert reading.explanation is None
     assert text in [f"{r.device}: {r.reason}" for r in reading.rejections]
@@ -118,7 +118,7 @@ def test_undetermined_device_has_its_reason_and_advice(code: str, advice: str) -
         ('when = { dmi = { product_name = "x" } }\nusb = {}', 'another key in "when"'),
     ],
 )
-def test_advice(written: str, advice: str) -> None:
+def test_each_unknown_value_has_its_advice(written: str, advice: str) -> None:
     host = machine(pci_nic("eth0", speed="-1"), errors({"/sys/class/dmi/id/product_name": "ELOOP"}), usb_device("1-1"))
     why = explanation(written, host)
     assert advice in " ".join([why.advice, *(u.advice for u in why.undetermined)])
@@ -137,7 +137,7 @@ def test_advice(written: str, advice: str) -> None:
         ('usb = [{ vendor = "0529" }, { serial = "b" }]', ""),
     ],
 )
-def test_hint_at_a_probable_mistake(written: str, hint: str) -> None:
+def test_a_probable_mistake_has_a_hint(written: str, hint: str) -> None:
     hints = explanation(written, machine(usb_device("1-2", "0529", "0001", "B03"))).hints
     assert hints == ((hint,) if hint else ())
 
@@ -155,7 +155,7 @@ def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert lines[5:] == ['- 1-18, 1-32, 1-4 and 18 more same rule, for example: product is "0004", wanted "0000"']
 
 
-def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_mismatches_of_each_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output(tmp_path, 'usb = { vendor = "0529", product = "6001" }', recording(), capsys, "--json")
     (resource,) = json.loads(out)["resources"]
     assert len(resource["rejected"]) == 6

@@ -77,7 +77,7 @@ def test_any_file_content_gives_a_reading_that_is_safe_to_print(
     ],
     ids=range(15),
 )
-def test_a_device_that_disappears_after_each_call(wanted: Resource, gone: str) -> None:
+def test_a_device_that_disappears_counts_completely_or_not_at_all(wanted: Resource, gone: str) -> None:
     """A hub that disappears during a reading must not count as a device, and a virtual function not as a card."""
     (device,) = (path for path in DEVICES if path.endswith(gone))
     before, later = RecordedHost(WORLD), RecordedHost(_without(device))

@@ -33,7 +33,7 @@ RANK = (False, None, True).index
 
 
 @pytest.mark.parametrize(("a", "b"), [*product((False, None, True), repeat=2)])
-def test_kleenes_logic(a: bool | None, b: bool | None) -> None:
+def test_tables_and_exceptions_follow_kleenes_logic(a: bool | None, b: bool | None) -> None:
     """A device matches if it passes all keys of any table, and matches no table under `except`."""
     read = reader({"a": a, "b": b})
     assert match_all(table("a", "b").tests, read).matches is min(a, b, key=RANK)
@@ -42,7 +42,7 @@ def test_kleenes_logic(a: bool | None, b: bool | None) -> None:
     assert match_device([table("a")], [table("b")], read).matches is min(a, not_b, key=RANK)
 
 
-def test_reason() -> None:
+def test_the_reason_names_the_keys_that_decided() -> None:
     read = reader({"a": False, "b": False})
     assert match_device([table("a"), table("b"), table("a")], [], read).reason == "a does not match; b does not match"
     yes = reader({"a": True, "b": True})
@@ -64,7 +64,7 @@ def test_reason() -> None:
         (5, "5"),
     ],
 )
-def test_a_value_as_text(value: Value, text: str) -> None:
+def test_each_value_is_printed_as_a_configuration_writes_it(value: Value, text: str) -> None:
     assert describe_value(value) == text
 
 
@@ -82,7 +82,9 @@ def test_nothing_is_read_after_the_first_mismatch() -> None:
 @pytest.mark.parametrize(
     ("possible", "matches"), [(("no", "other"), False), (("no", "yes"), None), (("yes",), None), ((), None)]
 )
-def test_a_value_that_may_be_one_of_a_few(possible: tuple[str, ...], matches: bool | None) -> None:
+def test_a_value_that_may_be_one_of_a_few_fails_a_test_that_none_of_them_passes(
+    possible: tuple[str, ...], matches: bool | None
+) -> None:
     """If no possible value passes the test, the device fails the test."""
 
     def read(key: str) -> Value:

@@ -153,7 +153,7 @@ MACHINE_FACTS: Recording = {
         ({"dmi.product_serial": "*"}, None),
     ],
 )
-def test_when(when: dict[str, str], applies: bool | None) -> None:
+def test_when_decides_whether_a_resource_applies(when: dict[str, str], applies: bool | None) -> None:
     tests = tuple(KeyMatcher(key, (GlobMatcher(text),), text) for key, text in when.items())
     reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "gpu-1")
     assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])

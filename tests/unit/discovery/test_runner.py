@@ -198,7 +198,9 @@ def test_children_of_a_detector_are_killed_with_it(
 
 
 @pytest.mark.slow
-def test_more_detectors_hang_than_run_at_once(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detectors_that_hang_do_not_delay_the_others_even_if_more_hang_than_run_at_once(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit_the_double(monkeypatch, 0.2)
     stuck = double(wait_for_ever)
     many = [Resource(f"example.com/{n}", "double", stuck.tables) for n in range(20)]
@@ -223,7 +225,7 @@ def test_readings_are_sorted_and_each_that_was_read_has_its_duration(
 
 
 @pytest.mark.slow
-def test_a_reading_larger_than_the_pipe() -> None:
+def test_a_reading_larger_than_the_pipe_arrives_complete() -> None:
     host = machine(*(usb_device(f"{bus}-{port}") for bus in range(1, 31) for port in range(1, 61)))
     reading = readings(GOOD[1], resource("usb", {"serial": "none"}), host=host, explain=True)["example.com/thing"]
     assert isinstance(reading, Absent)

@@ -20,7 +20,7 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("name", ADVICE)
-def test_a_page_advises(name: str) -> None:
+def test_each_page_has_its_advice(name: str) -> None:
     page, *texts = ADVICE[name]
     content = (ROOT / page).read_text()
     assert [text for text in texts if text not in content] == []

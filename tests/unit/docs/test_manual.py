@@ -144,7 +144,7 @@ def output_until(terminal: int, awaited: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHELLS)
-def test_completion(name: str, tmp_path: Path) -> None:
+def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -> None:
     (tmp_path / "a file.json").write_text("")
     with shell(name, tmp_path) as terminal:
         for typed, words in {
@@ -160,7 +160,7 @@ def test_completion(name: str, tmp_path: Path) -> None:
             assert expected in output_until(terminal, r"got<[^%]*>\r?\n"), typed
 
 
-def test_completion_in_fish(tmp_path: Path) -> None:
+def test_fish_completes_commands_options_and_files(tmp_path: Path) -> None:
     """fish can print its completions without a terminal."""
     (tmp_path / "capacityd.fish").write_text(made("capacityd.fish"))
     (tmp_path / "a file.json").write_text("")

@@ -144,7 +144,9 @@ def test_every_need_has_an_answer(resources: dict[str, Resource]) -> None:
 
 @pytest.mark.parametrize("need", TRUTH)
 @pytest.mark.parametrize("machine", ALL)
-def test_needs(resources: dict[str, Resource], machine: str, need: str) -> None:
+def test_each_documented_need_has_the_right_quantity_on_each_machine(
+    resources: dict[str, Resource], machine: str, need: str
+) -> None:
     reading = read_resource(resources[need], RecordedHost(ALL[machine]), "n1")
     if (need, machine) in UNKNOWN:
         assert isinstance(reading, Unknown)

@@ -26,7 +26,7 @@ UNIT = "[Mount]\nWhat=/dev/sdb1\nWhere=/srv/data\nType={}\nOptions=rw\n"
         ("/srv/caf\udce9", r"srv-caf\xe9"),
     ],
 )
-def test_unit_names(path: str, name: str) -> None:
+def test_the_name_of_a_unit_is_that_of_systemd_escape(path: str, name: str) -> None:
     """As systemd-escape --path prints them."""
     assert unit_name(path) == name
 
@@ -47,7 +47,7 @@ def test_a_unit_says_what_an_automount_mounts(folder: str, written: str, type_: 
         "[Mount]\nType=xfs\nWhat=/dev/sdb1\\\n",
     ],
 )
-def test_every_form_that_systemd_reads(text: str) -> None:
+def test_every_form_of_a_unit_that_systemd_reads_is_read(text: str) -> None:
     """systemd.syntax(7). A recording contains the same."""
     point = "5 1 0:9 / /srv/data rw - autofs systemd-1 rw,fd=3,direct\n"
     unit = {"/etc/systemd/system/srv-data.mount": text, "/proc/self/mountinfo": point, "/dev/sdb1": ""}

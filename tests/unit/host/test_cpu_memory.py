@@ -89,7 +89,7 @@ CLUSTERS = cpus(physical_package_id="0 1 2", core_cpus_list="0 1 2")  # arm-A510
         (3, [CLUSTERS, arch("aarch64", "10.1")]),
     ],
 )
-def test_sockets(sockets: int | None, parts: list[Recording]) -> None:
+def test_sockets_are_counted_by_their_online_processors(sockets: int | None, parts: list[Recording]) -> None:
     assert measure("sockets", machine(*parts)) == sockets
 
 
@@ -102,7 +102,7 @@ def test_sockets(sockets: int | None, parts: list[Recording]) -> None:
         ("0-2", {}, (8, 4), 4),
     ],
 )
-def test_cores(
+def test_cores_are_counted_by_their_online_threads(
     online: str, topology: dict[str, str], psutils: tuple[int, int | None], cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: psutils[0] if logical else psutils[1])
@@ -110,7 +110,7 @@ def test_cores(
     assert (measure("threads", host), measure("cores", host)) == (psutils[0], cores)
 
 
-def test_a_kernel_without_lists_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_lists_of_processors_their_masks_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sockets of two cores with two threads each. The last thread is offline, but still has topology files."""
     masks = {"thread_siblings": "3 3 c c 30 30 40 80", "core_siblings": "f f f f 70 70 70 80"}
     online = files({f"{CPUS}/cpu{number}/online": f"{int(number < 7)}\n" for number in range(1, 8)})
@@ -212,7 +212,7 @@ print(json.dumps({name: LiveHost().processors(name) for name in PROCESSOR_MEASUR
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_a_sys_of_two_sockets_and_an_offline_processor(tmp_path: Path) -> None:
+def test_a_mounted_sys_with_an_offline_processor_is_counted_without_it(tmp_path: Path) -> None:
     """Two sockets of two cores with two threads each. One processor is offline."""
     topology = cpus("0-6", physical_package_id="0 0 0 0 1 1 1 .", core_cpus_list="0-1 0-1 2-3 2-3 4-5 4-5 6 .")
     write_tree(merge(bare(), topology, frequencies(3_000_000, 3_000_003)), str(tmp_path))
@@ -231,7 +231,7 @@ MEMINFO = "MemTotal: 1000 kB\nMemFree: 500 kB\nBuffers: 1 kB\nCached: 1 kB\nSwap
         (MEMINFO.replace("1000", "lots"), "the memory could not be read: ValueError"),
     ],
 )
-def test_a_proc_with_other_content(meminfo: str, expected: object, tmp_path: Path) -> None:
+def test_a_mounted_proc_gives_its_sizes_or_an_error(meminfo: str, expected: object, tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text(meminfo)
     mounting = 'mount --bind "$1/meminfo" /proc/meminfo; mount --bind /dev/null /proc/vmstat; shift'
     output = json.loads(run_alone(mounting, LIVE, str(tmp_path)))

@@ -65,7 +65,7 @@ def test_each_name_of_the_running_kernel_has_the_speed_of_the_kernels_header() -
 
 
 @pytest.mark.parametrize(("name", "shown"), [("x" * 40, "x" * 40), ("caf\udce9", "caf\\xe9")])
-def test_no_such_interface(name: str, shown: str) -> None:
+def test_an_interface_that_is_not_there_is_an_error(name: str, shown: str) -> None:
     with pytest.raises(HostError) as raised:
         supported_modes(name)
     assert str(raised.value) == f"the link modes of {shown} could not be read: No such device"
@@ -191,7 +191,7 @@ print(json.dumps(readings))
 
 
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs TAP devices")
-def test_a_real_interface_with_a_real_speed() -> None:
+def test_a_real_interface_has_a_speed_only_while_its_link_is_up() -> None:
     """The real /sys and the real ioctl give the speed while the link is up. It is unknown while the link is down."""
     up, without_carrier, routed, down, modes = json.loads(run_alone("mount -t sysfs none /sys", TAP))
     assert (up["kind"], up["link"], up["speed"]) == ("virtual", "up", 25_000 * MBIT)

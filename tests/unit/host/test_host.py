@@ -39,7 +39,7 @@ def test_the_output_is_safe_to_print(raw: bytes | str) -> None:
         ("\u202e\u00a0\U000e0001\ud800", r"\u202e\xa0\U000e0001\ud800"),
     ],
 )
-def test_escapes(raw: bytes | str, text: str) -> None:
+def test_unprintable_bytes_are_escaped(raw: bytes | str, text: str) -> None:
     assert printable(raw) == text
 
 
@@ -52,7 +52,7 @@ def both(
     return [(LIVE, os.path.realpath(tmp_path)), (RecordedHost(recording), "")]
 
 
-def test_text(tmp_path: Path) -> None:
+def test_text_is_stripped_and_limited_alike_live_and_recorded(tmp_path: Path) -> None:
     content = {"/d/a": " x y\n\0", "/d/empty": "", "/d/full": "x" * 65536, "/d/more": "x" * 65537, "/d/latin": "\udce9"}
     for host, at in both(tmp_path, content):
         assert host.text(f"{at}/d/a") == "x y"
@@ -64,7 +64,7 @@ def test_text(tmp_path: Path) -> None:
             host.text(f"{at}/d/more")
 
 
-def test_lines_and_names(tmp_path: Path) -> None:
+def test_lines_and_names_are_printable_alike_live_and_recorded(tmp_path: Path) -> None:
     for host, at in both(tmp_path, {"/d/b": "one\ttwo\n\nthree\0four\x1b\n", "/d/a/x": "", "/d/c": ""}):
         assert host.lines(f"{at}/d/b") == ["one two", "three", r"four\x1b"]
         assert list(host.lines(f"{at}/d/none")) == list(host.lines(f"{at}/d")) == []
@@ -72,7 +72,7 @@ def test_lines_and_names(tmp_path: Path) -> None:
         assert list(host.listdir(f"{at}/none")) == list(host.listdir(f"{at}/d/b")) == []
 
 
-def test_content(tmp_path: Path) -> None:
+def test_the_content_of_a_file_is_limited_alike_live_and_recorded(tmp_path: Path) -> None:
     """A file that is too long is an error; no part of it is returned."""
     for host, at in both(tmp_path, {"/d/a": " 7\n", "/d/bytes": "abc\udcff", "/d/big": "7" * 11}):
         assert host.read_file(f"{at}/d/a", 10).text == "7"
@@ -87,7 +87,7 @@ def test_content(tmp_path: Path) -> None:
     assert e.value.errno == errno.EINVAL
 
 
-def test_resolve(tmp_path: Path) -> None:
+def test_links_are_resolved_alike_live_and_recorded(tmp_path: Path) -> None:
     links = {"/d/link": "real", "/d/dead": "gone", "/d/loop": "loop", "/up": "d/../d/link"}
     for host, at in both(tmp_path, {"/d/real": ""}, links):
         assert host.resolve(f"{at}/d/link") == host.resolve(f"{at}/up") == f"{at}/d/real"
@@ -168,7 +168,7 @@ def test_without_sysfs_devices_are_unknown() -> None:
     assert list(machine().listdir("/sys/bus/usb/devices")) == []
 
 
-def test_numbers() -> None:
+def test_only_a_whole_number_is_read_as_a_number() -> None:
     host = RecordedHost({"files": {"/a": "12\n", "/b": "-1", "/c": "", "/d": "9" * 21, "/e": "²"}})
     assert read_int(host, "/a") == 12
     assert read_int(host, "/none") is None
@@ -177,7 +177,7 @@ def test_numbers() -> None:
             read_int(host, path)
 
 
-def test_the_machines_names() -> None:
+def test_the_machine_has_its_id_architecture_and_host_name() -> None:
     assert machine_id(RecordedHost({"files": {"/etc/machine-id": "abc\n"}})) == "abc"
     assert machine_id(RecordedHost({})) == ""
     recorded = RecordedHost({"arch": "riscv64", "hostname": "n1"})
@@ -185,7 +185,7 @@ def test_the_machines_names() -> None:
     assert (LIVE.arch(), LIVE.hostname()) == (os.uname().machine, os.uname().nodename)
 
 
-def test_the_uuid_of_the_system() -> None:
+def test_the_uuid_of_the_system_is_empty_if_it_cannot_be_read() -> None:
     path = "/sys/class/dmi/id/product_uuid"
     assert system_uuid(RecordedHost({"files": {path: "4c4c4544-0042-3510-8052-b4c04f4d5931\n"}})) == (
         "4c4c4544-0042-3510-8052-b4c04f4d5931"

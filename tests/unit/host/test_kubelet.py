@@ -29,7 +29,9 @@ def names_of(text: str) -> frozenset[str] | None:
         (None, {"example.com/card": None}, {"example.com/card"}),
     ],
 )
-def test_registered_and_held_names(held: object, registered: object, names: set[str]) -> None:
+def test_names_that_are_registered_or_held_by_a_pod_are_device_plugins(
+    held: object, registered: object, names: set[str]
+) -> None:
     document = {"Data": {"PodDeviceEntries": held, "RegisteredDevices": registered}, "Checksum": 1}
     assert names_of(json.dumps(document)) == frozenset(names)
 

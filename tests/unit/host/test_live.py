@@ -231,7 +231,7 @@ def test_one_context_serves_all_properties_of_a_pass(monkeypatch: pytest.MonkeyP
     context.assert_called_once_with()
 
 
-def test_an_attribute_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attribute_that_changes_while_it_is_read_has_one_of_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some attributes answer each read with the present value from the offset on: "clear" may become "clear ve"."""
     values = iter([b"clear\n", b"inactive\n"])
     offsets: dict[int, int] = {}

@@ -46,7 +46,7 @@ elsewhere.kill()
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_kinds_and_linked_interfaces_of_a_real_kernel() -> None:
+def test_kinds_and_linked_interfaces_are_those_of_a_real_kernel() -> None:
     """The number of an interface in another network namespace is not that of an interface here."""
     kinds, linked = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
     failed = "could not be read: No such device (19)"
@@ -91,7 +91,7 @@ print(json.dumps([dataclasses.astuple(address) for address in LiveHost().address
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_addresses_of_a_real_kernel() -> None:
+def test_addresses_are_those_of_a_real_kernel() -> None:
     """Secondary addresses count, also with a label. Of a point-to-point link, the local end counts."""
     document = json.loads(run_alone(SETUP, LIVE))
     assert [one for one in document if one[4] != "link"] == [
@@ -123,7 +123,7 @@ IP4, IP6 = bytes([192, 0, 2, 7]), bytes.fromhex("20010db800000000000000000000000
     ],
 )
 @pytest.mark.parametrize("wide", [False, True])
-def test_address_message(
+def test_the_local_address_of_a_message_counts_unless_its_flags_exclude_it(
     family: int,
     raw: bytes,
     flags: int,
@@ -212,7 +212,7 @@ def test_a_message_may_be_as_long_as_that_of_a_card_with_many_virtual_functions(
     assert list(ask(18, b"")) == [(24, known)]
 
 
-def test_attributes() -> None:
+def test_attributes_after_a_damaged_one_are_left_out() -> None:
     """Attributes after a damaged attribute are left out."""
     known = attribute(3, b"eth0\0") + attribute(7, b"") + attribute(0x8000 | 18, b"nested")
     whole = {3: b"eth0\0", 7: b"", 18: b"nested"}

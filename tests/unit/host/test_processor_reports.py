@@ -122,7 +122,7 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
         *("no topology", "core ids", "one NUMA node", "ARM", "turbo"),
     ],
 )
-def test_reported_processors(
+def test_reported_processors_are_counted(
     wanted: dict[str, int | None], recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(logical: bool) -> int:
@@ -147,7 +147,7 @@ USUAL = "MemTotal:  1000 kB\nMemFree:  500 kB\nBuffers:  1 kB\nCached:  1 kB\nSw
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_reported_memory(tmp_path: Path) -> None:
+def test_reported_memory_is_read(tmp_path: Path) -> None:
     """The same process reads several /proc/meminfo, one after the other: the last one after a balloon has grown."""
     contents = {
         "NULs at the end": USUAL + "\0" * 3000,

@@ -51,7 +51,7 @@ def found_by(*steps: str) -> list[list[str]]:
 
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-def test_default_routes_of_a_real_kernel() -> None:
+def test_default_routes_of_a_real_kernel_give_all_their_interfaces() -> None:
     """A multipath route gives all of its interfaces. Routes that are not default routes of this machine give none."""
     found = found_by(
         "routes()",
@@ -80,7 +80,7 @@ def test_routes_that_together_replace_a_default_route_count() -> None:
 
 @pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 @pytest.mark.parametrize("compatible", [1, 0])
-def test_next_hop_objects_of_a_real_kernel(compatible: int) -> None:
+def test_next_hop_objects_of_a_real_kernel_give_their_interfaces(compatible: int) -> None:
     """With nexthop_compat_mode=0, a route names its object, and only the object names the interfaces."""
     found = found_by(
         f'open("/proc/sys/net/ipv4/nexthop_compat_mode", "w").write("{compatible}")',

@@ -168,7 +168,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
         ),
     ],
 )
-def test_disks_that_the_machine_needs(names: str, parts: list[Recording]) -> None:
+def test_disks_that_the_machine_needs_are_the_systems(names: str, parts: list[Recording]) -> None:
     host = machine(A, B, C, *parts)
     for each in (host, RecordedHost(Recorder(host).run())):
         disks = system_disks(each)
@@ -184,7 +184,7 @@ def test_disks_that_the_machine_needs(names: str, parts: list[Recording]) -> Non
         ("0:52 / / overlay x rw,lowerdir=/", ["/etc"]),
     ],
 )
-def test_layers_that_are_not_known(line: str, folders: list[str]) -> None:
+def test_a_layer_that_is_not_known_makes_the_list_incomplete(line: str, folders: list[str]) -> None:
     host = machine(A, B, CAS, mount_table(ROOT if " / / " not in line else OSTREE, VAR, line), {"folders": folders})
     assert system_disks(host).incomplete_because
 

@@ -84,7 +84,7 @@ def with_disks(*parts: Recording) -> RecordedHost:
         *(("", with_disks(mounts(("/", "0:25", kind, "server:/root")))) for kind in ("nfs4", "tmpfs", "virtiofs")),
     ],
 )
-def test_the_systems_disks(names: str, host: RecordedHost) -> None:
+def test_disks_below_the_systems_mounts_are_the_systems(names: str, host: RecordedHost) -> None:
     disks = system_disks(host)
     assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
 
@@ -242,7 +242,7 @@ def journals(*names: str) -> Recording:
         ),
     ],
 )
-def test_disks_that_the_system_uses_through_others(names: str, host: RecordedHost) -> None:
+def test_disks_that_the_system_uses_through_others_are_the_systems(names: str, host: RecordedHost) -> None:
     disks = system_disks(host)
     assert (sorted(disks.names), disks.incomplete_because) == (names.split(), "")
 

@@ -40,7 +40,7 @@ OF_THE_MACHINE = (
 
 
 @pytest.mark.parametrize("point", [*OF_PODS, *OF_THE_MACHINE])
-def test_a_mount_point(point: str) -> None:
+def test_mount_points_of_pods_are_told_apart_from_the_machines(point: str) -> None:
     assert is_of_pods(point) == (point in OF_PODS)
 
 

@@ -89,7 +89,7 @@ def test_a_link_counts_if_root_or_the_files_owner_made_it(
         (ROOT, 0o775, ROOT, False),
     ],
 )
-def test_a_hard_link_to_a_file_of_root_where_others_can_make_one(
+def test_a_hard_link_to_a_file_of_root_is_not_opened_where_others_can_make_one(
     tmp_path: Path, folder_owner: int, mode: int, file_owner: int, opened: bool
 ) -> None:
     file = made(tmp_path / "secret/seats", file_owner)
@@ -144,7 +144,7 @@ def test_another_users_text_is_in_no_command(tmp_path: Path) -> None:
     assert str(error.value).endswith(f"run: chown -h root {users / 'seats'}")
 
 
-def test_it_opens_what_open_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the kernel as well, and links to open files, which have no other path."""
     monkeypatch.chdir(tmp_path)
     made(tmp_path / "a/b", ROOT)

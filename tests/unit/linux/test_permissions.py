@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
         ((OTHER, OTHER), 0o600, (OTHER, OTHER), 0o700, "FOLDER (owner uid 1234, mode 0700)|chmod o+x FOLDER"),
     ],
 )
-def test_why_root_without_capabilities_may_not_read(
+def test_the_reason_why_root_without_capabilities_may_not_read_has_a_remedy_that_helps(
     file: Path, owner: tuple[int, int], mode: int, folder_owner: tuple[int, int], folder_mode: int, expected: str
 ) -> None:
     for path, (uid, gid), bits in ((file, owner, mode), (file.parent, folder_owner, folder_mode)):
@@ -61,7 +61,7 @@ def test_why_root_without_capabilities_may_not_read(
         assert why_unreadable_to_root(str(file)) != reason, "the advice helps"
 
 
-def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:
+def test_the_reason_is_that_of_the_target_of_a_link_and_a_missing_file_has_none(file: Path, tmp_path: Path) -> None:
     os.chown(file, OTHER, OTHER)
     file.chmod(0o600)
     (tmp_path / "link").symlink_to(file)
@@ -69,7 +69,7 @@ def test_a_link_and_what_does_not_exist(file: Path, tmp_path: Path) -> None:
     assert why_unreadable_to_root(str(tmp_path / "none")) == ""
 
 
-def test_commands_say_why(file: Path, tmp_path: Path) -> None:
+def test_commands_say_why_the_service_may_not_read_a_file(file: Path, tmp_path: Path) -> None:
     """A command without capabilities (like the service) fails and names the file. A command with capabilities warns."""
     os.chown(file, OTHER, OTHER)
     file.chmod(0o640)

@@ -96,12 +96,12 @@ def filled(folders: Folders, command: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("command", HARMLESS, ids=range(len(HARMLESS)))
-def test_a_command_that_only_root_can_change(folders: Folders, command: Sequence[str]) -> None:
+def test_a_command_that_only_root_can_change_is_trusted(folders: Folders, command: Sequence[str]) -> None:
     assert folders.flaw(*filled(folders, command)) == ""
 
 
 @pytest.mark.parametrize("command", HARMFUL, ids=" ".join)
-def test_a_command_that_another_user_can_change(folders: Folders, command: Sequence[str]) -> None:
+def test_a_command_that_another_user_can_change_is_not_trusted(folders: Folders, command: Sequence[str]) -> None:
     assert folders.flaw(*filled(folders, command)) == str(folders.theirs)
 
 
@@ -131,7 +131,7 @@ def test_a_command_that_another_user_can_change(folders: Folders, command: Seque
         ("", ""),
     ],
 )
-def test_the_interpreter_of_a_script(folders: Folders, first: str, flaw: str) -> None:
+def test_a_script_is_trusted_only_with_its_interpreter(folders: Folders, first: str, flaw: str) -> None:
     chain = folders.script("chain", f"#!{folders.bad}\n")
     (folders.ours / "env").symlink_to("/usr/bin/env")
     values = {"bad": folders.bad, "theirs": folders.theirs, "chain": chain, "env": folders.ours / "env"}
@@ -176,14 +176,14 @@ def test_a_pipe_is_not_read(folders: Folders) -> None:
     assert folders.flaw(str(folders.ours / "pipe.py")) == ""
 
 
-def test_an_argument_may_be_data(folders: Folders) -> None:
+def test_the_remedy_for_an_argument_allows_that_it_is_data(folders: Folders) -> None:
     """The message names both ways out."""
     flaw = flaw_of_command(["/bin/cat", folders.bad], "/bin", service_trust())
     assert flaw is not None
     assert flaw.remedy == f"chown root {folders.theirs}; if it is only data, name it in a script of root instead"
 
 
-def test_a_script_that_root_without_capabilities_cannot_read(folders: Folders) -> None:
+def test_a_script_that_root_without_capabilities_cannot_read_is_not_trusted(folders: Folders) -> None:
     """The kernel reads its first line, and runs the interpreter."""
     script = folders.script("script", f"#!{folders.bad}\n")
     os.chmod(script, 0o111)

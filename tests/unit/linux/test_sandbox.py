@@ -52,7 +52,7 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("/run/seats", ""),
     ],
 )
-def test_what_the_shipped_unit_hides(unit: Path, path: str, hidden: str) -> None:
+def test_the_shipped_unit_hides_what_it_should(unit: Path, path: str, hidden: str) -> None:
     assert service_sandbox().hiding(path) == hidden
     assert bool(sandbox_advice([path])) is bool(hidden)
 
@@ -74,7 +74,7 @@ def test_drop_ins_count(unit: Path, line: str, visible: bool) -> None:
     assert (service_sandbox().hiding("/tmp/x/seats") == "") is visible
 
 
-def test_the_advice(unit: Path, tmp_path: Path) -> None:
+def test_the_advice_names_the_setting_and_the_folder_behind_a_link(unit: Path, tmp_path: Path) -> None:
     """It names the folder behind a link, because a bind mount of a link's folder would not show the file."""
     assert sandbox_advice(["/root/bin/count"]) == (
         " (the service's sandbox hides /root (ProtectHome=tmpfs), so /root/bin/count works only outside of the service"
@@ -127,7 +127,7 @@ def test_without_systemd_nothing_is_hidden(unit: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
-def test_a_file_that_root_without_capabilities_may_not_read(unit: Path, tmp_path: Path) -> None:
+def test_a_file_that_root_without_capabilities_may_not_read_has_advice(unit: Path, tmp_path: Path) -> None:
     """In a shell, root reads it."""
     unit.write_text("PrivateTmp=no\n")
     (tmp_path / "seats").write_text("1")

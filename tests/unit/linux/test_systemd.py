@@ -45,7 +45,7 @@ def _fill(fd: int) -> None:
 
 @pytest.mark.parametrize("made", [os.pipe, _terminal, _sockets])
 @pytest.mark.parametrize("full", [True, False])
-def test_an_unread_standard_error(
+def test_an_unread_standard_error_does_not_block_logging(
     made: Callable[[], tuple[int, int]], full: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Logging does not wait, opens no file and drops text that does not fit. The file's flags stay as they were."""
@@ -76,7 +76,7 @@ def test_an_unread_standard_error(
         assert output.replace(b"\r\n", b"\n").startswith(b"capacityd: degraded \\ud800\ncapacityd: degraded \\ud800\n")
 
 
-def test_a_closed_standard_error() -> None:
+def test_a_closed_standard_error_is_no_failure() -> None:
     def write() -> None:
         reads, writes = os.pipe()
         os.dup2(writes, 2)

@@ -136,7 +136,9 @@ def changed_by_another(file: Path) -> bool:
 
 @as_root
 @pytest.mark.parametrize(("change", "remedy"), CASES.values(), ids=CASES)
-def test_who_could_change_a_file(file: Path, change: Callable[[Path], object], remedy: str) -> None:
+def test_a_file_that_another_user_could_change_has_a_remedy_that_helps(
+    file: Path, change: Callable[[Path], object], remedy: str
+) -> None:
     change(file)
     places = {"FILE": file, "FOLDER": file.parent, "ABOVE": file.parents[1], "TARGET": file.parents[2] / "target"}
     for word, place in places.items():
@@ -154,14 +156,14 @@ def test_who_could_change_a_file(file: Path, change: Callable[[Path], object], r
 
 @as_root
 @pytest.mark.parametrize("case", [case for case, (_, remedy) in CASES.items() if remedy])
-def test_another_user_can_change_it(file: Path, case: str) -> None:
+def test_no_file_is_refused_that_another_user_cannot_change(file: Path, case: str) -> None:
     """No file is refused for nothing."""
     CASES[case][0](file)
     assert changed_by_another(file)
 
 
 @as_root
-def test_a_name_that_another_user_could_create(file: Path) -> None:
+def test_a_name_that_another_user_could_create_is_not_trusted(file: Path) -> None:
     """A search for a program's name finds what another user creates in the meantime."""
     folder = file.parent
     missing = folder / "missing" / "program"
@@ -236,7 +238,7 @@ def test_python_loads_what_is_beside_a_script(file: Path) -> None:
 
 
 @as_root
-def test_a_hard_link_in_a_folder_such_as_tmp(file: Path) -> None:
+def test_a_hard_link_in_a_folder_such_as_tmp_is_not_trusted(file: Path) -> None:
     """Another user may have made it, to choose one of root's files."""
     file.with_name("second").hardlink_to(file)
     assert flaw_of(str(file), service_trust()) is None
@@ -273,7 +275,7 @@ def outcome(path: Path) -> str:
         return type(e).__name__
 
 
-def test_a_file_is_opened(file: Path) -> None:
+def test_a_trusted_file_is_opened_and_a_missing_one_is_an_error(file: Path) -> None:
     with open(open_trusted(str(file), own_trust()), encoding="utf-8") as f:
         assert f.read() == "root's"
     with pytest.raises(FileNotFoundError):
@@ -282,7 +284,7 @@ def test_a_file_is_opened(file: Path) -> None:
         open_trusted("\0", own_trust())
 
 
-def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_has_no_flaw(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "file").touch()
@@ -360,7 +362,7 @@ def test_the_owner_of_a_named_file_is_trusted(file: Path) -> None:
 
 
 @as_root
-def test_in_the_services_user_namespace(file: Path) -> None:
+def test_in_the_services_user_namespace_the_flaws_are_the_same(file: Path) -> None:
     """There, all other users have one uid. The answers are the same."""
     owned(file.parent, 0, OTHER, 0o775)
     code = "import sys; from capacityd.linux.trust import *; print(flaw_of(sys.argv[1], own_trust()))"
@@ -388,7 +390,7 @@ def test_a_home_is_left_to_its_user(file: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def test_a_working_directory_that_was_removed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_relative_to_a_removed_folder_is_not_trusted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel still follows ".." there. An absolute path does not depend on it."""
     removed = file.parent / "removed"
     removed.mkdir()

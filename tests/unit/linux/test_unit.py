@@ -42,7 +42,7 @@ PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMain
         ("not-found - inactive dead 0", None, "`systemctl enable --now capacityd`"),
     ],
 )
-def test_the_state_of_a_unit(
+def test_the_state_of_a_unit_has_its_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: str, expected: UnitState | None, advice: str
 ) -> None:
     program = tmp_path / "systemctl"
@@ -55,7 +55,9 @@ def test_the_state_of_a_unit(
 
 
 @pytest.mark.parametrize("script", ["exit 1", "", "echo LoadState", None], ids=["fails", "silent", "odd", "none"])
-def test_no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+def test_without_systemd_the_state_of_a_unit_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
     if script is not None:
         (tmp_path / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "systemctl").chmod(0o755)

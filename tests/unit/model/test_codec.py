@@ -140,7 +140,7 @@ def test_a_class_is_never_read_as_another(way: object) -> None:
 
 
 @given(documents)
-def test_whatever_else_it_is_malformed_or_valid(document: Any) -> None:
+def test_any_json_is_malformed_or_comes_back_unchanged(document: Any) -> None:
     for read in (lambda: decode(Shape, document), lambda: decode_variant(Thing, document)):
         with pytest.raises(Malformed):
             assert encode(read()) == document

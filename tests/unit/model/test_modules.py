@@ -41,7 +41,7 @@ def test_another_library_has_no_package_of_ours() -> None:
     assert str(import_failure(error)).endswith(": libnothing.so.1: cannot open shared object file")
 
 
-def test_a_library_beside_the_distributions() -> None:
+def test_a_library_that_hides_the_distributions_has_a_remedy() -> None:
     path = "/usr/local/lib/python3.11/dist-packages/kubernetes/__init__.py"
     with pytest.raises(AttributeError) as raised:
         exec(compile("import os\nos.no_such_function", path, "exec"), {"__name__": "kubernetes"})

@@ -33,7 +33,7 @@ def test_a_quantity_is_parsed_as_the_client_does(number: tuple[str, int, str], s
 
 
 @given(numbers, st.integers(-30, 30), st.sampled_from("eE"))
-def test_exponents(number: tuple[str, int, str], exponent: int, e: str) -> None:
+def test_an_exponent_is_a_power_of_ten(number: tuple[str, int, str], exponent: int, e: str) -> None:
     plain = f"{number[0]}{number[1]}{number[2]}"
     assert Fraction(*parse_quantity(f"{plain}{e}{exponent}")) == Fraction(Decimal(plain)) * Fraction(10) ** exponent
 
@@ -57,7 +57,7 @@ def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
     "text",
     ["", ".", "+", "-", "k", "1 k", " 1", "1K", "1ki", "1kk", "1e", "1e3k", "0x10", "1_000", "٣", "1\n", "NaN", "e3"],
 )
-def test_invalid_quantities(text: str) -> None:
+def test_a_text_that_is_no_quantity_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
     assert whole_quantity(text) is None
@@ -75,14 +75,14 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST + 1), "9" * 5000])
-def test_invalid_whole_numbers(text: str) -> None:
+def test_a_text_that_is_no_whole_number_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         whole_number(text)
     assert len(str(raised.value)) < 150
 
 
 @pytest.mark.parametrize("name", ["a/b", "1.2/3", "x-1.example.com/NIC_m.v1-" + "y" * 53, f"{'d' * 63}.com/a"])
-def test_good_names(name: str) -> None:
+def test_a_valid_name_of_a_resource_has_no_problem(name: str) -> None:
     assert name_problem(name) == ""
 
 
@@ -102,5 +102,5 @@ def test_good_names(name: str) -> None:
         ("d" * 250 + "/x", "the limit is 244"),
     ],
 )
-def test_bad_names(name: str, problem: str) -> None:
+def test_an_invalid_name_of_a_resource_has_its_problem(name: str, problem: str) -> None:
     assert problem in name_problem(name)

@@ -57,7 +57,7 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Amount("number"), 1, True, False),
     ],
 )
-def test_matches(kind: Kind, written: object, value: Value, expected: bool) -> None:
+def test_each_condition_matches_its_values(kind: Kind, written: object, value: Value, expected: bool) -> None:
     assert matches(kind, written, value) is expected
 
 
@@ -80,7 +80,7 @@ def test_comparisons_mean_what_they_say(sign: str, bound: int, value: int) -> No
     assert matches(Amount("number"), f"{sign}{bound}", value) is expected[sign]
 
 
-def test_an_amount_without_comparison() -> None:
+def test_a_plain_amount_has_no_comparison() -> None:
     assert Amount("speed").amount(" 1 Mbit/s ") == 10**6
     assert Amount("number").amount(7) == Amount("number").amount("7") == 7
     for dimension, raw in (("speed", ">=10Gbit/s"), ("speed", 10), ("speed", "10"), ("number", -7), ("number", True)):

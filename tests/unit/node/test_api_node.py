@@ -91,7 +91,7 @@ def test_importing_it_loads_no_library() -> None:
     assert process.stdout == "[]\n"
 
 
-def test_the_requests(opened: Open) -> None:
+def test_each_call_sends_its_request(opened: Open) -> None:
     with opened(script(event=answer(201, {"kind": "Event"}))) as (server, api_node):
         assert api_node.name == "n1"
         state = api_node.read()
@@ -157,7 +157,7 @@ def test_a_broken_response_is_unreachable_and_requested_once(
     assert len(server.received) == ["who", "read", "patch", "event"].index(request_) + 1
 
 
-def test_no_response_in_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_response_in_time_is_unreachable(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_TIMEOUTS", (1.0, 0.1))
     with (
         opened(script(read=SILENCE)) as (server, api_node),
@@ -217,7 +217,9 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
         (failure(405), "n3", "n3", True),
     ],
 )
-def test_which_node_it_is(opened: Open, who: bytes, configured: str | None, name: str, checked: bool) -> None:
+def test_a_write_checks_the_machine_unless_the_identity_names_its_node(
+    opened: Open, who: bytes, configured: str | None, name: str, checked: bool
+) -> None:
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": "a7"}
     follow = script(who=who, read=answer(200, document), patch=answer(200, document))
@@ -304,7 +306,7 @@ NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cann
 
 
 @pytest.mark.parametrize("read", [MISSING, NOT_OURS])
-def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
+def test_after_a_review_denied_at_start_the_next_pass_finds_its_node(opened: Open, read: bytes) -> None:
     """The server may deny the review for a moment. Then a missing Node with the host's name is no separate error."""
     reviews = iter([failure(403, "forbidden"), ME])
 
@@ -325,7 +327,7 @@ def test_an_api_server_that_has_just_started(opened: Open, read: bytes) -> None:
 ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews"'
 
 
-def test_a_request_that_arrives_without_credentials(opened: Open) -> None:
+def test_a_request_that_arrives_without_credentials_has_advice_about_them(opened: Open) -> None:
     """The name of the Node is not the cause, so the error does not mention it."""
     with opened(script(who=failure(403, ANONYMOUS), read=failure(403, ANONYMOUS))) as (server, api_node):
         with pytest.raises(NodeUnauthorized, match="remove the client certificate") as raised:
@@ -454,7 +456,7 @@ def test_a_new_identity_needs_a_new_check_of_the_machine(setup: Setup) -> None:
     assert asked(server) == ["GET n9"]
 
 
-def test_a_renamed_machine_whose_previous_node_is_gone(setup: Setup) -> None:
+def test_a_renamed_machine_finds_its_new_node_by_a_new_review(setup: Setup) -> None:
     """An identity other than a kubelet's, and a kubelet's before Kubernetes 1.32, may read every Node."""
     cluster, server, process = setup
     process().read()
@@ -506,7 +508,7 @@ def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None
 
 @pytest.mark.parametrize(("theirs", "ours"), [("", ""), ("x", ""), ("", "x")])
 def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours: str) -> None:
-    """Two missing IDs are not equal. test_which_node_it_is tests two different IDs."""
+    """Two missing IDs are not equal. Two different IDs are tested above, with the name of the Node."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
     follow = script(who=review("bob"), read=answer(200, document))
@@ -537,7 +539,9 @@ def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours
         ("00020003-0004-0005-0006-000700080009", UUID, True),
     ],
 )
-def test_clones_with_one_machine_id(opened: Open, theirs: str, ours: str, same: bool) -> None:
+def test_clones_with_one_machine_id_are_told_apart_by_their_uuid(
+    opened: Open, theirs: str, ours: str, same: bool
+) -> None:
     """A machine is refused only if both UUIDs are known. The message does not show ours, which only root may read."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": "abc", "systemUUID": theirs}
@@ -557,7 +561,7 @@ def test_clones_with_one_machine_id(opened: Open, theirs: str, ours: str, same: 
 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", "n1")])
-def test_a_configured_name_of_another_node(opened: Open, who: bytes) -> None:
+def test_a_configured_name_of_another_node_is_an_error(opened: Open, who: bytes) -> None:
     with opened(script(who=who), "n2") as (_, api_node), pytest.raises(NodeUnauthorized) as raised:
         _ = api_node.name
     assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)

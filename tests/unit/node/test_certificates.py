@@ -27,7 +27,7 @@ def script(request: Request) -> bytes:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_server(tmp_path: Path, name: str) -> None:
+def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> None:
     requests: list[Request] = []
 
     def listen(request: Request) -> bytes:
@@ -55,7 +55,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_message(tmp_path: Path, name: str) -> None:
+def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str) -> None:
     with serve(CASES[name], tmp_path, script) as (_, path), pytest.raises(NodeUnauthorized, match=MESSAGES[name]):
         open_node(str(path), None, "host", None).read()
 

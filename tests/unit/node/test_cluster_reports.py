@@ -40,7 +40,7 @@ from tests.unit.worker.test_metrics import FIGURES
         ("/root/.kube/config", (), True, False),
     ],
 )
-def test_the_kubelets_renewed_certificate(
+def test_the_kubelets_renewed_certificate_is_named_if_the_kubeconfig_lacks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str, files: tuple[str, ...], exists: bool, named: bool
 ) -> None:
     """A kubelet uses it even if its kubeconfig contains the first one, which has expired."""
@@ -53,14 +53,14 @@ def test_the_kubelets_renewed_certificate(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_list_that_powershell_has_saved(tmp_path: Path, encoding: str) -> None:
+def test_a_list_that_powershell_has_saved_is_read(tmp_path: Path, encoding: str) -> None:
     """Its > writes UTF-16, its Out-File UTF-8 with a byte order mark."""
     path = Path(saved(tmp_path, {"kind": "List", "items": [node("knoten-ä")]}))
     path.write_bytes(path.read_text().encode(encoding))
     assert [n.name for n in read_fleet_file(str(path), LABEL).nodes] == ["knoten-ä"]
 
 
-def test_metrics_of_two_fleets_for_one_exporter() -> None:
+def test_metrics_of_two_fleets_do_not_collide() -> None:
     """It rejects a series that it has read from another file, and a metric whose help differs."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
     files = [metrics_text(report, context).decode().splitlines() for context in ("prod", "test")]
@@ -71,7 +71,7 @@ def test_metrics_of_two_fleets_for_one_exporter() -> None:
 
 
 @pytest.mark.parametrize("context", ['a"b', "a\\b", "arn:aws:eks:eu-west-1:1:cluster/a b", "größe"])
-def test_metrics_that_node_exporter_can_parse(context: str) -> None:
+def test_node_exporter_can_parse_the_metrics(context: str) -> None:
     """It knows only the types of Prometheus' text format, and a time stamp would let old samples be rejected."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
     texts = [metrics_text(report, context).decode(), metrics.text(FIGURES, 0.25).decode()]
@@ -116,7 +116,7 @@ def test_null_is_the_same_as_nothing(tmp_path: Path) -> None:
         ("", "set --node-name, or node_name in the configuration"),
     ],
 )
-def test_a_node_that_was_renamed(user: str, advice: str) -> None:
+def test_a_missing_node_has_advice_about_a_new_name(user: str, advice: str) -> None:
     """With the kubelet's own credentials, a node_name could only name the same Node."""
     body = json.dumps({"kind": "Status", "details": {"kind": "nodes"}}).encode()
     call = Call(ClusterAccess("k", "https://192.0.2.1"), "get", "nodes", "n1", user)
@@ -128,7 +128,7 @@ def test_a_node_that_was_renamed(user: str, advice: str) -> None:
 @pytest.mark.parametrize(
     ("server", "valid"), [("https://2001:db8::1:6443", False), ("https://[2001:db8::1]:6443", True)]
 )
-def test_an_ipv6_address_in_a_kubeconfig(tmp_path: Path, server: str, valid: bool) -> None:
+def test_an_ipv6_address_needs_brackets(tmp_path: Path, server: str, valid: bool) -> None:
     path = written(tmp_path, config({"server": server}, {"token": "t"}))
     if valid:
         assert load(path).server == server
@@ -138,7 +138,7 @@ def test_an_ipv6_address_in_a_kubeconfig(tmp_path: Path, server: str, valid: boo
 
 
 @pytest.mark.parametrize(("mode", "interactive"), [("IfAvailable", True), ("Always", True), ("Never", False)])
-def test_an_exec_plugin_asks_for_a_code(
+def test_an_exec_plugin_can_ask_an_operator_for_a_code(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mode: str, interactive: bool
 ) -> None:
     """On a terminal, an operator sees what the plugin prints, and can answer."""

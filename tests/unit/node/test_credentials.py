@@ -60,7 +60,7 @@ def credential(**status: Any) -> str:
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
 
 
-def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kubeconfig_is_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = [str(tmp_path / name) for name in ("none", "folder/none", "first", "second")]
     monkeypatch.setattr(kubelet_kubeconfig, "KUBECONFIG_PATHS", places)
     monkeypatch.setenv("KUBECONFIG", written(tmp_path, config(), "users-own"))
@@ -74,7 +74,7 @@ def test_the_first_place_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load(places[3]).token == "2"
 
 
-def test_files_that_may_not_be_searched_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_searched_or_read_has_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", path)
 
@@ -113,7 +113,7 @@ def test_files_are_relative_to_the_kubeconfig_and_read_each_time(tmp_path: Path)
     assert load(path).certificate == "renewed"
 
 
-def test_yaml_and_no_user_at_all(tmp_path: Path) -> None:
+def test_a_kubeconfig_may_be_yaml_and_have_no_user(tmp_path: Path) -> None:
     text = f"""
         current-context: c
         contexts: [{{name: c, context: {{cluster: k}}}}]
@@ -229,7 +229,7 @@ def test_missing_files_are_reported_as_data(tmp_path: Path, monkeypatch: pytest.
     assert missing("kubelet.conf") == (str(tmp_path / "token"),), "it is not written yet"
 
 
-def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
+def test_all_files_of_the_credentials_are_reported(tmp_path: Path) -> None:
     """Files that can't be used are reported as well, because any of them may be the one that has to change."""
     path = written(tmp_path, config({"certificate-authority": "ca.crt"}, {"tokenFile": "token"}))
     written(tmp_path, SECRET, "token")
@@ -242,7 +242,7 @@ def test_the_files_that_credentials_are_in(tmp_path: Path) -> None:
     assert raised.value.files == (path, f"{tmp_path}/token")
 
 
-def test_the_output_of_a_plugin(tmp_path: Path) -> None:
+def test_the_credentials_are_those_in_the_output_of_a_plugin(tmp_path: Path) -> None:
     """A token that does not fit into a pipe's buffer, or a certificate."""
     token = SECRET * 50_000
     configuration = load(plugin(tmp_path, f"cat <<'END'\n{credential(token=token)}\nEND"))
@@ -252,7 +252,7 @@ def test_the_output_of_a_plugin(tmp_path: Path) -> None:
     assert (configuration.certificate, configuration.key) == ("cert", "key")
 
 
-def test_the_input_of_a_plugin(tmp_path: Path) -> None:
+def test_a_plugin_gets_its_arguments_environment_and_cluster(tmp_path: Path) -> None:
     script = (
         f'printf "%s\\n" "$@" "$MINE" "$KUBERNETES_EXEC_INFO" >{tmp_path}/info; read line && exit 9; '
         f"echo '{credential(token=SECRET)}'"
@@ -281,7 +281,7 @@ def test_the_input_of_a_plugin(tmp_path: Path) -> None:
     }
 
 
-def test_a_plugin_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_is_found_in_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     program(tmp_path / "bin", f"echo '{credential(token=SECRET)}'", "my-plugin")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
@@ -315,7 +315,7 @@ def test_a_token_or_certificate_that_is_there_needs_no_plugin_and_data_no_file(t
         (f"echo '{credential(token=SECRET)}' | sed s@/v1@/v1beta1@", "printed an apiVersion other than"),
     ],
 )
-def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
+def test_a_plugin_that_fails_is_an_error_without_its_secret(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(NodeUnauthorized) as raised:
         load(plugin(tmp_path, script))
     assert message in str(raised.value)
@@ -325,7 +325,7 @@ def test_a_plugin_that_fails(tmp_path: Path, script: str, message: str) -> None:
     assert str(raised.value).isprintable()
 
 
-def test_a_plugin_that_can_not_be_started(tmp_path: Path) -> None:
+def test_a_plugin_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
     path = plugin(tmp_path, "")
     (tmp_path / "plugin").write_text("#!/nonexistent/interpreter\n")
     with pytest.raises(NodeUnauthorized, match="could not be started: the interpreter in its first line"):
@@ -354,7 +354,7 @@ def test_descendants_of_a_plugin_end_with_it(tmp_path: Path, child: str, ends: b
         assert reader.communicate(timeout=10)[0] == b""
 
 
-def test_certificates_that_can_not_be_used(tmp_path: Path) -> None:
+def test_certificates_that_cannot_be_used_are_errors(tmp_path: Path) -> None:
     authority = Authority.create(tmp_path / "authority")
     pair = authority.client("system:node:n1", [], tmp_path / "one.pem").read_text()
     other = authority.client("system:node:n2", [], tmp_path / "two.pem").read_text()

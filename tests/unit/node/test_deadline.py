@@ -47,7 +47,7 @@ def dripping(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("is_proxy", [False, True])
-def test_a_request_ends(tmp_path: Path, is_proxy: bool) -> None:
+def test_a_response_that_drips_ends_at_the_deadline(tmp_path: Path, is_proxy: bool) -> None:
     with serve_tls(dripping) as server:
         url = server.url.replace("https", "http")
         cluster = {"server": "https://192.0.2.1:6443", "proxy-url": url} if is_proxy else {"server": url}
@@ -57,7 +57,7 @@ def test_a_request_ends(tmp_path: Path, is_proxy: bool) -> None:
         over.set()
 
 
-def test_the_outcome_of_an_action_in_time() -> None:
+def test_an_action_in_time_has_its_outcome_and_a_late_one_is_an_error() -> None:
     def fail() -> None:
         raise TimeoutError("its own")
 

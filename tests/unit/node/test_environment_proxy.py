@@ -49,19 +49,23 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ("2001:db8::/32", "https://[2001:db8::1]:6443", False),
     ],
 )
-def test_no_proxy(monkeypatch: pytest.MonkeyPatch, no_proxy: str, server: str, used: bool) -> None:
+def test_no_proxy_excludes_the_servers_that_it_lists(
+    monkeypatch: pytest.MonkeyPatch, no_proxy: str, server: str, used: bool
+) -> None:
     monkeypatch.setenv("HTTPS_PROXY", PROXY)
     monkeypatch.setenv("NO_PROXY", no_proxy)
     assert proxy_from_environment(server) == (PROXY if used else None)
 
 
-def test_the_variable_of_the_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_of_the_scheme_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "proxy:3128")
     assert proxy_from_environment("http://192.0.2.1") == "http://proxy:3128"
     assert proxy_from_environment("https://192.0.2.1") is None
 
 
-def test_only_an_operators_commands_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_operators_commands_use_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTPS_PROXY", PROXY)
     path = written(tmp_path, config(user={"token": "t"}))
     assert load_operators(path).proxy == PROXY
@@ -72,7 +76,7 @@ def test_only_an_operators_commands_use_it(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("proxy", ["socks5://192.0.2.1:1080", "ftp://192.0.2.1", "http://192.0.2.1:x"])
-def test_a_proxy_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(NodeUnauthorized, match="HTTPS_PROXY"):
         load_operators(written(tmp_path, config(user={"token": "t"})))

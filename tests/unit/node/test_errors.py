@@ -115,7 +115,9 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         (403, status("x"), call("events", "bob", "create"), NodeForbidden, f"(HTTP 403): it needs {EVENTS_ROLE}"),
     ],
 )
-def test_a_refusal(code: int, body: bytes, of: Call, kind: type[NodeError], expected: str) -> None:
+def test_each_refusal_has_its_error_and_advice(
+    code: int, body: bytes, of: Call, kind: type[NodeError], expected: str
+) -> None:
     error = refusal(code, body, of=of)
     assert type(error) is kind
     assert expected in str(error)
@@ -155,7 +157,7 @@ def test_a_cause_that_is_repeated_is_quoted_once() -> None:
         *[(no, None) for no in ("-1", "1.5", "\u0663", "", "9" * 400, "Wed, 21 Oct 2015 07:28:00 GMT")],
     ],
 )
-def test_the_retry_after_of_a_response(value: str, seconds: float | None) -> None:
+def test_the_retry_after_of_a_response_is_kept(value: str, seconds: float | None) -> None:
     for name in ("Retry-After", "retry-after"):
         error = refusal(429, headers={"X": "y", name: value})
         assert isinstance(error, NodeUnreachable)
@@ -209,7 +211,7 @@ PROXY = urllib3.exceptions.ProxyError("no\x1bproxy", OSError())
         (ValueError("odd\x1b"), "ValueError"),
     ],
 )
-def test_no_response(error: Exception, expected: str) -> None:
+def test_no_response_is_unreachable_with_its_cause(error: Exception, expected: str) -> None:
     explained = from_transport_error(error, ACCESS)
     assert type(explained) is NodeUnreachable
     assert expected in str(explained)
@@ -233,7 +235,7 @@ CONSTRAINED = (
 
 @pytest.mark.parametrize("message", [OLDER, CONSTRAINED])
 @pytest.mark.parametrize(("verb", "resource"), [("get", "nodes"), ("patch", "nodes/status"), ("watch", "nodes")])
-def test_credentials_that_may_not_act_as_the_node(message: str, verb: str, resource: str) -> None:
+def test_credentials_that_may_not_act_as_the_node_have_advice(message: str, verb: str, resource: str) -> None:
     acting = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="system:node:n2")
     error = refusal(403, status(message), of=Call(acting, verb, resource, "n2", "system:node:n2"))
     assert isinstance(error, NodeForbidden)
@@ -241,7 +243,7 @@ def test_credentials_that_may_not_act_as_the_node(message: str, verb: str, resou
     assert 'use identity.yaml, and remove "as"' in str(error)
 
 
-def test_a_person_who_may_not_act_as_another_user() -> None:
+def test_a_person_who_may_not_act_as_another_user_has_advice() -> None:
     acting = ClusterAccess("/etc/k.conf", "https://192.0.2.1:6443", impersonated="jane")
     error = refusal(403, status(OLDER), of=Call(acting, "list", "nodes"))
     assert 'act as "jane" (as). This needs the right to impersonate that user.' in str(error)

@@ -82,7 +82,7 @@ def test_an_invalid_patch_is_rejected() -> None:
         patched(node(), [{"op": "frobnicate", "path": "/x"}])
 
 
-def test_a_test_for_null_below_a_parent_that_is_missing() -> None:
+def test_a_test_for_null_fails_below_a_parent_that_is_missing() -> None:
     document = node()
     del document["metadata"]["annotations"]
     del document["status"]["capacity"]
@@ -120,7 +120,7 @@ def test_standard_input_is_read_once_and_never_written(monkeypatch: pytest.Monke
         (b'{"kind": "Pod"}', "its kind is missing, or another one"),
     ],
 )
-def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_node_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "node\x1b.json"
     file.write_bytes(content)
     for use in (lambda node: node.read(), lambda node: node.write([])):
@@ -130,12 +130,12 @@ def test_a_file_that_is_no_node(tmp_path: Path, content: bytes, message: str) ->
         assert "node\\x1b.json" in str(raised.value)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"none\.json cannot be read: No such file"):
         FileNode(str(tmp_path / "none.json")).read()
 
 
-def test_a_folder_that_takes_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_and_keeps_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

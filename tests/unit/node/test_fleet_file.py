@@ -28,7 +28,7 @@ def saved(folder: Path, document: object) -> str:
 
 
 @pytest.mark.parametrize("kind", ["List", "NodeList", "Node"])
-def test_a_list_of_nodes_or_a_single_one(tmp_path: Path, kind: str) -> None:
+def test_a_list_of_nodes_or_a_single_one_is_read(tmp_path: Path, kind: str) -> None:
     item = {key: value for key, value in node("n1").items() if kind != "NodeList" or key != "kind"}
     document = item if kind == "Node" else {"kind": kind, "items": [item]}
     fleet = read_fleet_file(saved(tmp_path, document), LABEL)
@@ -36,7 +36,7 @@ def test_a_list_of_nodes_or_a_single_one(tmp_path: Path, kind: str) -> None:
     assert fleet.requests is None
 
 
-def test_pods_device_classes_and_node_overlays(tmp_path: Path) -> None:
+def test_pods_device_classes_and_node_overlays_are_read(tmp_path: Path) -> None:
     pods = [{**entry, "kind": "Pod"} for entry in (pod("n1"), pod(), pod("n1", phase="Failed"))]
     overlays = [overlay("o", {DONGLE: "4"}, (LABEL, "In", "a"))]
     fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *overlays, *pods]}), LABEL)
@@ -64,7 +64,7 @@ def test_the_time_is_that_of_most_kubelets(tmp_path: Path) -> None:
         ('{"kind": "List", "items": [{"kind": "Node"}]}', "metadata.name is missing"),
     ],
 )
-def test_what_is_no_list_of_nodes(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_list_of_nodes_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "nodes.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=f"{path}.*{message}"):

@@ -12,7 +12,7 @@ from tests.clientgo.shapes import SHAPES
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_shape(tmp_path: Path, name: str) -> None:
+def test_each_shape_is_read_as_by_client_go(tmp_path: Path, name: str) -> None:
     shape = SHAPES[name]
     path = tmp_path / "kubeconfig"
     path.write_text(shape.text, newline="")
@@ -35,7 +35,7 @@ def test_a_shape(tmp_path: Path, name: str) -> None:
         ("insecure in quotes", "insecure-skip-tls-verify is neither true nor false"),
     ],
 )
-def test_a_message(tmp_path: Path, name: str, message: str) -> None:
+def test_a_shape_that_is_not_read_has_its_message(tmp_path: Path, name: str, message: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(SHAPES[name].text)
     with pytest.raises(NodeUnauthorized, match=message):

@@ -19,7 +19,7 @@ def document(metadata: Any = None, status: Any = None) -> dict[str, Any]:
     return {"kind": "Node", "metadata": {"name": "n1", **(metadata or {})}, "status": status}
 
 
-def test_a_whole_node() -> None:
+def test_a_node_has_all_its_fields() -> None:
     state = node_state(
         document(
             {"uid": "u-1", "annotations": {ANNOTATION: '{"example.com/x":\n1}'}},

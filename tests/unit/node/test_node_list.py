@@ -101,7 +101,7 @@ def names(fleet: Fleet) -> list[str]:
     return [node.name for node in fleet.nodes]
 
 
-def test_a_node(tmp_path: Path) -> None:
+def test_a_node_is_summarized_with_its_condition_and_annotation(tmp_path: Path) -> None:
     fleet, _ = read(tmp_path, serving())
     stored = NODE["status"]["conditions"][1]
     condition = Condition("False", "Refused", "refused: x", 1, stored, 1_800_000_000.0, "2027-01-15T07:00:00Z")
@@ -295,7 +295,7 @@ def test_a_page_may_be_larger_than_a_node_and_not_without_limit(
         read(tmp_path, serving(lambda _: page(large)))
 
 
-def test_device_classes(tmp_path: Path) -> None:
+def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) -> None:
     classes = [
         {"metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}},
         {"metadata": {"name": "usb2"}, "spec": {"extendedResourceName": DONGLE}},
@@ -358,7 +358,7 @@ def test_the_heaviest_node_overlay_decides(tmp_path: Path) -> None:
         (("cpus", "Newer", "8"), False),
     ],
 )
-def test_what_a_node_overlay_requires(requirement: tuple[str, ...], holds: bool) -> None:
+def test_a_node_overlay_applies_if_the_labels_meet_its_requirement(requirement: tuple[str, ...], holds: bool) -> None:
     overlays = node_overlays([overlay("o", {DONGLE: "1"}, requirement)])
     assert overlaid(overlays, {"pool": "a", "cpus": "8"}) == ({DONGLE: Overlaid("o", 1)} if holds else {})
 
@@ -379,7 +379,7 @@ def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float
     assert len(pauses) == 4
 
 
-def test_requests_of_pods(tmp_path: Path) -> None:
+def test_requests_of_running_and_waiting_pods_are_added_up(tmp_path: Path) -> None:
     pods = [pod("n1"), pod("n1", "Succeeded"), pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])]
     fleet, received = read(tmp_path, serving(pods=lambda _: pod_page(*pods)))
     assert fleet.requests == Requests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
@@ -405,6 +405,6 @@ def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) ->
         (f'{{"{DONGLE}": 1}}', ""),
     ],
 )
-def test_an_annotation_that_cannot_be_read(annotation: str, error: str) -> None:
+def test_an_annotation_that_cannot_be_read_is_an_error_of_its_node(annotation: str, error: str) -> None:
     node = {"metadata": {"name": "n1", "annotations": {ANNOTATION: annotation}}}
     assert summarize(node, LABEL).annotation_error == error

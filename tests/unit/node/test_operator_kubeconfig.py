@@ -27,7 +27,9 @@ def with_token(folder: Path, token: str, name: str) -> str:
     return written(folder, config(user={"token": token}), name)
 
 
-def test_the_order(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_option_goes_before_the_variable_and_the_variable_before_home(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(CredentialsMissing) as raised:
         load_operators(None)
     assert str(raised.value) == (
@@ -42,7 +44,7 @@ def test_the_order(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert load_operators(None).token == "home"
 
 
-def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_list_of_files_the_first_with_a_context_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = written(tmp_path, config(user={"token": "1"}) | {"current-context": "elsewhere"}, "first")
     second = written(tmp_path, config(user={"token": "2"}), "second")
     other = config(user={"token": "3"}) | {"current-context": "", "contexts": config()["contexts"]}
@@ -68,7 +70,7 @@ def test_a_list_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         load_operators(None)
 
 
-def test_a_context_whose_cluster_is_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_whose_cluster_is_in_another_file_has_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = written(tmp_path, config() | {"clusters": []}, "context")
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join((context, written(tmp_path, config(), "cluster"))))
     with pytest.raises(NodeUnauthorized, match=r"no cluster that its context names \(`kubectl config view --flatten`"):

@@ -33,7 +33,7 @@ def container(
         ({"containers": [{}, {"resources": {"limits": {DONGLE: "1"}}}], "initContainers": None}, 0),
     ],
 )
-def test_a_pod(spec: dict[str, Any], dongles: int) -> None:
+def test_a_pod_requests_the_most_that_it_needs_at_one_time(spec: dict[str, Any], dongles: int) -> None:
     assert pod_requests(spec) == ({DONGLE: dongles} if dongles else {})
 
 

@@ -113,7 +113,7 @@ def leaked(secrets: tuple[str, ...], text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_quotes_credentials(
+def test_no_output_contains_credentials_that_a_server_quotes(
     tmp_path: Path, kinds: dict[str, Kind], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     secrets = kinds[kind].secrets
@@ -138,7 +138,7 @@ def test_a_server_that_quotes_credentials(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], kind: str) -> None:
+def test_each_form_and_part_of_a_secret_is_hidden(tmp_path: Path, kinds: dict[str, Kind], kind: str) -> None:
     user = kinds[kind].proxy_user
     cluster = {"proxy-url": f"http://{user}h:1"} if user else {}
     access = load(written(tmp_path, config(cluster, kinds[kind].user)))
@@ -151,7 +151,7 @@ def test_each_form_and_part_of_a_secret(tmp_path: Path, kinds: dict[str, Kind], 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("secret", [TOKEN, TOKEN[:9], "a secret of words"])
-def test_an_encoded_secret(secret: str, form: str) -> None:
+def test_an_encoded_secret_is_hidden(secret: str, form: str) -> None:
     text = f"it sent {FORMS[form](secret)}, which is invalid"
     assert secrets_of(secret, (), None).redact(text) == f"it sent {REDACTED}, which is invalid"
 
@@ -163,7 +163,7 @@ def test_words_near_an_encoded_secret_stay() -> None:
 
 # urllib3 1.26 does not close the socket if a proxy refuses a tunnel.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]) -> None:
+def test_no_output_contains_the_password_that_a_proxy_quotes(tmp_path: Path, kinds: dict[str, Kind]) -> None:
     kind = kinds["proxy"]
 
     def refuse(connection: Any) -> None:
@@ -184,7 +184,7 @@ def test_a_proxy_that_quotes_its_password(tmp_path: Path, kinds: dict[str, Kind]
     gc.collect()
 
 
-def test_a_plugin_with_secret_arguments(tmp_path: Path) -> None:
+def test_no_error_contains_the_arguments_of_a_plugin(tmp_path: Path) -> None:
     """test_credentials.py tests the plugin's output."""
     entry = {"apiVersion": V1, "command": "no-such-plugin", "env": [{"name": "A", "value": TOKEN}]}
     path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
@@ -207,11 +207,11 @@ def test_a_plugin_with_secret_arguments(tmp_path: Path) -> None:
         ("https://h/?password=abc&x=1", "https://h/?password=(redacted)&x=1"),
     ],
 )
-def test_what_looks_like_a_secret(text: str, expected: str) -> None:
+def test_what_looks_like_a_secret_is_hidden(text: str, expected: str) -> None:
     assert Secrets().redact(text) == expected
 
 
-def test_short_secrets_and_none() -> None:
+def test_short_secrets_are_not_searched_for() -> None:
     assert secrets_of(None, (None, ""), None) == secrets_of("", (), "http://proxy:3128") == Secrets()
     assert secrets_of("abc", (), "http://a:b@proxy").values == ("YTpi",), "the header of the proxy"
 
@@ -227,7 +227,7 @@ def test_short_secrets_and_none() -> None:
         (":password@", b":password"),
     ],
 )
-def test_the_user_of_a_proxy(user: str, sent: bytes) -> None:
+def test_the_user_of_a_proxy_is_sent_as_by_kubectl_and_hidden(user: str, sent: bytes) -> None:
     """The header is what kubectl sends, and hidden wherever a text quotes it."""
     url, credentials = f"http://{user}proxy:3128", base64.b64encode(sent).decode()
     assert proxy_headers(url) == {"proxy-authorization": f"Basic {credentials}"}
@@ -235,7 +235,7 @@ def test_the_user_of_a_proxy(user: str, sent: bytes) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=LEAK), st.text(max_size=400), st.text(max_size=20))
-def test_a_secret_anywhere_in_a_text(secret: str, before: str, after: str) -> None:
+def test_a_secret_is_hidden_anywhere_in_a_text(secret: str, before: str, after: str) -> None:
     quoted = secrets_of(secret.strip(), (), None).redact(before + secret.strip() + after)
     assert len(quoted) <= 301
     assert quoted.isprintable()

@@ -63,7 +63,7 @@ FAULTS: dict[str, tuple[Make, type[NodeError], str]] = {
 
 @pytest.mark.parametrize("by", ["token", "certificate"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_tls(tmp_path: Path, fault: str, by: str) -> None:
+def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path, fault: str, by: str) -> None:
     authority, other = (Authority.create(tmp_path / name) for name in ("authority", "other"))
     pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
     user = {"token": "secret"} if by == "token" else {"client-certificate": pem, "client-key": pem}

@@ -66,7 +66,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("name", "change", "remedy"), CHANGES.values(), ids=CHANGES)
-def test_what_another_user_could_change(
+def test_what_another_user_could_change_is_not_used(
     kubelet: Path, name: str, change: Callable[[Path], object], remedy: str
 ) -> None:
     path = str(kubelet / "kubeconfig")
@@ -79,7 +79,7 @@ def test_what_another_user_could_change(
     assert (kubelet.parent / "ran").exists() is (name == "ca.crt")
 
 
-def test_another_users_token(kubelet: Path) -> None:
+def test_another_users_token_is_not_used(kubelet: Path) -> None:
     path = by_token(kubelet)
     assert load(path).token == "t"
     given(kubelet / "token")
@@ -87,7 +87,7 @@ def test_another_users_token(kubelet: Path) -> None:
         load(path)
 
 
-def test_a_plugin_that_is_looked_up_where_others_can_create_it(kubelet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_is_not_looked_up_where_others_can_create_it(kubelet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_plugin(kubelet, "login")
     monkeypatch.setenv("PATH", f"{kubelet}/bin:/usr/bin:/bin")
     assert load(str(kubelet / "kubeconfig")).token == "t"
@@ -98,7 +98,7 @@ def test_a_plugin_that_is_looked_up_where_others_can_create_it(kubelet: Path, mo
         load(str(kubelet / "kubeconfig"))
 
 
-def test_what_a_plugin_is_told_to_load(kubelet: Path) -> None:
+def test_a_plugin_that_is_told_to_load_files_of_others_is_not_run(kubelet: Path) -> None:
     """By an argument or a variable."""
     theirs = kubelet / "theirs"
     theirs.mkdir()
@@ -127,7 +127,7 @@ def test_a_plugin_does_not_run_in_the_current_folder(kubelet: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("what", ["kubeconfig", "token", "plugin"])
-def test_a_file_that_another_user_creates_and_removes(kubelet: Path, what: str) -> None:
+def test_a_file_that_another_user_creates_and_removes_is_never_used(kubelet: Path, what: str) -> None:
     """In a folder such as /tmp. Whenever it is there, it is refused; nothing of it is used."""
     make_reachable(kubelet)
     shared = kubelet / "shared"
@@ -191,7 +191,9 @@ DISTRIBUTIONS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("files", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
-def test_the_files_of_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> None:
+def test_the_files_of_distributions_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]
+) -> None:
     """The group of MicroK8s may write its files, and the user of Kubespray owns a folder. No others may."""
     monkeypatch.setattr(credential_files, "_KUBERNETES", f"{tmp_path}/etc/kubernetes")
     monkeypatch.setattr(credential_files, "_MICROK8S", f"{tmp_path}/var/snap/microk8s/")
@@ -215,7 +217,7 @@ def test_the_files_of_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load(str(kubeconfig))
 
 
-def test_a_persons_kubeconfig(kubelet: Path) -> None:
+def test_a_persons_kubeconfig_is_read_whoever_could_change_it(kubelet: Path) -> None:
     """As with kubectl, it is read whoever could change it. But its plugin is run only if its owner and group alone
     could."""
     path = by_token(kubelet)

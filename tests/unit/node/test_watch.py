@@ -122,7 +122,7 @@ def test_every_change_is_an_event() -> None:
     assert last.uid == "new"
 
 
-def test_the_request() -> None:
+def test_the_request_selects_one_node_by_its_name() -> None:
     with watch_server(sends(("ADDED", version(name="a,b=c\\d&e")))) as server:
         target = WatchTarget(target_of(server, token="t").access, "a,b=c\\d&e")
         assert len(states(NodeWatch(target))) == 1
@@ -163,7 +163,7 @@ def test_a_bookmark_before_any_event_says_that_the_node_is_missing() -> None:
         assert gets(server) == 0
 
 
-def test_a_node_that_is_created_just_before_the_get() -> None:
+def test_a_node_that_is_created_just_before_the_get_is_seen() -> None:
     def late(stream: Stream) -> None:
         stream.begin()
         asked.wait(DEADLINE)
@@ -205,7 +205,7 @@ HELD_BACK: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("how", HELD_BACK)
-def test_a_proxy_that_holds_the_responses_back(how: str) -> None:
+def test_a_proxy_that_holds_the_responses_back_is_named(how: str) -> None:
     with watch_server(HELD_BACK[how]) as server:
         error = error_of(watch(server, BRIEF))
         assert type(error) is WatchHeldBack
@@ -216,7 +216,7 @@ def test_a_proxy_that_holds_the_responses_back(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["no header", "no event"])
-def test_a_server_that_does_not_respond_at_all(how: str) -> None:
+def test_a_server_that_does_not_respond_at_all_is_unreachable(how: str) -> None:
     """That a proxy holds responses back is said only if the server responds to a GET."""
     with watch_server(HELD_BACK[how]) as server:
         server.get = lambda _: SILENCE
@@ -224,7 +224,7 @@ def test_a_server_that_does_not_respond_at_all(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["no header", "no event"])
-def test_a_server_that_is_overloaded(how: str) -> None:
+def test_an_overloaded_server_is_unreachable_with_its_retry_after(how: str) -> None:
     with watch_server(HELD_BACK[how]) as server:
         server.get = lambda _: failure(503, "later", headers="Retry-After: 7\r\n")
         error = error_of(watch(server, BRIEF))
@@ -252,7 +252,7 @@ REFUSALS: dict[str, tuple[bytes, type[NodeError], str]] = {
 
 
 @pytest.mark.parametrize("status", REFUSALS)
-def test_a_refusal(status: str) -> None:
+def test_each_refusal_of_a_watch_has_its_error(status: str) -> None:
     response, kind, message = REFUSALS[status]
     with watch_server() as server:
         server.refuse = lambda _: response
@@ -334,7 +334,7 @@ LOST: dict[str, Callable[[Stream], object]] = {
 
 
 @pytest.mark.parametrize("how", LOST)
-def test_a_lost_connection(how: str) -> None:
+def test_a_lost_connection_is_unreachable(how: str) -> None:
     def script(stream: Stream) -> None:
         stream.begin().send("ADDED", version())
         LOST[how](stream)
@@ -346,14 +346,14 @@ def test_a_lost_connection(how: str) -> None:
             next(received)
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_a_server_that_is_not_there_is_unreachable() -> None:
     with watch_server() as server:
         pass
     assert "refused the connection" in str(error_of(watch(server)))
 
 
 @pytest.mark.parametrize("where", DRIPS)
-def test_a_response_that_drips(where: str) -> None:
+def test_a_response_that_drips_ends_at_the_time_limit(where: str) -> None:
     """The time limits are for the whole of each step, not for each byte."""
 
     def attempt() -> str:
@@ -370,7 +370,7 @@ def test_a_response_that_drips(where: str) -> None:
     assert messages[where] in forked(attempt)
 
 
-def test_an_event_that_drips() -> None:
+def test_an_event_that_drips_ends_at_the_time_limit() -> None:
     def script(stream: Stream) -> None:
         stream.begin().send("ADDED", version())
         stream.raw(b"fffff\r\n")
@@ -432,7 +432,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority.create(tmp_path_factory.mktemp("tls") / "authority")
 
 
-def test_tls(authority: Authority, tmp_path: Path) -> None:
+def test_a_watch_trusts_only_its_authority_and_server_name(authority: Authority, tmp_path: Path) -> None:
     ca = authority.ca_file.read_text()
     other = Authority.create(tmp_path / "other").ca_file.read_text()
     pair = certificate(authority, "elsewhere", "DNS:elsewhere.example")
@@ -448,7 +448,7 @@ def test_tls(authority: Authority, tmp_path: Path) -> None:
         assert "contains no usable certificate" in str(error)
 
 
-def test_a_proxy(authority: Authority) -> None:
+def test_a_watch_goes_through_the_proxy_with_its_user(authority: Authority) -> None:
     """A proxy of plain HTTP gets the whole URL, one of TLS a CONNECT. Both get the user."""
     proxy_user = f"Basic {base64.b64encode(b'me:pass').decode()}"
     with watch_server(sends(("ADDED", version()))) as proxy:
@@ -513,7 +513,7 @@ def test_whatever_is_received_nothing_but_a_node_error_is_raised(
 
 
 @pytest.mark.slow
-def test_it_needs_neither_the_kubernetes_client_nor_yaml() -> None:
+def test_a_watch_imports_neither_the_kubernetes_client_nor_yaml() -> None:
     program = "import sys, capacityd.watcher.watcher; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)

@@ -44,7 +44,9 @@ def service() -> Service:
         (ELSEWHERE, PUBLISHED),
     ],
 )
-def test_less_than_expected(service: Service, reading: Reading, expected: tuple[str, str, str]) -> None:
+def test_less_than_expected_makes_the_condition_false_and_publishes_the_same(
+    service: Service, reading: Reading, expected: tuple[str, str, str]
+) -> None:
     service.reconcile(1010.0, {"hardware"}, a=reading)
     service.reconcile(1020.0, {"requeue"}, a=reading)
     assert service.node.our_condition == expected
@@ -75,7 +77,7 @@ def test_while_a_reduction_is_held_back_the_node_has_what_is_expected(service: S
     assert (service.capacity, service.condition) == ({A: "4"}, "True")
 
 
-def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None:
+def test_less_than_expected_has_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None:
     def about_expectations() -> list[str]:
         return [text for text in service.node.events if "(" not in text]
 
@@ -97,7 +99,7 @@ def test_one_event_when_it_begins_and_one_when_it_ends(service: Service) -> None
 LATE = ("False", "NotAllocatable", f"not allocatable: {A} is 0 of 4")
 
 
-def test_a_kubelet_that_overwrites_allocatable(service: Service) -> None:
+def test_while_a_kubelet_overwrites_allocatable_the_condition_says_so(service: Service) -> None:
     """capacityd restores allocatable. If that does not last, the condition says so until a repair has lasted."""
     service.watched = True
     service.allocatable[A] = "0"
@@ -147,7 +149,9 @@ def test_a_repair_that_waited_for_the_rate_limit_makes_the_condition_true_only_o
         (("a.toml:3: x", "b", "c"), "the configuration has errors: a.toml:3: x; and 2 more (capacityd config check)"),
     ],
 )
-def test_a_rejected_configuration(service: Service, errors: tuple[str, ...], message: str) -> None:
+def test_a_rejected_configuration_makes_the_condition_false_until_it_is_mended(
+    service: Service, errors: tuple[str, ...], message: str
+) -> None:
     service.configuration_errors = errors
     for at in (1100.0, 1200.0):
         service.reconcile(at, {"config"}, a=FOUR)
@@ -235,7 +239,7 @@ def test_what_nothing_configures_is_not_reported_once_it_has_gone(service: Servi
     assert service.node.our_condition[1] != "NotConfigured"
 
 
-def test_a_configuration_that_cannot_be_read_is_reported_instead(service: Service) -> None:
+def test_a_configuration_that_cannot_be_read_is_reported_instead_of_what_it_lacks(service: Service) -> None:
     """It may configure what is kept."""
     service.complete = False
     service.reconcile(1100.0, {"config"})
@@ -256,7 +260,7 @@ def test_as_much_of_each_reason_is_shown_as_fits(service: Service, number: int, 
     assert (fitting and fitting.message, longer and longer.message) == ("x" * 32_768, "x" * 32_767 + "…")
 
 
-def test_an_event_when_it_has_been_unknown_for_a_minute_and_one_when_it_can_be_read_again(service: Service) -> None:
+def test_a_resource_has_one_event_after_a_minute_unknown_and_one_when_it_can_be_read_again(service: Service) -> None:
     events = service.node.events
     assert service.reconcile(1100.0, {"hardware"}, a=UNKNOWN, b=FOUR).requeue_after == 60.0
     before = [*events]

@@ -100,14 +100,14 @@ ONE = {NAME: 4}
         (None, "4", "4", BOTH, (None, None, {}, "Published")),
     ],
 )
-def test_every_case(
+def test_the_label_follows_the_resource_in_every_case(
     reading: Reading | None, capacity: str | None, label: str | None, annotated: dict[str, int], expected: object
 ) -> None:
     document = state(capacity, label, annotated)
     assert after(document, planned(document, reading)) == expected
 
 
-def test_a_label_that_only_looks_like_the_number() -> None:
+def test_a_label_that_only_looks_like_the_number_is_rewritten() -> None:
     """A selector for 4000 does not match 4k."""
     document = state("4k", "4k", {NAME: 4000, LABEL: 4000})
     assert after(document, planned(document, Quantity(4000)))[:2] == ("4k", "4000")
@@ -115,14 +115,14 @@ def test_a_label_that_only_looks_like_the_number() -> None:
     assert after(document, planned(document, FOUR))[:2] == ("4", "4")
 
 
-def test_a_node_without_labels() -> None:
+def test_a_node_without_labels_gets_one() -> None:
     document = node()
     assert after(document, planned(document, FOUR)) == ("4", "4", BOTH, "Published")
     document = node({NAME: "4"}, BOTH)
     assert after(document, planned(document, ABSENT)) == (None, None, {}, "Published")
 
 
-def test_a_label_that_is_no_longer_configured() -> None:
+def test_a_label_that_is_no_longer_configured_is_removed() -> None:
     without = Config(tuple(replace(resource, label=False) for resource in LABELLED.resources))
     document = state("4", "4", BOTH)
     assert after(document, planned(document, FOUR, config=without)) == ("4", None, ONE, "Published")
@@ -186,7 +186,7 @@ def test_a_denied_label_does_not_block_the_resource() -> None:
     assert plan.health.denied == {LABEL: "no"}
 
 
-def test_the_rate_limit_of_a_label() -> None:
+def test_a_label_has_a_rate_limit_of_its_own() -> None:
     times = WriteTimes({LABEL: (9_990.0,) * BURST})
     document = state("4", "7", BOTH)
     plan = planned(document, FOUR, memory=Memory(write_times=times))
@@ -239,7 +239,7 @@ def test_a_withdrawal_removes_our_labels_only() -> None:
     assert after(document, make_withdrawal(node_state(document), unlisted)) == (None, "4", {}, "")
 
 
-def test_without_a_condition() -> None:
+def test_without_a_condition_the_label_is_written() -> None:
     config = replace(LABELLED, settings=Settings(condition=False))
     document = state()
     assert after(document, planned(document, FOUR, config=config)) == ("4", "4", BOTH, "")

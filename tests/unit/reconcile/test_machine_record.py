@@ -27,7 +27,7 @@ def plan(recorded: dict[str, int] | None, before: dict[str, int] | None = None) 
         '{"published": {"a": 4}, "intended": {}, "checksum": "00000000"}',
     ],
 )
-def test_a_damaged_one_is_missing(tmp_path: Path, content: str) -> None:
+def test_a_damaged_record_is_missing(tmp_path: Path, content: str) -> None:
     """Otherwise a damaged number would keep the key refused forever. test_codec.py tests further damage."""
     assert machine_record.read(str(tmp_path)) is None
     (tmp_path / "published.json").write_text(content)

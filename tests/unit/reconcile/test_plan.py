@@ -202,7 +202,7 @@ def carried_out(
 
 
 @pytest.mark.parametrize(("more", "reading", "current", "annotated", "action", "after"), CASES)
-def test_every_case(
+def test_each_reading_and_node_have_their_action(
     more: dict[str, Any],
     reading: Reading | None,
     current: str | None,
@@ -341,7 +341,7 @@ def plan_with_annotation(annotation: str | None, reading: Reading, current: str 
 
 
 @pytest.mark.parametrize(("reading", "current", "annotated", "machine_record", "action", "after", "ours"), WITNESSES)
-def test_what_the_annotation_alone_can_do(
+def test_an_annotation_alone_removes_nothing_that_the_record_does_not_confirm(
     reading: Reading | None,
     current: str | None,
     annotated: int | None,
@@ -455,7 +455,7 @@ def test_an_error_ends_once_nothing_is_configured() -> None:
         (110, {NAME: 100}, Action.SET, ""),
     ],
 )
-def test_lower_late(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
+def test_a_reduction_waits_for_lower_after(uptime: float, since: dict[str, float], action: Action, why: str) -> None:
     inputs = Facts(
         {NAME: Quantity(3)},
         uptime=uptime,

@@ -326,7 +326,7 @@ class Contested(MemoryNode):
         raise NodeConflict("a guard did not hold")
 
 
-def test_conflicts_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lasting_conflicts_cost_few_requests_and_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most three requests a minute and one message, however many passes there are. After ten minutes they become
     rarer. Only a new configuration is tried at once.
 

@@ -86,7 +86,7 @@ def ip(*arguments: str) -> None:
 
 
 @alone
-def test_udev_events_of_the_configured_subsystems_but_not_of_pods() -> None:
+def test_only_udev_events_of_the_configured_subsystems_start_a_pass() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
     for software_links in (False, True):
         source = UdevEvents(["usb", "net"], software_links=software_links)
@@ -113,7 +113,7 @@ def _tap(name: str) -> int:
 
 @alone
 @pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="needs /dev/net/tun")
-def test_carrier_and_name_of_an_interface() -> None:
+def test_a_change_of_the_carrier_or_the_name_of_an_interface_starts_a_pass() -> None:
     tap = _tap("tap7")
     ip("link", "set", "tap7", "up")
     links = LinkEvents(ALL_EVENTS.links)

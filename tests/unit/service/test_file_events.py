@@ -51,7 +51,7 @@ def test_a_file_appears_changes_is_replaced_and_removed(seats: Path) -> None:
         assert source.drain() == REASONS
 
 
-def test_a_file_that_is_truncated_or_grows(seats: Path) -> None:
+def test_a_file_that_is_truncated_or_grows_starts_a_pass(seats: Path) -> None:
     """truncate(2) closes no file, and neither does a process that keeps writing."""
     write(seats, "40")
     source = FileEvents({str(seats): PassReason.FILE})
@@ -65,7 +65,7 @@ def test_a_file_that_is_truncated_or_grows(seats: Path) -> None:
         assert source.drain() == REASONS
 
 
-def test_two_names_of_one_file(tmp_path: Path) -> None:
+def test_each_name_of_one_file_starts_its_passes(tmp_path: Path) -> None:
     """Several names of a file share one watch."""
     write(tmp_path / "a")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
@@ -86,7 +86,7 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/..", "//"])
-def test_the_root_itself(path: str) -> None:
+def test_the_root_folder_as_a_file_is_no_error(path: str) -> None:
     """A folder is no file, but the detector reports this, not the event source."""
     source = FileEvents({path: PassReason.FILE})
     assert source.drain() == set()

@@ -162,7 +162,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
     service.close()
 
 
-def test_from_its_start_to_its_end(running: Running) -> None:
+def test_the_service_checks_passes_reloads_and_stops(running: Running) -> None:
     """A check, a pass, READY; then a pass after a file event, and a check after SIGHUP."""
     running.start()
     running.await_line("READY=1")
@@ -193,7 +193,7 @@ def test_from_its_start_to_its_end(running: Running) -> None:
 
 
 @pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo, lambda lock: lock.symlink_to(lock), lambda lock: lock.touch(0)])
-def test_something_else_is_in_the_place_of_the_lock(running: Running, put: Callable[[Path], None]) -> None:
+def test_a_service_replaces_what_is_in_the_place_of_its_lock(running: Running, put: Callable[[Path], None]) -> None:
     """A starting service replaces it. A running service exits, and systemd starts it again with a new lock."""
     lock = running.folder / "service.lock"
     for exits in (False, True):

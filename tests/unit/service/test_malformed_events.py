@@ -58,7 +58,7 @@ WITHOUT = {name: b"\0".join(f for f in COMPLETE.split(b"\0") if not f.startswith
 
 
 @alone
-def test_udev() -> None:
+def test_malformed_udev_events_end_nothing() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
     source = UdevEvents(["usb"], software_links=False)
     for body in (
@@ -99,7 +99,7 @@ MESSAGES = st.lists(st.builds(message, st.sampled_from((16, 17, 20, 21, 3, 99)),
 
 
 @alone
-def test_rtnetlink() -> None:
+def test_malformed_rtnetlink_messages_end_nothing() -> None:
     def never_ends(data: bytes, chosen: EventFilters) -> None:
         for source, reason in (
             (LinkEvents(chosen.links), PassReason.LINKS),
@@ -118,7 +118,7 @@ LINES = st.from_regex(r"[0-9]+ [0-9]+ [0-9:]+ [^ \n]* [^ \n]* rw - [a-z0-9.]+ [^
 
 
 @given(st.lists(st.text() | LINES), filters)
-def test_tables_of_mounts_and_swap(lines: list[str], chosen: EventFilters) -> None:
+def test_any_table_of_mounts_or_swap_is_parsed(lines: list[str], chosen: EventFilters) -> None:
     table = "\n".join(lines)
     assert table_events.relevant_mounts(chosen.mounts, table) == table_events.relevant_mounts(chosen.mounts, table)
     table_events._relevant_swaps(table)
@@ -127,7 +127,7 @@ def test_tables_of_mounts_and_swap(lines: list[str], chosen: EventFilters) -> No
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: not {0, 47} & {*name} and name not in (b".", b".."))
 
 
-def test_inotify(tmp_path: Path) -> None:
+def test_any_names_and_links_end_nothing(tmp_path: Path) -> None:
     """Any names, and links that lead anywhere, also in a circle."""
     folder = os.fsencode(tmp_path)
     watched = tmp_path / "a" / "b"
@@ -143,7 +143,7 @@ def test_inotify(tmp_path: Path) -> None:
     source.close()
 
 
-def test_the_clock() -> None:
+def test_a_wake_up_without_a_cause_starts_no_pass() -> None:
     """Nothing has set it: a wake-up without a cause is no event."""
     source = ClockEvents()
     assert source.drain() == set()
@@ -165,7 +165,7 @@ OUTPUT = st.lists(
 ).map(b"\n".join)
 
 
-def test_the_pipes_of_the_worker_and_of_the_watcher(tmp_path: Path) -> None:
+def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output"
 
     def never_ends(output: bytes) -> None:
@@ -195,7 +195,7 @@ def manager(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> socket.socket:
     return receiver
 
 
-def test_what_is_sent_to_systemd_and_to_the_journal(manager: socket.socket) -> None:
+def test_any_text_can_be_sent_to_systemd_and_to_the_journal(manager: socket.socket) -> None:
     def never_ends(text: str) -> None:
         sd_notify(f"STATUS={text}")
         manager.recv(65536)

@@ -19,7 +19,7 @@ from tests.support.kernel_events import PROGRAM, check_events, written
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 
 
-def test_addresses() -> None:
+def test_addresses_that_come_or_go_start_a_pass() -> None:
     steps = {
         "ip address add 192.0.2.7/24 dev va": True,
         "ip address change 192.0.2.7/24 dev va valid_lft 4000 preferred_lft 3000": False,  # only its lifetime changes
@@ -82,7 +82,7 @@ def test_an_overflow_starts_a_pass(source: str, lines: str) -> None:
 BRIDGE = "ip link add name br9 type bridge; ip link add name q1 type veth peer name q2; ip link set q1 master br9"
 
 
-def test_links() -> None:
+def test_links_that_come_go_or_change_start_a_pass() -> None:
     """Links that come, go, or change their name, size or state wake the service; bridge ports don't."""
     steps = {
         "ip link add name br7 type bridge": True,
@@ -97,7 +97,7 @@ def test_links() -> None:
     check_events("links", BRIDGE, steps)
 
 
-def test_links_of_the_counted_kinds_and_names() -> None:
+def test_only_links_of_the_counted_kinds_and_names_start_a_pass() -> None:
     steps = {
         "ip link add name br7 type bridge": True,
         "ip link add name p1 type veth peer name p2": False,
@@ -176,7 +176,7 @@ def test_routes_for_all_addresses_concern_those_who_count_the_systems_ports(syst
     check_events("links", setup, steps, EventFilters(links=LinkFilter(system=system)))
 
 
-def test_addresses_of_the_counted_networks_and_interfaces() -> None:
+def test_only_addresses_of_the_counted_networks_and_interfaces_start_a_pass() -> None:
     steps = {
         "ip address add 192.0.2.7/32 dev va": True,
         "ip address add 198.51.100.7/32 dev va": False,

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
 SETUP = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
 
 
-def test_mounts() -> None:
+def test_mounts_that_a_detector_can_count_start_a_pass() -> None:
     """Mounts that a detector can count wake the service: tmpfs, overlays. Bind mounts of folders and mounts for pods
     do not."""
     steps = {
@@ -102,7 +102,7 @@ TABLE = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + DISK.format(point="/srv/a")
         (DISK.format(point="/").replace("8:17", "0:50").replace("ext4", "zfs"), True, True),
     ],
 )
-def test_mounts_that_change_what_the_detectors_find(line: str, disks: bool, filesystems: bool) -> None:
+def test_mounts_that_change_what_the_detectors_find_start_a_pass(line: str, disks: bool, filesystems: bool) -> None:
     for tables, relevant in (({"disk": {"system": False}}, disks), ({"filesystem": {}}, filesystems)):
         mounts = filters_of(tables).mounts
         before, after = (table_events.relevant_mounts(mounts, table) for table in (TABLE, TABLE + line))
@@ -119,7 +119,7 @@ def test_only_the_mount_points_of_a_resource_concern_it() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount these, even in namespaces")
-def test_mounts_that_need_root() -> None:
+def test_mounts_that_need_root_start_a_pass() -> None:
     """Mounts of /proc and of a whole file system, and a mount whose size changes."""
     steps = {
         "mount -t proc proc $PWD/t": True,
@@ -169,7 +169,7 @@ def test_the_use_of_swap_is_ignored() -> None:
         assert table_events._relevant_swaps(other.replace(change, "7")) != before
 
 
-def test_swap(tmp_path: Path) -> None:
+def test_swap_that_comes_or_goes_starts_a_pass(tmp_path: Path) -> None:
     """A real swap file. Its name contains a space, which the kernel escapes."""
     area = tmp_path / "a swap"
     area.write_bytes(bytes(1 << 20))

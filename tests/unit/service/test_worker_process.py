@@ -43,5 +43,7 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
         ("sleep 1000 > /dev/null & exit 1", False, None, EXITED),
     ],
 )
-def test_how_it_ends(script: str, probed: bool, result: CheckResult | PassResult | None, failure: str) -> None:
+def test_each_end_of_a_worker_has_its_result_or_failure(
+    script: str, probed: bool, result: CheckResult | PassResult | None, failure: str
+) -> None:
     assert forked(lambda: ended(script)) == (probed, result, failure)

@@ -29,7 +29,7 @@ def test_short_connections_are_no_fast_loop() -> None:
     assert [backoff.pause(1.1) for _ in range(5)] == [0.0, 0.5, 1.0, 2.0, 4.0]
 
 
-def test_retry_after() -> None:
+def test_retry_after_replaces_the_pause() -> None:
     backoff = Backoff()
     assert backoff.pause(0.0, retry_after=7.0) == 7.0
     assert backoff.pause(0.0, retry_after=0.1) == 1.0

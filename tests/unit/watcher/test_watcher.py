@@ -103,7 +103,7 @@ def test_a_cut_is_not_reported_if_the_next_connection_works(
         assert target.calls == 1
 
 
-def test_the_idle_limit(server: WatchServer, target: Target, folder: Path) -> None:
+def test_a_silent_connection_is_replaced_at_the_idle_limit(server: WatchServer, target: Target, folder: Path) -> None:
     with watching(folder, target.command, BRIEF) as watcher:
         silent = accept(server)
         watcher.wait_seen(1)
@@ -112,7 +112,7 @@ def test_the_idle_limit(server: WatchServer, target: Target, folder: Path) -> No
         assert watcher.wait_seen(2) == watcher.messages[0]
 
 
-def test_an_unreachable_server(target: Target, folder: Path, server: WatchServer) -> None:
+def test_an_unreachable_server_is_reported_once(target: Target, folder: Path, server: WatchServer) -> None:
     """The reason is reported once, and the file does not exist until the server is back."""
     server.refuse = lambda _: failure(503, "starting")
     with watching(folder, target.command) as watcher:
@@ -161,7 +161,7 @@ def test_damaged_events_are_no_fast_loop(server: WatchServer, target: Target, fo
     assert len(watcher.messages) == 1
 
 
-def test_a_node_that_is_nested_too_deeply(server: WatchServer, target: Target, folder: Path) -> None:
+def test_a_node_that_is_nested_too_deeply_is_not_watched(server: WatchServer, target: Target, folder: Path) -> None:
     """It can be parsed, but not be saved."""
     node = version()
     nested: object = 1
@@ -181,7 +181,7 @@ FINAL: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("status", FINAL)
-def test_it_ends_if_it_is_refused(server: WatchServer, target: Target, folder: Path, status: str) -> None:
+def test_the_watcher_ends_if_it_is_refused(server: WatchServer, target: Target, folder: Path, status: str) -> None:
     response, reason = FINAL[status]
     server.refuse = lambda _: response
     with watching(folder, target.command) as watcher:
@@ -190,7 +190,9 @@ def test_it_ends_if_it_is_refused(server: WatchServer, target: Target, folder: P
     assert len(server.requests) == 1
 
 
-def test_it_ends_if_a_proxy_holds_the_responses_back(server: WatchServer, target: Target, folder: Path) -> None:
+def test_the_watcher_ends_if_a_proxy_holds_the_responses_back(
+    server: WatchServer, target: Target, folder: Path
+) -> None:
     with watching(folder, target.command, BRIEF) as watcher:
         assert "hold responses back" in watcher.wait_not_watched()
         assert watcher.wait_ended() == 0
@@ -210,7 +212,7 @@ def test_a_watch_that_is_held_back_after_the_node_was_seen_may_work_again(
         watcher.wait(lambda: watcher.messages[-1] == watcher.messages[0], "seen again")
 
 
-def test_it_ends_if_the_node_is_another_machines(server: WatchServer, target: Target, folder: Path) -> None:
+def test_the_watcher_ends_if_the_node_is_another_machines(server: WatchServer, target: Target, folder: Path) -> None:
     target.set(replace(target_of(server), machine_id="ours"))
     node = version()
     node["status"]["nodeInfo"] = {"machineID": "ours"}
@@ -268,7 +270,7 @@ def test_a_denial_after_the_node_was_seen_may_be_temporary(server: WatchServer, 
         (WatchTarget(ClusterAccess("/k", "https://h", authority="x"), "n1"), "contains no usable certificate"),
     ],
 )
-def test_it_ends_without_usable_credentials(
+def test_the_watcher_ends_without_usable_credentials(
     target: Target, folder: Path, result: TargetError | WatchTarget, reason: str
 ) -> None:
     target.set(result)
@@ -299,7 +301,7 @@ def test_a_worker_that_fails_is_started_again(
         watcher.wait_seen(2)
 
 
-def test_a_program_that_is_not_there(folder: Path) -> None:
+def test_a_target_program_that_is_not_there_is_reported(folder: Path) -> None:
     with watching(folder, ["/nonexistent"]) as watcher:
         assert "could not be run" in watcher.wait_not_watched(1)
 
@@ -313,7 +315,9 @@ def test_the_worker_may_write_to_standard_error(server: WatchServer, target: Tar
         assert watcher.end() == "oops\n"
 
 
-def test_a_file_that_cannot_be_written(server: WatchServer, target: Target, folder: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_tried_again(
+    server: WatchServer, target: Target, folder: Path
+) -> None:
     (folder / WATCHED_NODE).mkdir()
     with watching(folder, target.command) as watcher:
         server.script = lambda stream: stream.begin().send("ADDED", version()).wait_closed()
@@ -328,7 +332,9 @@ def test_a_file_that_cannot_be_written(server: WatchServer, target: Target, fold
         (folder.with_name("gone") / WATCHED_NODE).unlink()
 
 
-def test_a_storm(server: WatchServer, target: Target, folder: Path) -> None:
+def test_a_storm_of_changes_that_concern_no_plan_is_one_message(
+    server: WatchServer, target: Target, folder: Path
+) -> None:
     with watching(folder, target.command) as watcher:
         stream = accept(server, 0, dongle="1")
         for number in range(1, 3000):
@@ -338,7 +344,7 @@ def test_a_storm(server: WatchServer, target: Target, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it(server: WatchServer, target: Target, folder: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_the_watcher(server: WatchServer, target: Target, folder: Path, number: signal.Signals) -> None:
     with watching(folder, target.command) as watcher:
         accept(server)
         watcher.wait_seen()
@@ -370,7 +376,9 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_it_does_not_outlive_the_service(server: WatchServer, target: Target, folder: Path, stopped: bool) -> None:
+def test_the_watcher_does_not_outlive_the_service(
+    server: WatchServer, target: Target, folder: Path, stopped: bool
+) -> None:
     """The service is killed: while the watcher waits for an event, or while it waits for the next attempt."""
     if stopped:
         server.refuse = lambda _: failure(429, "later", headers="Retry-After: 3000\r\n")
@@ -392,7 +400,7 @@ def test_it_does_not_outlive_the_service(server: WatchServer, target: Target, fo
 _MOUNTED = 'mount -t tmpfs -o size=64k tmpfs "$0"; exec "$@"'
 
 
-def test_a_full_file_system(server: WatchServer, target: Target, folder: Path) -> None:
+def test_a_full_file_system_is_reported_and_tried_again(server: WatchServer, target: Target, folder: Path) -> None:
     root = [] if os.geteuid() == 0 else ["-r"]
     around = ["unshare", *root, "-m", "--propagation", "private", "sh", "-ec", _MOUNTED, str(folder)]
     watcher = Watching(folder, target.command, around=around)

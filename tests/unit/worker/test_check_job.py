@@ -40,7 +40,7 @@ def test_every_device_detector_has_event_sources(detector: str) -> None:
     assert event_sources(detector) != (set(), set())
 
 
-def test_the_files_that_are_watched(tmp_path: Path) -> None:
+def test_the_watched_files_are_those_that_credentials_plugins_and_resources_name(tmp_path: Path) -> None:
     """The kubeconfig or its possible paths, the kubelet's checkpoint, and the files that the configuration counts."""
     path = tmp_path / "capacityd.toml"
     path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n')

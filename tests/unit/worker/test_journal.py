@@ -33,7 +33,7 @@ def fields(old: str, new: str, reason: str, name: str = A) -> dict[str, str]:
     return {"RESOURCE": name, "OLD": old, "NEW": new, "REASON": reason}
 
 
-def test_changes_refusals_and_what_is_held_back(worker: Worker) -> None:
+def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> None:
     worker.node.document = node({B: "9"})
     worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR)
     assert logged(worker) == [CHANGED, (EntryKind.REFUSED, Priority.WARNING)]
@@ -87,7 +87,7 @@ def test_what_nothing_configures_is_logged_once(worker: Worker) -> None:
     assert logged(worker) == [not_configured]
 
 
-def test_an_event_that_could_not_be_created_and_what_did_not_happen(worker: Worker) -> None:
+def test_an_event_that_could_not_be_created_and_a_withheld_write_are_logged(worker: Worker) -> None:
     worker.settings = Settings(observe=True)
     worker.make_pass(1000.0, "boot", a=FOUR)
     (started,) = worker.entries

@@ -78,7 +78,7 @@ def series(text: bytes) -> dict[str, float]:
     return values
 
 
-def test_every_series() -> None:
+def test_every_metric_has_its_series() -> None:
     """A metric without a value here would be covered by no test."""
     text = metrics.text(FIGURES, 0.25)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []

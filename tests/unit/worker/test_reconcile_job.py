@@ -62,13 +62,15 @@ class Altering(MemoryNode):
     [({"type": "Another"}, True), ({"status": "True"}, True), (None, True), ({}, False)],
     ids=["it drops it", "it sets it to True", "it keeps the old one", "it does nothing"],
 )
-def test_a_condition_that_a_policy_changes(worker: Worker, made: Mapping[str, Any] | None, altered: bool) -> None:
+def test_a_condition_that_a_policy_changes_is_not_stored(
+    worker: Worker, made: Mapping[str, Any] | None, altered: bool
+) -> None:
     worker.node = Altering(made)
     worker.make_pass(1000.0, "boot", a=UNKNOWN)
     assert worker.status.condition_not_stored is altered
 
 
-def test_a_condition_that_a_policy_changes_in_a_write_of_numbers(worker: Worker) -> None:
+def test_a_condition_that_a_policy_changes_in_a_write_of_numbers_is_not_stored(worker: Worker) -> None:
     worker.make_pass(1000.0, "boot", a=FOUR)
     document = worker.node.document
     worker.node = Altering({"status": "Unknown"})
@@ -90,7 +92,7 @@ def test_the_condition_is_not_stored_either_while_the_next_attempt_is_held_back(
     ("settings", "readings"),
     [(Settings(observe=True), {"a": FOUR}), (Settings(condition=False), {"a": FOUR}), (Settings(), {})],
 )
-def test_a_condition_that_is_not_to_be_written_does_not_lack(
+def test_a_condition_that_is_not_to_be_written_is_not_missed(
     worker: Worker, settings: Settings, readings: Mapping[str, Reading]
 ) -> None:
     worker.settings = settings
@@ -99,14 +101,16 @@ def test_a_condition_that_is_not_to_be_written_does_not_lack(
     assert worker.status.observe is settings.observe
 
 
-def test_the_writers_of_other_resources(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resources_of_other_writers_have_their_writer_in_the_status(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker.node.document = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
     monkeypatch.setattr("capacityd.worker.reconcile_job.device_plugin_names", lambda _: {PLUGIN})
     worker.make_pass(1000.0, "boot", a=FOUR)
     assert worker.status.others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}
 
 
-def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
+def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     """The hash of the Node is the watcher's, whether the pass reads the Node or writes it; "" without a Node."""
     result = worker.make_pass(1000.0, "boot", a=FOUR)
     assert (result.node, result.written, result.healthy) == (fingerprint(worker.node.state(), {A}), True, True)
@@ -122,7 +126,7 @@ def test_what_the_service_learns_of_the_node(worker: Worker) -> None:
     assert worker.make_pass(1030.0, "node").node is None
 
 
-def test_whether_a_reading_has_changed(worker: Worker) -> None:
+def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
     changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]
     assert changes == [True, False, True, True, False, True, False]

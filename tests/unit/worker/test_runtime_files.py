@@ -166,7 +166,7 @@ def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_whether_the_service_runs(tmp_path: Path, held: bool) -> None:
+def test_the_service_runs_while_its_lock_is_held(tmp_path: Path, held: bool) -> None:
     """The test also covers users who may not open the lock."""
     lock = tmp_path / "service.lock"
     with open(lock, "w") as f:

@@ -58,7 +58,7 @@ def kubeconfig(folder: Path, server: str, **user: str) -> str:
     return f"--kubeconfig={written(folder, config({'server': server}, {'token': 'secret', **user}))}"
 
 
-def test_the_kubelets_node(determine: Determine, tmp_path: Path) -> None:
+def test_with_a_kubelets_identity_the_target_is_its_node(determine: Determine, tmp_path: Path) -> None:
     """The Node cannot be another machine's. The names include those with an error and those of the machine record."""
     machine_record.write(str(tmp_path), MachineRecord({"example.com/old": 1}, {"example.com/intended": 2}))
     with serve(lambda _: review("system:node:n1")) as server:
@@ -91,7 +91,7 @@ def test_a_saved_review_of_the_same_credentials_is_not_repeated(determine: Deter
     assert len(server.received) == 1
 
 
-def test_a_record_that_cannot_be_read(determine: Determine, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_adds_no_names(determine: Determine, tmp_path: Path) -> None:
     (tmp_path / "published.json").mkdir()
     with serve(lambda _: review("system:node:n1")) as server:
         result = determine(kubeconfig(tmp_path, server.url))
@@ -99,7 +99,7 @@ def test_a_record_that_cannot_be_read(determine: Determine, tmp_path: Path) -> N
     assert result.names == {"example.com/dongle", "example.com/broken"}
 
 
-def test_errors(determine: Determine, tmp_path: Path) -> None:
+def test_each_error_has_its_cause(determine: Determine, tmp_path: Path) -> None:
     missing = determine(f"--kubeconfig={tmp_path}/nothing")
     assert isinstance(missing, TargetError)
     assert missing.cause is RetryCause.CREDENTIALS
@@ -115,7 +115,7 @@ def test_errors(determine: Determine, tmp_path: Path) -> None:
     assert file == TargetError("--node-file replaces the API server, so there is no Node to watch")
 
 
-def test_an_unreadable_state(determine: Determine, tmp_path: Path) -> None:
+def test_an_unreadable_state_is_an_error(determine: Determine, tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
     result = determine(f"--kubeconfig={tmp_path}/nothing")
     assert isinstance(result, TargetError)

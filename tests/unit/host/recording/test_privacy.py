@@ -273,7 +273,7 @@ def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str
         ("ceph", f"{IP4}:6789:/"),
     ],
 )
-def test_file_servers_and_their_users(kind: str, source: str) -> None:
+def test_names_of_file_servers_and_their_users_are_replaced(kind: str, source: str) -> None:
     table = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
     assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", table)
     kept = Recorder(RecordedHost(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()

@@ -268,7 +268,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pyte
     assert os.listdir(tmp_path) == ["m.json"]
 
 
-def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_can_be_written_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of(capsys, "record", "-", "--machine", str(MACHINE), "--keep-serials")
     done = subprocess.run(
         [sys.executable, "-m", "capacityd", "record", "/dev/stdout", "--machine", str(MACHINE), "--keep-serials"],
@@ -280,7 +280,9 @@ def test_standard_output_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert done.stdout == out
 
 
-def test_the_report_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(tmp_path / "m.json.gz")
     report = json.loads(output_of(capsys, "record", path, "--machine", str(MACHINE), "--json"))
     sizes = {"bytes": os.path.getsize(path), "left_out": 0}

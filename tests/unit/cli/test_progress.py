@@ -8,6 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from tests import ROOT
 
 CODE = """
 import signal
@@ -46,3 +54,27 @@ def test_a_fast_command_says_nothing() -> None:
 
 def test_without_a_terminal_no_progress_is_shown() -> None:
     assert shown(first=0.01, terminal=False) == b""
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "task"),
+    [
+        ("devices", ["devices", "usb"], "reading the devices"),
+        ("probe", ["probe", "--config", "/dev/null"], "reading the resources"),
+        ("publish", ["plan", "--config", "/dev/null", "--node-file", "/dev/null"], "reading the resources"),
+        ("record", ["record", "copy.json"], "recording the machine"),
+    ],
+)
+def test_each_command_that_reads_the_machine_names_its_task(
+    module: str, command: list[str], task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[str] = []
+
+    def progress(task: str) -> nullcontext[None]:
+        tasks.append(task)
+        return nullcontext()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(import_module(f"capacityd.cli.commands.{module}"), "progress", progress)
+    run([*command, "--machine", str(ROOT / "conf/examples/tour/machine.json")])
+    assert tasks == [task]

@@ -128,6 +128,14 @@ def test_an_unreadable_path_names_the_remedy(user: int, hint: str, monkeypatch: 
     assert str(e.value) == f"/a could not be read: Permission denied{hint}"
 
 
+def test_the_message_of_an_unreadable_path_is_safe_to_print() -> None:
+    """The kernel accepts any bytes in a path, such as those that clear a terminal."""
+    path = "/srv/\x1b[2J\n"
+    with pytest.raises(HostError) as raised:
+        RecordedHost({"files": {path: "x"}, "errors": {path: "EIO"}}).text(path)
+    assert str(raised.value).startswith(r"/srv/\x1b[2J\n could not be read")
+
+
 @pytest.mark.parametrize(("error", "gone"), [("EACCES", False), ("EIO", False), ("EINVAL", False), ("ENXIO", True)])
 def test_a_recorded_error_is_reported_as_by_the_kernel(error: str, gone: bool) -> None:
     """The error keeps its number: some numbers are an answer, such as EINVAL for a link that is down."""

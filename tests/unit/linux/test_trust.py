@@ -24,7 +24,7 @@ from capacityd.linux.trust import (
     service_trust,
 )
 from tests import ROOT
-from tests.support.forked import forked
+from tests.support.forked import forked, open_files
 from tests.support.reachable import make_reachable
 
 OTHER = 12345
@@ -276,12 +276,14 @@ def outcome(path: Path) -> str:
 
 
 def test_a_trusted_file_is_opened_and_a_missing_one_is_an_error(file: Path) -> None:
+    before = open_files()
     with open(open_trusted(str(file), own_trust()), encoding="utf-8") as f:
         assert f.read() == "root's"
     with pytest.raises(FileNotFoundError):
         open_trusted(f"{file}.missing", own_trust())
     with pytest.raises(ValueError, match="null"):
         open_trusted("\0", own_trust())
+    assert open_files() == before
 
 
 def test_a_path_that_leads_nowhere_has_no_flaw(tmp_path: Path) -> None:

@@ -192,6 +192,13 @@ def test_if_everything_is_rejected_the_condition_reports_that_alone(names: list[
     assert node.our_condition[0] == "True"
 
 
+def test_if_the_condition_is_denied_as_well_the_first_error_is_raised() -> None:
+    node = Admission([A, B, "/status/conditions"])
+    first, second = "policy: /status/capacity/example.com~1a", "policy: /status/conditions"
+    with pytest.raises(NodeRejected, match=f"HTTP 422: {first}; .* can't be written either, .*: {second}"):
+        publish(node, {A: Quantity(4), B: Quantity(1)})
+
+
 @pytest.fixture
 def denied() -> tuple[Service, Admission]:
     """A service that published b while a was denied, and its Node."""

@@ -68,6 +68,7 @@ def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.Captur
         "example.com/dongle  5      4      20        20           -          -     -",
         'requested and free are not known: this needs the right to "list" "pods"',
     ]
+    assert ["NODE", "STATUS", "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED", "FREE"] in map(str.split, lines)
     assert [line.split() for line in lines[-2:]] == [
         ["n4", "Unknown", DONGLE, "4", "4", "-", "-"],
         ["bare", "Ready", *"-----"],

@@ -142,11 +142,11 @@ def test_a_first_pass_that_changes_nothing_is_one_line(worker: Worker) -> None:
 
 
 def test_the_first_pass_names_all_outcomes(worker: Worker) -> None:
-    worker.node.document = node({B: "9"})
+    worker.node.document = node({B: "9", "example.com/e": "5"}, {"example.com/e": 5})
     worker.node.errors = [None, NodeRejected("a policy")]
-    worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR, c=UNKNOWN, d=ABSENT)
+    worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR, c=UNKNOWN, d=ABSENT, e=FOUR)
     (started,) = (entry for entry in worker.entries if entry.kind is EntryKind.STARTED)
-    assert started.message == "Node n1: 0 published, 1 absent, 1 unknown, 1 refused, 1 denied"
+    assert started.message == "Node n1: 1 published, 1 absent, 1 unknown, 1 refused, 1 denied, 1 held back"
 
 
 def test_a_condition_that_is_not_stored_is_logged_once_and_when_it_is_again(worker: Worker) -> None:

@@ -52,7 +52,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     changes_quantities = any(step.action.writes for step in steps)
     limit = metadata_limit(facts)
     if facts.observe:
-        write = no_write
+        write = replace(no_write, recorded=None)  # the record keeps an intention until a plan may write again
     elif write.patch and not changes_quantities and uptime < limit.until:
         write = no_write
         waits.append(limit)

@@ -204,7 +204,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             ),
         )
         result = reconcile(facts, access)
-        if result.outcome is not None and not config.settings.observe:
+        if result.outcome is not None:
             with runtime_files.errors_added_to(save_errors):
                 machine_record.confirm(directory, result.outcome.plan)
     if result.has_response:  # the response is newer than the facts

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from capacityd.model.config import Settings
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from tests.support.denials import Alters
@@ -182,6 +183,23 @@ def test_a_missing_node_is_read_once(history: LongHistory) -> None:
     assert history.server.gets <= 1
     take(history, (("world.register_anew",), 15.0))
     assert history.server.capacity[A] == "4"
+    history.end()
+
+
+def test_an_intention_that_is_left_in_observe_mode_costs_no_request(history: LongHistory) -> None:
+    """The Node is deleted while it is written. After that, nothing is written any more."""
+    history.take(("server.delete",), between=True, pause=15.0)
+    observe = Settings(observe=True)
+    configuration: Act = (
+        "the_configuration_changes",
+        frozenset({A}),
+        frozenset(),
+        frozenset(),
+        observe,
+        True,
+        frozenset(),
+    )
+    take(history, (configuration, 0.0))
     history.end()
 
 

@@ -127,8 +127,10 @@ def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
 
 
 def test_observe_mode_needs_no_read_because_of_an_open_intention(worker: Worker) -> None:
-    worker.node.lose = 100  # no response to a write arrives
+    worker.node.lose = 1  # the write is carried out, its response is lost, and no later request has a response
+    worker.node.errors = [None, None, *(NodeUnreachable("nobody there") for _ in range(20))]
     worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.node.errors = []
     worker.settings = Settings(observe=True)
     worker.make_pass(1100.0, "config")
     worker.watch()

@@ -83,7 +83,7 @@ class Pass:
         # A heartbeat alone is a reason for a write only at a resync.
         plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
         intends = facts.machine_record is not None and bool(facts.machine_record.intended)
-        if intends and plan.write.recorded is not None and not facts.config.settings.observe:
+        if intends and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
             return self.read_and_reconcile()
         with_plan = self.with_lower_since(plan.lower_since)

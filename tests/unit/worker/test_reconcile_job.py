@@ -126,19 +126,6 @@ def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     assert worker.make_pass(1030.0, "node").node is None
 
 
-def test_observe_mode_needs_no_read_because_of_an_open_intention(worker: Worker) -> None:
-    worker.node.lose = 1  # the write is carried out, its response is lost, and no later request has a response
-    worker.node.errors = [None, None, *(NodeUnreachable("nobody there") for _ in range(20))]
-    worker.make_pass(1000.0, "boot", a=FOUR)
-    worker.node.errors = []
-    worker.settings = Settings(observe=True)
-    worker.make_pass(1100.0, "config")
-    worker.watch()
-    reads = worker.node.reads
-    worker.make_pass(1200.0, "resync")
-    assert worker.node.reads == reads
-
-
 def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
     changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]

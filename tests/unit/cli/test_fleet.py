@@ -170,6 +170,7 @@ def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path)
     assert run(["fleet", "--textfile", str(file)]) == 0
     assert "resource_requested{" not in file.read_text(), "without the right to list pods"
     assert 'findings{reason="DeviceClass"} 0.0' in file.read_text()
+    assert 'reason="Published"' not in file.read_text(), "such a Node is healthy"
 
 
 @pytest.mark.parametrize(

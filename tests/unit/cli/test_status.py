@@ -17,7 +17,7 @@ from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.messages import ConfigFiles
+from capacityd.model.messages import ConfigFiles, ServiceStatus
 from capacityd.model.plan import Action, Change, Health, MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Activity
@@ -207,6 +207,12 @@ def test_files_that_have_changed_since_the_last_reload_are_named(tmp_path: Path)
     config.write_text("= ")
     assert line.format(config) in shown("status", files)[1]
     assert json.loads(shown("status --json", files)[1])["changed_files"] == [str(config)]
+
+
+@pytest.mark.parametrize("service", [RUNNING, None])
+def test_the_error_of_the_last_pass_is_reported_until_the_service_has_one(service: ServiceStatus | None) -> None:
+    files = ServiceFiles(replace(HEALTHY, error="refused"), service)
+    assert json.loads(shown("status --json", files)[1])["error"] == "refused"
 
 
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:

@@ -132,15 +132,6 @@ def test_each_denied_resource_has_its_own_reason() -> None:
     assert event.startswith(f"{A}: policy: ")
 
 
-def test_a_denied_removal_and_a_denied_reduction_keep_what_was_published() -> None:
-    node = Admission()
-    publish(node, {name: Quantity(4) for name in (A, B, C)})
-    node.denied = {f"/status/capacity/{name.replace('/', '~1')}" for name in (A, B)}
-    outcome = publish(node, {B: Quantity(3), C: Quantity(5)})
-    assert node.published == {A: "4", B: "4", C: "5"}
-    assert outcome.plan.write.annotated == {A: 4, B: 4, C: 5}
-
-
 def test_a_denied_removal_blocks_no_other_when_all_is_withdrawn() -> None:
     state = node_state(node(capacity={A: "1", B: "2"}, annotated={A: 1, B: 2}))
     plan = make_withdrawal(state, Facts(device_plugins=frozenset(), denied={A: "a policy"}))

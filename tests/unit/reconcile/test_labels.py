@@ -173,12 +173,6 @@ def test_the_label_is_lowered_together_with_the_resource() -> None:
     assert after(document, due)[:3] == ("2", "2", {NAME: 2, LABEL: 2})
 
 
-def test_a_denied_resource_keeps_the_old_number_in_both_places() -> None:
-    document = state("3", "3", {NAME: 3, LABEL: 3})
-    plan = planned(document, FOUR, denied={NAME: "no"})
-    assert after(document, plan) == ("3", "3", {NAME: 3, LABEL: 3}, "Denied")
-
-
 def test_a_denied_label_does_not_block_the_resource() -> None:
     document = state("3", "3", {NAME: 3, LABEL: 3})
     plan = planned(document, FOUR, denied={LABEL: "no"})

@@ -421,6 +421,14 @@ def test_a_forged_record_removes_nothing(record: str) -> None:
         assert json.loads(written["metadata"]["annotations"].get(ANNOTATION, "{}")) == left
 
 
+def test_less_allocatable_of_a_key_that_only_the_annotation_lists_is_not_reported() -> None:
+    document = node({NAME: "4"}, {NAME: 4})
+    document["status"]["allocatable"][NAME] = "0"
+    for record, reported in ((MachineRecord({}, node_uid=UID), {}), (witness(4), {NAME: "0"})):
+        plan = make_plan(node_state(document), Facts({NAME: UNKNOWN}, machine_record=record))
+        assert plan.less_allocatable == reported
+
+
 def test_the_condition_changes_with_its_reason_and_keeps_the_time_of_its_last_transition() -> None:
     readings: dict[str, Reading] = {OTHER: UNKNOWN, NAME: FOUR}
     document, conditions = node(capacity={NAME: "9"}), []

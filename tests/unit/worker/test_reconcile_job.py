@@ -10,7 +10,7 @@ import pytest
 
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.config import Settings
-from capacityd.model.errors import NodeMissing, NodeUnreachable
+from capacityd.model.errors import NodeMissing, NodeUnreachable, StateError
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
@@ -132,8 +132,18 @@ def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     assert changes == [True, False, True, True, False, True, False]
 
 
-def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(worker: Worker) -> None:
-    (worker.folder / "state.json").mkdir()
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_pass_whose_state_cannot_be_saved_only_raises_and_says_so(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    def refuse(_: str) -> None:
+        raise StateError("No space left on device")
+
+    if is_full:
+        monkeypatch.setattr("capacityd.worker.reconcile_job.runtime_files.reserve_state", refuse)
+    else:
+        (worker.folder / "state.json").mkdir()
+    worker.settings = Settings(lower_after=0.0)
     for number in (4, 3, 5):
         failure = worker.make_pass(1000.0 + number, "boot", a=Quantity(number)).failure
         assert failure

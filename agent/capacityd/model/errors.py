@@ -71,7 +71,7 @@ class HostError(CapacitydError):
     def __init__(
         self, message: str, errno: int | None = None, cause: Cause = Cause.UNREADABLE, *, detail: str = ""
     ) -> None:
-        super().__init__(printable(message))  # it may contain a path, and the kernel accepts any bytes in a path
+        super().__init__(printable(message))  # the message may contain a path, and a path may contain any bytes
         self.errno = errno
         self.cause = cause
         self.detail = Private(detail)
@@ -153,8 +153,8 @@ class ListExpired(NodeUnreachable):
 
 
 class NodeUnauthorized(NodeError):
-    """The API server denies access: credentials are missing or expired or lack a right, or a certificate is not
-    trusted.
+    """The credentials can't be used: they are missing or expired, lack a right, or belong to another Node; or a
+    certificate is not trusted.
 
     files: the files that contain the credentials, as far as known. A change of one of them may end the error.
     """
@@ -177,6 +177,10 @@ class CredentialsMissing(NodeUnauthorized):
         self.files = tuple(files)
 
 
+class NodeOfOtherMachine(NodeUnauthorized):
+    """The credentials give access to the Node, but the Node is another machine's."""
+
+
 class CredentialsNotTrusted(NodeUnauthorized):
     """Another user could change a kubeconfig, a file that it names, or its exec plugin, so it was not used."""
 
@@ -194,14 +198,14 @@ class NodeForbidden(NodeUnauthorized):
 class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
-    server: the API server, as messages call it. node: the Node's name. of_credentials: whether the Node's
-    name comes from the credentials of a kubelet. detail: as in NodeError.
+    server: the API server, as messages call it. node: the Node's name. named_by_credentials: whether the credentials
+    are those of this Node's kubelet, so that they decide the name. detail: as in CapacitydError.
     """
 
-    def __init__(self, server: str, node: str, detail: str = "", *, of_credentials: bool = False) -> None:
+    def __init__(self, server: str, node: str, detail: str = "", *, named_by_credentials: bool = False) -> None:
         advice = (
             "has another name now, its kubeconfig is still that of the old name: let it join the cluster again"
-            if of_credentials
+            if named_by_credentials
             else "uses another name (--hostname-override), set --node-name, or node_name in the configuration"
         )
         super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}', detail=detail)
@@ -212,7 +216,7 @@ class WatchHeldBack(NodeError):
 
 
 class NodeConflict(NodeError):
-    """Another writer changed the Node in between. Read, plan and write again."""
+    """Another writer changed the Node between our read and our write. Read, plan and write again."""
 
     cause = RetryCause.CONFLICT
 

@@ -53,7 +53,7 @@ class NodeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class PodRequests:
     """The extended resources that the pods of a cluster request. Finished pods do not count."""
 
     by_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Fleet:
     nodes: tuple[NodeSummary, ...]
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Extended resource name -> names of the DeviceClasses that define it; empty if they can't be listed."""
-    requests: Requests | None = None
+    requests: PodRequests | None = None
     """None: the pods are unknown."""
     read_at: float | None = None
     """When a saved list was read from the cluster, in seconds since the epoch; None for a list from the API server."""

@@ -19,7 +19,7 @@ class Review(NamedTuple):
     node: str
     """The Node that the user's token is bound to; "" for none."""
     credentials: str
-    """The credentials_hash() of the credentials."""
+    """A hash of the credentials that the review is about: credentials_hash() in node/identity.py."""
     impersonated: bool = False
     """Whether the kubeconfig names this user (as), so that the credentials are another user's."""
     denied_at: float | None = None

@@ -54,7 +54,7 @@ class ApiNode:
         """What a watch of the Node needs. names: the configured and recorded resources. Raises NodeError."""
         identity = self._identify()
         access = self._call(lambda client: client.access)  # the credentials of this identity
-        machine_id = None if identity.is_own_node else self._machine_id  # None: the watcher need not check it
+        machine_id = None if identity.is_own_node else self._machine_id  # None: it is certainly this machine's Node
         return WatchTarget(
             access,
             node=identity.node,
@@ -67,23 +67,24 @@ class ApiNode:
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
         state = self._read_own()
-        is_reported = state.machine_id != ""  # not yet, if the Node was created just now
+        is_reported = state.machine_id != ""  # the kubelet reports the id only after it has created the Node
         is_ours = is_of_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
         if self._identify().is_cached and is_reported and not is_ours:
-            # The kubeconfig may now contain credentials of another user, who may read every Node.
+            # The kubeconfig may now contain credentials of another user. If that user may read every Node, this GET of
+            # the former user's Node has not failed.
             self._forget_identity()
             state = self._read_own()
         self._require_own_machine(state)
         return state
 
     def check(self, state: NodeState) -> None:
-        """Checks that this is the Node of this machine. Raises NodeUnauthorized if it is not, and NodeError."""
+        """Checks that this is this machine's Node. Raises NodeError, in particular NodeUnauthorized if it is not."""
         try:
             self._require_own_machine(state)
         except NodeUnauthorized:
             if not self._identify().is_cached:
                 raise
-            self.read()  # checks again: the kubeconfig may now contain credentials of another user
+            self.read()  # checks again, with a new identity: the kubeconfig may now contain another user's credentials
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a test in the patch
@@ -188,7 +189,7 @@ class ApiNode:
         credentials = credentials_hash(client.access)
         impersonated = client.access.impersonated
         if impersonated:
-            # Nobody needs to be asked: the API server checks each request.
+            # No review is needed: the API server checks with each request that we may act as this user.
             self._cache.review = Review(user=impersonated, node="", credentials=credentials, impersonated=True)
             return self._cache.review, False
         cached = self._cache.review
@@ -219,7 +220,7 @@ class ApiNode:
             renewed = load(self._kubeconfig)
             if renewed == access:
                 raise
-        # After the handler: a second error needs no first one as its context.
+        # Outside of the except block, so that a second error does not have the first one as its context.
         return self._call_with(renewed, action)
 
     def _call_with(self, access: ClusterAccess, action: Callable[[Client], T]) -> T:

@@ -43,7 +43,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 def another_authority_may_fit(error: ssl.SSLCertVerificationError) -> bool:
     """Whether another authority with the name of the issuer may verify the server, after one did not.
 
-    None does if no authority has this name, or if the certificate is for other servers.
+    If no authority has this name, or if the certificate is for other servers, no other authority can help.
     """
     return error.verify_code not in _NO_AUTHORITY and not is_about_the_name(error)
 

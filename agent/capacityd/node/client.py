@@ -63,26 +63,28 @@ class Client:
             self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes=max_response_bytes)
             api.rest_client.pool_manager = self._pool
             self._core: Any = client.CoreV1Api(api)
-            # Versions before 28 have no method for SelfSubjectReviews.
+            # For SelfSubjectReviews, too: versions of the library before 28 have no method of their own for these.
             self._custom: Any = client.CustomObjectsApi(api)
 
     def read_node(self, name: str) -> NodeState:
         """Returns the Node."""
         return self._send(self._call("get", "nodes", node=name), partial(self._core.read_node, name), parse=node_state)
 
-    def list_nodes(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
+    def list_nodes(self, limit: int, selector: str, token: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the Nodes that match a label selector.
 
-        limit: Nodes in a page. token: from the previous page, "" for the first page. parse: parses a Node's JSON.
+        limit: Nodes in a page. token: from the previous page, "" for the first page. parse_item: parses a Node's JSON.
         """
         method = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "nodes"), method, parse=partial(list_page, kind="NodeList", parse=parse))
+        parse = partial(list_page, kind="NodeList", parse_item=parse_item)
+        return self._send(self._call("list", "nodes"), method, parse=parse)
 
-    def list_pods(self, limit: int, selector: str, token: str, parse: Callable[[JsonObject], T]) -> Page[T]:
+    def list_pods(self, limit: int, selector: str, token: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
         """Returns a page of the pods of all namespaces that match a field selector. The rest is as in list_nodes()."""
         list_all = self._core.list_pod_for_all_namespaces
         method = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
-        return self._send(self._call("list", "pods"), method, parse=partial(list_page, kind="PodList", parse=parse))
+        parse = partial(list_page, kind="PodList", parse_item=parse_item)
+        return self._send(self._call("list", "pods"), method, parse=parse)
 
     def list_device_classes(self) -> Mapping[str, tuple[str, ...]]:
         """Returns extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
@@ -139,7 +141,7 @@ class Client:
     ) -> T:
         """Returns the parsed response. method: of the library. parse: takes the response's JSON.
 
-        absent_on: HTTP statuses that are no error. Then, parse() takes None.
+        absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
         """
 
         def explain(e: Exception) -> NodeError:
@@ -163,7 +165,7 @@ class Client:
 
 def _items(document: object, kind: str) -> Sequence[JsonObject]:
     """The items of a list of this kind. document: None if the server sent none."""
-    return list_page(document, kind, parse=dict).items if document else []
+    return list_page(document, kind, parse_item=dict).items if document else []
 
 
 def _api_client(access: ClusterAccess) -> Any:
@@ -212,6 +214,7 @@ class _Pool:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
         body = options.get("body")
         if isinstance(body, str):  # None for a GET
+            # The API server compares the values of a JSON Patch byte for byte: documents/encoding.py.
             options["body"] = go_json(json.loads(body)).encode()
         response = self._verified.request(method, url, **options)
         try:

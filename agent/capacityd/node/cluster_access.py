@@ -43,7 +43,7 @@ class ClusterAccess:
         return f"the API server in {self.kubeconfig}"
 
     @property
-    def is_plain(self) -> bool:
+    def is_without_tls(self) -> bool:
         """Whether requests are sent without TLS."""
         return self.server.lower().startswith("http://")
 

@@ -32,7 +32,7 @@ class VerifiedPool:
 
     def request(self, method: str, url: str, **options: Any) -> Any:
         """Sends one request. Returns urllib3's response, whose body is not read yet. Raises urllib3's errors."""
-        # By default, urllib3 sends a request up to four times and follows redirects. False turns off both.
+        # By default, urllib3 sends a request up to four times and follows redirects. retries=False turns off both.
         options |= {"preload_content": False, "retries": False}
         send = partial(self._send, method, url, options)  # takes the TLS context
         with warnings.catch_warnings():

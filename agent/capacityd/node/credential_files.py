@@ -1,4 +1,4 @@
-"""Reads a kubeconfig and the files that it names, if only root could change them.
+"""Reads a kubeconfig and the files that it names; those of a kubelet only if nobody else could change them.
 
 The kubernetes library waits forever for a pipe and reads files of any size, and its errors contain no advice.
 """
@@ -40,13 +40,16 @@ may add static pods, which may do all that root does, so this adds nothing to th
 
 
 def permission_advice(path: str) -> str:
-    """Advice if one of the kubelet's files can't be read."""
+    """Advice if one of the kubelet's files can't be read.
+
+    The service is root without capabilities, so modes, ACLs and security modules apply to the service as well.
+    """
     if os.geteuid() != 0:
         return "Run this command as root"
     return why_unreadable_to_root(path) or "Is there an ACL, or a security module such as AppArmor or SELinux?"
 
 
-def _with_owners_of_distribution(trust: Trust, kubeconfig: str) -> Trust:
+def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
     """Adds the group or the user that may change the kubelet's files with MicroK8s or Kubespray."""
     if kubeconfig.startswith(_MICROK8S):
         return trust.with_group_of(kubeconfig)
@@ -69,14 +72,14 @@ class CredentialFiles:
         An operator's files are read whoever could change them, as kubectl does: only the operator depends on them.
         """
         self._kubeconfig = kubeconfig
-        self._trust = None if trust is None else _with_owners_of_distribution(trust, kubeconfig)
+        self._trust = None if trust is None else _with_distribution_accounts(trust, kubeconfig)
         self._folder = os.path.dirname(os.path.abspath(kubeconfig))
         self._contents: dict[str, str] = {}  # path -> content
         self._paths: dict[str, None] = {}  # a set in the order of the reads, also of those that failed
 
     @property
     def of_kubelet(self) -> bool:
-        """Whether it is a kubelet's kubeconfig, not an operator's."""
+        """Whether this is a kubelet's kubeconfig, not an operator's."""
         return self._trust is not None
 
     @property
@@ -93,9 +96,9 @@ class CredentialFiles:
         return os.path.join(self._folder, path)
 
     def read(self, path: str, purpose: str) -> str:
-        """Returns the content of a file. purpose: for messages.
+        """Returns the content of a file. purpose: what messages call the file, such as "the token file".
 
-        Raises CredentialsMissing if it does not exist, NodeUnauthorized if it cannot be read.
+        Raises CredentialsMissing if the file does not exist, NodeUnauthorized if it cannot be read.
         """
         if _is_content(path):
             raise NodeUnauthorized(
@@ -111,16 +114,16 @@ class CredentialFiles:
         return self._contents[path]
 
     def shown(self, path: str, purpose: str) -> str:
-        """The file for a message, with its path only if the path exists: else it may be something else than a path.
+        """The file as the subject of a message, such as "the token file named in KUBECONFIG, PATH,".
 
-        purpose: as in read().
+        Without the path if nothing exists there: a secret may stand in the path's place. purpose: as in read().
         """
         named = purpose if path == self._kubeconfig else f"{purpose} named in {printable(self._kubeconfig)}"
         is_shown = path == self._kubeconfig or os.path.lexists(path)
         return f"{named}, {printable(path)}," if is_shown else named
 
     def require_trusted_plugin(self, plugin: ExecPlugin) -> None:
-        """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or choose another one.
+        """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or which program is run as it.
 
         An operator's plugin is only refused if somebody else could change the kubeconfig.
         """

@@ -44,7 +44,7 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
     except Exception as e:  # noqa: BLE001  # explain() handles it
         if failure := import_failure(e):
             raise failure from None
-        # Not "from e": its traceback would show the library's message, which may contain a secret.
+        # Not "from e": a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None
 
 
@@ -144,11 +144,13 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
         if error.status == HTTPStatus.GATEWAY_TIMEOUT:
             message += ". Does an admission webhook not answer?"
         message += ". Until a write succeeds, the Node's condition may be out of date"
+        # If such errors last, the API server can't store the content: then reconcile/ raises the rejection instead.
         return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, why=why))
     return NodeUnreachable(message, retry_after=error.retry_after, detail=call.access.address)
 
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:
+    # "The same file" is the kubeconfig, which api_server names.
     message = f"{call.access.api_server} rejected the credentials in the same file (HTTP 401)"
     return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}", detail=call.access.address)
 
@@ -170,7 +172,7 @@ def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
 def _missing(call: Call) -> NodeMissing:
     access = call.access
     is_own_node = call.user == f"{KUBELET_PREFIX}{call.node}"
-    return NodeMissing(access.api_server, node=call.node, detail=access.address, of_credentials=is_own_node)
+    return NodeMissing(access.api_server, node=call.node, detail=access.address, named_by_credentials=is_own_node)
 
 
 def _forbidden(refusal: Refusal) -> NodeForbidden:
@@ -215,7 +217,7 @@ def _rights_advice(refusal: Refusal) -> str:
 
 def _no_api_server(refusal: Refusal) -> NodeUnreachable:
     call = refusal.call
-    scheme = " It was asked with http; does it speak https?" if call.access.is_plain else ""
+    scheme = " It was asked with http; does it speak https?" if call.access.is_without_tls else ""
     return NodeUnreachable(
         f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
         f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?{scheme}",

@@ -54,7 +54,7 @@ class ExecPlugin:
         """What somebody else could change of the programs that run() runs; None if there is nothing."""
         search_path = self._variables().get("PATH") or os.defpath
         if "/" in self.command:
-            # Even if it can't be run now: somebody may change this before it is run.
+            # Checked even if this program can't be run now: somebody else may change that before run() is called.
             program: str | None = self.command
         else:
             flaw = flaw_of_name(self.command, search_path, trust)
@@ -113,7 +113,7 @@ class ExecPlugin:
 
     @property
     def _name(self) -> str:
-        """The plugin for a message, with its path only if the program exists: other text may be a secret."""
+        """The plugin for a message, with its path only if the program exists: any other command may be a secret."""
         program = self._program
         return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from capacityd.model.errors import NodeUnauthorized
+from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.private import extent
 from capacityd.model.text import printable
@@ -53,14 +53,17 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
             f'node_name is "{printable(configured)}", but the credentials belong to Node "{reported}". '
             "Remove node_name, or use a kubeconfig of that Node"
         )
-    # Who acts as the Node by impersonation may have come from an image of another machine.
+    # A kubeconfig that impersonates the Node's kubelet may have come with an image of another machine.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
     node = reported or name
     return Identity(user=review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
 
 
 def token_user(token: str) -> str:
-    """Returns what stays the same if this user's token is renewed: a JSON Web Token's user and Node, else the token."""
+    """Returns what stays the same if this user's token is renewed.
+
+    This is the user and the Node in a JSON Web Token. Any other token is never renewed, so it is the token itself.
+    """
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(f"{payload}=="))  # JSON Web Tokens leave out the padding
@@ -80,18 +83,18 @@ def is_of_machine(state: NodeState, machine_id: str | None, system_uuid: str) ->
 
 
 def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> None:
-    """Raises NodeUnauthorized if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
+    """Raises NodeOfOtherMachine if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
     if is_of_machine(state, machine_id=machine_id, system_uuid=system_uuid):
         return
     if _has_machine_id(state, machine_id):
-        raise NodeUnauthorized(
+        raise NodeOfOtherMachine(
             f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
             "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
             "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
         )
     theirs = _shown_id(state.machine_id) or "not set"
     ours = _shown_id(machine_id or "") or "none (/etc/machine-id is empty)"
-    raise NodeUnauthorized(
+    raise NodeOfOtherMachine(
         f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
         "Set node_name to the name under which this machine's kubelet registered"
     )

@@ -45,8 +45,8 @@ def load(
     """Reads a kubelet's kubeconfig and all files that it names. Nothing is cached: the kubelet renews its certificate.
 
     kubeconfig: None for the first existing one of the kubelet's usual paths. plugin_timeout: seconds for which an exec
-    plugin may run; None only checks it, and leaves out its credentials. trust: who may be able to change the files;
-    None for own_trust().
+    plugin may run; None: the plugin is checked but not run, so its credentials are missing. trust: who may be able to
+    change the files; None: root and the user of this process.
 
     Raises CredentialsMissing if a file does not exist, NodeUnauthorized if a file cannot be read or used, and
     NodeUnreachable if the plugin does not end in time.
@@ -57,7 +57,7 @@ def load(
 
 
 def load_operator_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
-    """Reads an operator's kubeconfig and all files that it names. context: replaces the current context; None does not.
+    """Reads an operator's kubeconfig and all files that it names. context: the one to use; None: the current context.
 
     Raises the errors of load().
     """
@@ -73,7 +73,7 @@ def contexts(kubeconfig: str) -> Contexts:
 
 
 def _explaining(path: str) -> AbstractContextManager[None]:
-    # The library's exception message may quote a secret.
+    # The message of a library's exception may quote a secret.
     return no_library_error(
         lambda e: NodeUnauthorized(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
     )
@@ -134,7 +134,7 @@ def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_
 
 
 def _stored_credential(document: KubeconfigDocument, user: Entry) -> Credential:
-    """Returns the credential in the kubeconfig and the files that it names; a part that is missing is None."""
+    """Returns the credential that the kubeconfig, or a file that it names, contains. A missing part is None."""
     return Credential(
         token=user_token(document, user),
         certificate=document.pem(user, "client-certificate"),

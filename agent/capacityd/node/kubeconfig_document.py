@@ -19,7 +19,7 @@ class KubeconfigDocument:
     """A kubeconfig. Its methods raise NodeUnauthorized if the kubeconfig is invalid."""
 
     def __init__(self, path: str, files: CredentialFiles) -> None:
-        """Reads the kubeconfig. files: reads it, and the files that it names."""
+        """Reads the kubeconfig. files: reads the kubeconfig and the files that it names."""
         self.files = files
         self._path = path
         try:
@@ -95,5 +95,8 @@ class KubeconfigDocument:
         return self.files.read(self.files.resolve(path), f"the {key}") if path else None
 
     def error(self, problem: str, detail: str = "") -> NodeUnauthorized:
-        """Returns the error to raise. problem: the end of a sentence about the kubeconfig. detail: as in NodeError."""
+        """Returns the error to raise.
+
+        problem: the end of a sentence about the kubeconfig. detail: text of the kubeconfig, which only commands print.
+        """
         return NodeUnauthorized(f"the kubeconfig {self.path} {problem}", detail=detail)

@@ -27,8 +27,8 @@ _RENEWED_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 def credentials_advice(access: ClusterAccess) -> str:
     """Advice if the API server rejects the credentials.
 
-    kubeadm may write a certificate into the kubeconfig, which expires after a year. The kubelet does not use it once it
-    has renewed its certificate (github.com/kubernetes/kubeadm/issues/1317).
+    kubeadm may write a certificate that expires after a year into the kubeconfig. Once the kubelet has renewed its
+    certificate, the kubeconfig's is no longer used (github.com/kubernetes/kubeadm/issues/1317).
     """
     is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
     uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files

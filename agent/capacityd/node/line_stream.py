@@ -79,7 +79,7 @@ class LineStream:
             with (
                 closing(response.connection),  # urllib3 would keep it for another request
                 closing(response),
-                # A descriptor of its own for close(): once urllib3 has closed the other one, another file may have its
+                # A duplicate of the descriptor, for close(): once urllib3 has closed its own, another file may get that
                 # number.
                 socket.socket(fileno=os.dup(response.fileno())) as self._socket,
             ):
@@ -88,7 +88,7 @@ class LineStream:
             self._put(e)
 
     def _pass_on(self, response: Any) -> None:
-        """Passes on the header, the lines and the end, or as much until the stream is closed."""
+        """Passes on the header, the lines and the end. Stops early if the stream is closed."""
         self._put(b"")
         for line in _lines(response):
             if line and not self._put(line):  # an empty line contains no event
@@ -96,7 +96,7 @@ class LineStream:
         self._put(None)
 
     def _put(self, item: _Item) -> bool:
-        """Waits for room in the queue. Returns whether the item was passed on, because the stream is still open."""
+        """Waits for room in the queue, and puts the item there. Returns False if the stream has been closed instead."""
         while not self._is_closed:
             try:
                 self._items.put(item, timeout=_PUT_TIMEOUT)

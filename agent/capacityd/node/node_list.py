@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from capacityd.model.errors import ListExpired, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, PodRequests
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import JsonObject
@@ -48,16 +48,16 @@ def read_fleet(
     reader = _Reader(access, progress)
     # Before the Nodes: which overlays apply depends on a Node's labels, and its summary does not contain them.
     overlays = reader.send(reader.client.list_node_overlays)
-    nodes = reader.nodes(selector, parse=partial(summarize, label=label, overlays=overlays))
+    nodes = reader.nodes(selector, partial(summarize, label=label, overlays=overlays))
     device_classes = reader.send(reader.client.list_device_classes)
-    return Fleet(nodes, device_classes=device_classes, requests=reader.requests(names))
+    return Fleet(nodes, device_classes=device_classes, requests=reader.pod_requests(names))
 
 
 def read_nodes(
     access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
 ) -> tuple[NodeSummary, ...]:
     """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
-    return _Reader(access, progress).nodes(selector, parse=partial(summarize, label=label))
+    return _Reader(access, progress).nodes(selector, partial(summarize, label=label))
 
 
 class _Reader:
@@ -69,18 +69,18 @@ class _Reader:
         self._progress = progress
         self._has_response = False  # whether the API server has responded to a request
 
-    def nodes(self, selector: str, parse: Callable[[JsonObject], NodeSummary]) -> tuple[NodeSummary, ...]:
-        """Returns the Nodes that match a label selector. parse: summarizes a Node's JSON."""
-        list_nodes = partial(self.client.list_nodes, limit=_NODE_PAGE, selector=selector, parse=parse)
+    def nodes(self, selector: str, summarize_node: Callable[[JsonObject], NodeSummary]) -> tuple[NodeSummary, ...]:
+        """Returns the Nodes that match a label selector. summarize_node: takes a Node's JSON."""
+        list_nodes = partial(self.client.list_nodes, limit=_NODE_PAGE, selector=selector, parse_item=summarize_node)
         return _restarting_once(lambda: tuple(self._items("Nodes", [list_nodes])))
 
-    def requests(self, names: tuple[str, ...]) -> Requests | None:
-        """Returns the requests of unfinished pods; None if the user may not list pods. names: as in read_fleet()."""
+    def pod_requests(self, names: tuple[str, ...]) -> PodRequests | None:
+        """Returns what unfinished pods request; None if the user may not list pods. names: as in read_fleet()."""
         selectors = [_UNFINISHED_PODS]
         if 0 < len(names) <= _MAX_NAMED:
-            # "": also the pods that are not bound to a Node.
+            # "": also the pods that wait for a Node, because `fleet` reports these.
             selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
-        list_pods = partial(self.client.list_pods, limit=_POD_PAGE, parse=node_and_requests)
+        list_pods = partial(self.client.list_pods, limit=_POD_PAGE, parse_item=node_and_requests)
         lists = [partial(list_pods, selector=selector) for selector in selectors]
         try:
             return _restarting_once(lambda: sum_requests(self._items("pods", lists)))
@@ -88,9 +88,10 @@ class _Reader:
             return None
 
     def send(self, request: Callable[[], T]) -> T:
-        """Returns the result of a request.
+        """Sends a request to the API server. Returns the request's result.
 
-        Waits and tries again if the API server asks for it, or if it has responded to an earlier request.
+        Waits and tries again if the API server asks for it, or has responded to an earlier request: a server that has
+        never responded may have another address.
         """
         for pause in _RETRY_PAUSES:
             try:
@@ -99,7 +100,7 @@ class _Reader:
                 raise
             except NodeUnreachable as e:
                 if e.retry_after is None and not self._has_response:
-                    raise  # the address may be wrong
+                    raise
                 seconds = pause if e.retry_after is None else e.retry_after
                 time.sleep(min(seconds, _MAX_PAUSE))
         return self._send_once(request)
@@ -110,7 +111,7 @@ class _Reader:
         return result
 
     def _items(self, kind: str, lists: Iterable[Callable[..., Page[T]]]) -> Iterator[T]:
-        """Yields the items of these lists, and reports the progress. kind: of the items.
+        """Yields the items of these lists, and reports the progress. kind: of the items, as in read_fleet().
 
         lists: a function for each list, which requests the page that a token stands for.
         """

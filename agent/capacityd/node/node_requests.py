@@ -61,7 +61,7 @@ class NodeRequests:
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self._access.headers}
         timeout = Timeout(connect=self._connect_timeout, read=read_timeout)
         url = f"{self._access.server}/api/v1/nodes{path_or_query}"
-        # A pool of its own, because the thread of an earlier watch may close its connection only now.
+        # A new pool for each request, because the thread of an earlier watch may close its connection only now.
         response = _pool(self._access).request("GET", url, headers=headers, timeout=timeout)
         if response.status == 200:
             return response

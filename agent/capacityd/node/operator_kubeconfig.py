@@ -16,7 +16,8 @@ from capacityd.node.kubeconfig import Contexts, contexts, load_operator_file
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
     """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config.
 
-    context: replaces the current context; None or "" does not. Raises UsageError if no file contains it, and NodeError.
+    context: the one to use; None or "": the current context. Raises NodeError, and UsageError if no file contains the
+    context.
 
     Without a proxy-url, uses the proxy of the environment (HTTPS_PROXY), as kubectl does.
     Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
@@ -31,7 +32,7 @@ def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
         return load_operator_file(paths[0])
     contexts_by_path = {path: contexts(path) for path in paths}
     if context:
-        _require(context, contexts_by_path)
+        _require_known(context, contexts_by_path)
     else:
         context = next((found.current for found in contexts_by_path.values() if found.current), None)
     for path, found in contexts_by_path.items():
@@ -48,7 +49,7 @@ def context_names(kubeconfig: str | None) -> list[str]:
     return sorted(names)
 
 
-def _require(context: str, contexts_by_path: Mapping[str, Contexts]) -> None:
+def _require_known(context: str, contexts_by_path: Mapping[str, Contexts]) -> None:
     """Raises UsageError if none of these files contains the context."""
     known = sorted({name for found in contexts_by_path.values() for name in found.names})
     if context not in known:

@@ -42,7 +42,7 @@ _LOOKS_LIKE_A_SECRET = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Text that looks like a secret of somebody. Its groups match the text before the secret, which stays."""
+"""Text that looks like somebody's secret. The groups match the text before the secret; that text stays."""
 
 
 @dataclass(frozen=True, slots=True)

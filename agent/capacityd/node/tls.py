@@ -1,7 +1,7 @@
 """Sets up TLS from a kubeconfig: accepts the certificates of servers that client-go accepts, and refuses the others.
 
 The rules of client-go are those of Go's crypto/x509 (Certificate.Verify, VerifyHostname, CertPool.AppendCertsFromPEM).
-tests/cluster/test_client_go.py compares both.
+tests/cluster/test_client_go.py compares capacityd with client-go.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _KEY_TYPES = ("", "RSA ", "EC ")  # "": PKCS #8
 class ServerTrust:
     """Verifies a server with the authorities of a kubeconfig, and presents the client certificate.
 
-    Of several authorities with the same name, as in the bundle of a rotation, OpenSSL may try only one. Go tries all.
-    So a context that trusts all authorities is tried first, and then one for each authority alone.
+    During a rotation, several authorities may have the same name. Go tries all of them; OpenSSL may try only one. So a
+    context that trusts all authorities is tried first, and then one for each authority alone.
     """
 
     def __init__(self, access: ClusterAccess) -> None:
@@ -44,14 +44,15 @@ class ServerTrust:
         self._authorities = None if access.authority is None else _certificates(access.authority)  # None: the system's
         if self._authorities == []:
             raise NodeUnauthorized(f"the certificate authority in {access.kubeconfig} contains no usable certificate")
-        self._trusting_all = _context(access, self._authorities)
-        self._last_verified = self._trusting_all  # the context that last verified the server
+        self._all_authorities_context = _context(access, self._authorities)
+        self._last_verified = self._all_authorities_context  # the context that last verified the server
 
     def try_contexts(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
         """Makes the attempt with one context after the other, until one verifies the server. Returns its result.
 
-        attempt: opens a connection, or uses one that it has opened with this context. It sends no credentials before
-        the handshake. The exception that it raises may have ssl's exception as a cause or an argument.
+        attempt: sends a request over a connection that is opened with the context, now or in an earlier attempt. No
+        credentials are sent before the handshake. The exception of a failed attempt may have ssl's exception as a cause
+        or an argument.
         """
         errors: list[Exception] = []
         for context in self._contexts():
@@ -62,7 +63,7 @@ class ServerTrust:
                 if failure is None:
                     raise
                 errors.append(e)
-                if context is self._trusting_all and not another_authority_may_fit(failure):
+                if context is self._all_authorities_context and not another_authority_may_fit(failure):
                     break
             else:
                 self._last_verified = context
@@ -71,16 +72,16 @@ class ServerTrust:
 
     def _contexts(self) -> Iterator[ssl.SSLContext]:
         """Yields the contexts in the order in which to try them: first the one that verified the server last time."""
-        if self._last_verified is not self._trusting_all:
+        if self._last_verified is not self._all_authorities_context:
             yield self._last_verified
-        yield self._trusting_all
+        yield self._all_authorities_context
         if self._authorities and len(self._authorities) > 1:
             for authority in self._authorities:
                 yield _context(self._access, [authority])
 
 
 def _most_specific(errors: Sequence[Exception]) -> Exception:
-    """Returns the first error that says more than that no authority signed the certificate; else the first one."""
+    """Returns the first error that says more than that no authority signed the certificate; if none does, the first."""
     for e in errors:
         failure = verification_error(e)
         if failure and not is_about_the_authority(failure):
@@ -106,7 +107,7 @@ class _Context(ssl.SSLContext):
 def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.SSLContext:
     """Returns a context that trusts these authorities (DER), or those of the system. Raises NodeUnauthorized."""
     # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
-    # key identifier that it requires.
+    # key identifier that this flag requires.
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
     context.server_name = access.server_name or _host(access)
     # A trusted certificate need not be a root: it may be an intermediate, or the server's own.
@@ -128,7 +129,9 @@ def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.
 
 
 def _host(access: ClusterAccess) -> str:
-    """Returns the host of the server, or of the proxy if only the proxy uses TLS. One of them does: see VerifiedPool.
+    """Returns the host of the server, or of the proxy if only the proxy uses TLS.
+
+    At least one of the two uses TLS, because VerifiedPool creates a ServerTrust only then.
 
     If both use TLS, urllib3 verifies the proxy with a context of its own.
     """
@@ -160,7 +163,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _load_client_certificate(context: ssl.SSLContext, access: ClusterAccess, certificate: str, key: str) -> None:
-    """Makes the context present a client certificate. Raises NodeUnauthorized if it and its key cannot be used."""
+    """Makes the context present a client certificate. Raises NodeUnauthorized if it or its key is unusable."""
     for possible_key in _with_each_type(key):
         with suppress(ssl.SSLError, ValueError):
             _load_pair(context, certificate=certificate, key=possible_key)
@@ -179,7 +182,7 @@ def _load_client_certificate(context: ssl.SSLContext, access: ClusterAccess, cer
 def _with_each_type(key: str) -> Iterator[str]:
     """Yields a private key as it is, then as a key of each type. The type that its PEM block names may be wrong.
 
-    OpenSSL believes it. Go (crypto/tls.X509KeyPair) tries each type.
+    OpenSSL relies on the named type. Go (crypto/tls.X509KeyPair) tries each type.
     """
     yield key
     for key_type in _KEY_TYPES:

@@ -37,7 +37,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
             return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
         if why := _why_no_response(e, access):
             return NodeUnreachable(why, detail=_detail(e, access))
-    # urllib3 1.26 tries a call that only Python 2 supports. Its TypeError is the context of any later exception.
+    # urllib3 1.26 tries a call that only Python 2 supports. The call's TypeError is the context of any later exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
     reason = reasons[0] if reasons else type(last).__name__
@@ -51,7 +51,7 @@ def _detail(e: BaseException, access: ClusterAccess) -> str:
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
-    """Why one side did not trust the other's certificate, as the end of a sentence; "" if it was something else."""
+    """Why one side did not trust the other's certificate, as the end of a sentence; "" for any other error."""
     if isinstance(e, ssl.SSLCertVerificationError):
         return _why_server_not_trusted(e, access)
     # The server's alert. With TLS 1.3, it arrives only at the first read after the handshake.
@@ -91,25 +91,25 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
     from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError, ReadTimeoutError
 
     server = access.api_server
-    right_address = "Is its address right?"
+    address_question = "Is its address right?"
     match e:
         case ProxyError():
             return f"the proxy in {access.kubeconfig} (proxy-url) failed"
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():  # overloaded servers do this as well
-            return f"{server} closed the connection during the TLS handshake. Is it overloaded? {right_address}"
+            return f"{server} closed the connection during the TLS handshake. Is it overloaded? {address_question}"
         case ssl.SSLError():
-            return f"{server}: TLS failed ({_code(e)}). {right_address} Does it speak https?"
+            return f"{server}: TLS failed ({_code(e)}). {address_question} Does it speak https?"
         case socket.gaierror():
-            return f"{server}: its name cannot be resolved ({e.strerror}). {right_address}"
+            return f"{server}: its name cannot be resolved ({e.strerror}). {address_question}"
         case ConnectionRefusedError():
-            return f"{server} refused the connection. Is it running? {right_address}"
+            return f"{server} refused the connection. Is it running? {address_question}"
         case NewConnectionError():  # a subclass of ConnectTimeoutError, for any failure to connect
             return ""
         case ConnectTimeoutError():
-            return f"{server}: the connection timed out. Is it running? {right_address}"
+            return f"{server}: the connection timed out. Is it running? {address_question}"
         case ReadTimeoutError() | TimeoutError():
             return f"{server} did not respond in time"
         case ConnectionError():
             message = f"{server} closed the connection before it responded"
-            return f"{message}. It was asked with http; does it speak https?" if access.is_plain else message
+            return f"{message}. It was asked with http; does it speak https?" if access.is_without_tls else message
     return ""

@@ -19,7 +19,7 @@ _UNSUPPORTED = {
 
 
 def user_problem(user: Entry) -> str:
-    """Why this user is not supported, as the end of a sentence about the kubeconfig; "" if it is."""
+    """Why this user is not supported, as the end of a sentence about the kubeconfig; "" if it is supported."""
     for key, advice in _UNSUPPORTED.items():
         if user.get(key):
             return f"uses {key}: {advice}"
@@ -43,7 +43,7 @@ def user_token(document: KubeconfigDocument, user: Entry) -> str | None:
 
 
 def user_plugin(document: KubeconfigDocument, user: Entry, cluster: Entry, *, on_terminal: bool) -> ExecPlugin:
-    """Returns the exec plugin of a user who has one. cluster: what the plugin may ask for information about.
+    """Returns the exec plugin of a user who has one. cluster: the plugin may ask for the content of this entry.
 
     on_terminal: whether there is a terminal, on which the plugin may talk to the user.
     """

@@ -159,7 +159,7 @@ class NodeWatch:
 
     def _open(self) -> Any:
         limits = self._limits
-        # The stream's reader applies the limits. This longer one only ends a thread that nobody waits for any more.
+        # LineStream's methods apply the limits. This longer timeout only ends a thread that nobody waits for any more.
         response = self._requests.watch(read_timeout=limits.connect + limits.header + limits.idle)
         if not response.chunked:  # a proxy has collected the whole response before it sent any of it
             response.close()

@@ -23,7 +23,7 @@ class WatchTarget:
     system_uuid: str = ""
     """This machine's; "" if it is not known. The Node's must not be that of another machine."""
     names: frozenset[str] = frozenset()
-    """The configured and recorded resources."""
+    """The resources in the configuration and in the machine record."""
 
 
 TargetResult: TypeAlias = WatchTarget | TargetError

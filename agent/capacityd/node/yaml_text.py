@@ -28,7 +28,7 @@ _SCALARS = {  # type -> the plain scalars that have it
 class InvalidYaml(Exception):
     """The text is not YAML. The message is the end of a sentence, without any part of the text, which may be secret.
 
-    line: the number of the line, from 1; None if unknown. tab: whether its indentation contains a tab.
+    line: the number of the line, from 1; None if unknown. tab: whether the line's indentation contains a tab.
     """
 
     def __init__(self, line: int | None, *, tab: bool) -> None:

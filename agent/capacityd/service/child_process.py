@@ -27,8 +27,8 @@ class ChildProcess:
             os.close(write_fd)
         self.output_ended = False
         """Whether the child has closed its output: it has ended, or is about to."""
-        self.fully_read = False
-        """Whether to read no more: the output has ended, or a line is longer than any message."""
+        self.has_no_more_messages = False
+        """Whether no message follows: the output has ended, or a line is longer than any message."""
         self._buffer = b""  # the start of a line whose end has not arrived yet
 
     def fileno(self) -> int:
@@ -43,7 +43,7 @@ class ChildProcess:
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
         self.output_ended = not data
-        self.fully_read = self.output_ended or len(self._buffer) > _MAX_LINE_BYTES
+        self.has_no_more_messages = self.output_ended or len(self._buffer) > _MAX_LINE_BYTES
         return lines
 
     def kill(self) -> None:

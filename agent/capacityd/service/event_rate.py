@@ -1,8 +1,8 @@
 """How often a source of events may start passes. Pure. Times are in seconds.
 
 Pods cause events of mounts, links and devices, and no filter recognizes all of them. So a source whose last pass
-changed no reading starts the next pass at most once a minute (UnchangedLimit). After a pass that changed a reading, its
-events are prompt again, up to another limit (BurstLimit).
+changed no reading starts the next pass at most once a minute (UnchangedLimit). After a pass that changed a reading, the
+source's events are prompt again, up to another limit (BurstLimit).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ UNCHANGED_BURST = {
     PassReason.MOUNTS: 1,
     PassReason.SWAPS: 1,
 }
-"""How many of these passes a source may start in a row, before it has to wait. A dock or a hub sends its own events
-seconds before those of the devices behind it, and these must not wait."""
+"""Source -> how many passes that change no reading it may start in a row, before it has to wait. A dock or a hub sends
+its own events seconds before those of the devices behind it, and the devices' events must not wait."""
 
 BURST = 6
 BURST_PERIOD = 60.0
@@ -33,7 +33,7 @@ BURST_INTERVAL seconds after the last one. Another writer may change the Node al
 cable may come and go all the time."""
 
 _LIMITED = frozenset({*UNCHANGED_BURST, PassReason.FILE, PassReason.NODE})
-"""Events to which BURST applies. The other ones are rare, or may end an error."""
+"""Events to which BURST applies. All other events are rare, or may end an error."""
 
 
 class UnchangedLimit:

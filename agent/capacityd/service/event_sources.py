@@ -1,7 +1,7 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
 
-An event is only a reason for a reconcile pass. It is parsed only as far as needed to ignore those that no configured
-resource can match (model/event_filters.py): pods cause many of them.
+An event is only a reason for a reconcile pass. It is parsed only as far as needed to tell whether a configured resource
+can match it (model/event_filters.py): pods cause many events that no resource can match.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class EventSources:
     def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there. Returns reasons for a pass.
 
-        While a source can't be opened, this is a reason: only a pass can notice a change.
+        While a source is not open, POLL is one of the reasons: only a pass can notice a change.
         """
         file_events = [source for source in self._open.values() if isinstance(source, FileEvents)]
         reasons = self._collect(source.compare for source in file_events) | self._open_udev()
@@ -165,14 +165,17 @@ class Signals:
         """The received signals."""
         received: set[signal.Signals] = set()
         while select.select([self._read_fd], [], [], 0)[0]:
-            numbers = os.read(self._read_fd, 512)  # set_wakeup_fd() writes the number of each signal as a byte
-            received |= {number for number in _SIGNALS if number in numbers}
+            numbers = set(os.read(self._read_fd, 512))  # set_wakeup_fd() writes the number of each signal as a byte
+            received |= {handled for handled in _SIGNALS if handled in numbers}
         return received
 
 
 def ignore_signals() -> None:
-    """Ignores signals while the process ends: Python restores their default actions, which would replace the exit
-    status."""
+    """Ignores signals from now on. Call it when the process is about to end.
+
+    At its end, Python restores the default actions. A signal would then kill the process, and so replace the exit
+    status.
+    """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -171,7 +171,7 @@ def _state_of(path: str, remote: Collection[str]) -> _State:
     """Identifies the folders in which a change of the path would be noticed, and the content of the file."""
     points = _watch_points(path, remote)
     target = points[-1]
-    file = None if target in remote else _identity(target, content=True)
+    file = None if target in remote else _identity(target, by_content=True)
     return tuple(map(_nearest_folder, points)), file
 
 
@@ -179,19 +179,19 @@ def _nearest_folder(path: str) -> _Identity:
     """The nearest existing folder above the path; None if there is none."""
     while path != "/":
         path = os.path.dirname(path)
-        identity = _identity(path, content=False)
+        identity = _identity(path, by_content=False)
         if identity is not None:
             return identity
     return None
 
 
-def _identity(path: str, *, content: bool) -> _Identity:
-    """The inode at the path; None if nothing is there. content: whether another content is another identity."""
+def _identity(path: str, *, by_content: bool) -> _Identity:
+    """The inode at the path; None if nothing is there. by_content: another content is another identity."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-    changed_at = status.st_ctime_ns if content else 0
+    changed_at = status.st_ctime_ns if by_content else 0
     return status.st_dev, status.st_ino, changed_at
 
 

@@ -77,7 +77,7 @@ class Service:
                 sd_notify("STOPPING=1")
                 self._watcher.stop()
                 if self._worker is not None:
-                    self._worker.kill(spared=0)
+                    self._worker.kill(spared_pid=0)
                 return 0
             now = time.monotonic()
             if signal.SIGHUP in signals:
@@ -155,19 +155,19 @@ class Service:
         if worker.fileno() in ready:
             self._read_worker(worker)
         elif worker.deadline <= now:
-            worker.kill(spared=self._watcher.pid)
+            worker.kill(spared_pid=self._watcher.pid)
             self._on_worker_exit(worker.job, worker, failure=f"exceeded its timeout of {self._worker_timeout:.0f} s")
         elif worker.becomes_slow(now):
             self._write_status_file()
 
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
-        is_fully_read = worker.read_messages()
+        has_no_more_messages = worker.read_messages()
         if worker.probed and not self._is_ready:
             self._is_ready = True
             sd_notify("READY=1")
-        if is_fully_read:
-            failure = worker.kill(spared=self._watcher.pid)
+        if has_no_more_messages:
+            failure = worker.kill(spared_pid=self._watcher.pid)
             self._on_worker_exit(worker.job, worker, failure=failure)
         elif worker.is_slow and worker.probed != had_probed:  # `status` shows what a slow worker does
             self._write_status_file()

@@ -106,8 +106,8 @@ class LinkEvents:
 class AddressEvents:
     """Addresses that were added or removed (rtnetlink).
 
-    Ignores link-local addresses, which each pod has, unless the configuration counts some. Also ignores refreshes of
-    lifetimes from router advertisements.
+    Ignores link-local addresses, which each pod has, unless the configuration counts link-local addresses. Also ignores
+    router advertisements that only refresh an address's lifetime.
     """
 
     def __init__(self, patterns: Sequence[AddressPattern]) -> None:

@@ -1,7 +1,7 @@
 """Decides whether a change of the Node starts a pass: compares the Node as it is watched with what the last pass knew.
 
-Pure. Both are hashes of what a plan depends on. Only the contents count, not the order of reports: the report of a
-pass's own write may come before the pass has ended, or after it.
+Pure. Each of the two is a hash of what a plan depends on in the Node. Only the hashes count, not the order of reports:
+the report of a pass's own write may come before the pass has ended, or after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NodeComparison:
         self._reported = seen is not None
 
     def request(self) -> None:
-        """Requests a comparison although nothing was reported, in case the last one came at the wrong moment."""
+        """Requests a comparison although nothing was reported, in case the last comparison came too early."""
         self._requested = True
 
     def begin_pass(self) -> None:
@@ -31,8 +31,10 @@ class NodeComparison:
         self._seen_by_pass = self._seen
 
     def end_pass(self, known: str | None) -> None:
-        """A pass has ended. known: the Node as the pass left it; None if it failed: then it knew the Node as it was
-        watched when the pass began."""
+        """A pass has ended. known: the Node as the pass left it; None if the pass failed.
+
+        A failed pass knew the Node as it was watched when the pass began.
+        """
         self._known = self._seen_by_pass if known is None else known
 
     def pop_difference(self, *, may_end_error: bool) -> bool:

@@ -78,7 +78,7 @@ class Reports:
         """Replaces service.json.
 
         next_pass_in: seconds. overdue_after: if the file is not replaced within this many seconds after the next pass
-        is due, the service is stuck. running: as in ServiceStatus.pass_running. worker: None if none is running.
+        is due, the service is stuck. running: whether a worker runs or is about to. worker: None if none is running.
         watcher: the process that watches the Node.
         """
         now = time.time()

@@ -44,7 +44,7 @@ _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RES
 
 _NODE_MAY_END = frozenset(RetryCause) - {RetryCause.REJECTED, RetryCause.CONFLICT}
 """Errors that may have ended when the Node changes or is watched again: the Node was missing, or the API server was
-unreachable. REJECTED and CONFLICT do not end so, and another writer may change the Node all the time."""
+unreachable. REJECTED and CONFLICT do not end that way, and another writer may change the Node all the time."""
 
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""
@@ -121,7 +121,7 @@ class Schedule:
 
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
-        # While a pass fails, its retry looks at the Node. While a disk is full, retries are rare.
+        # While passes fail, their retries look at the Node; but while a disk is full (STATE), retries are rare.
         if not self._is_watched and self._failure_cause in (None, RetryCause.STATE):
             self._timed[PassReason.POLL] = self._poll_at
 
@@ -181,12 +181,12 @@ class Schedule:
             return frozenset()
         reasons = self._events.keys() | {reason for reason, at in self._timed.items() if at <= now}
         if self._failure_cause:
-            reasons.add(PassReason.RETRY)
+            reasons.add(PassReason.RETRY)  # any pass after a failed one is also its retry
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
         self._burst_limit.count(reasons, now)
         self._events = {}
-        self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}
+        self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}  # the pass's end plans the others anew
         self._not_before = -math.inf
         return self._pass_reasons
 

@@ -15,7 +15,7 @@ class ServiceLock:
     def __init__(self, folder: str) -> None:
         """Raises BlockingIOError if another service holds the lock, and another OSError if the file can't be opened.
 
-        Removes anything else at its path (a folder, a link): only capacityd uses the runtime directory.
+        Removes whatever else is at the lock's path (a folder, a link): only capacityd uses the runtime directory.
         """
         self.path = os.path.join(folder, _FILE)
         try:

@@ -102,7 +102,7 @@ def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
 def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[Mount]:
     """The mounts of file systems that match one of the patterns, without bind mounts of their folders."""
     by_number: defaultdict[str, list[Mount]] = defaultdict(list)  # number of a file system -> its mounts
-    for mount in mounts:
+    for mount in mounts:  # without snapshots, which the detector does not count either
         if not is_snapshot(mount.type, mount.source):
             by_number[mount.number].append(mount)
     for mounts_of_one in by_number.values():

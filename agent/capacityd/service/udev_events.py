@@ -1,6 +1,7 @@
 """Device events from udev: devices that were added, removed or changed, after udev's rules have run.
 
-Any process with CAP_NET_ADMIN can send such events, so libudev and pyudev may fail at one. Then it counts as an event.
+Any process with CAP_NET_ADMIN can send such events, so libudev and pyudev may fail at one. Such a failure counts
+as an event of a device.
 """
 
 from __future__ import annotations

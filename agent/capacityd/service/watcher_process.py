@@ -52,10 +52,10 @@ class WatcherProcess:
         if self._process is None:
             return
         for line in self._process.read_lines():
-            with suppress(Malformed):  # a library may print as well
+            with suppress(Malformed):  # a line that a library has printed
                 message: WatcherMessage = decode_variant(WatcherMessage, parse(line))
                 self._take(message)
-        if self._process.fully_read:
+        if self._process.has_no_more_messages:
             self.stop(self.not_watched_because or "the watcher has ended unexpectedly")
 
     def _take(self, message: WatcherMessage) -> None:

@@ -58,12 +58,12 @@ class WorkerProcess:
         """Reads the messages since the last call. Returns whether there is nothing more to read."""
         for line in self._process.read_lines():
             self._take(line)
-        return self._process.fully_read
+        return self._process.has_no_more_messages
 
     def _take(self, line: bytes) -> None:
         try:
             message: Message = decode_variant(Message, parse(line))
-        except Malformed:  # a library may print as well
+        except Malformed:  # a line that a library has printed
             return
         if isinstance(message, Probed):
             self.probed = True
@@ -72,15 +72,15 @@ class WorkerProcess:
         else:
             self.result = message
 
-    def kill(self, spared: int) -> str:
+    def kill(self, spared_pid: int) -> str:
         """Kills the worker, if it is still running, and all children of the service but one.
 
-        spared: the PID of that child; 0 for none. Returns how the worker had ended before, for a message if it sent no
-        result: "was killed by" and the signal, or "exited without a result".
+        spared_pid: the PID of that one child; 0: all are killed. Returns how the worker had ended before, for a message
+        if it sent no result: "was killed by" and the signal, or "exited without a result".
         """
         had_ended = self._process.output_ended
         self._process.kill()
-        statuses = kill_children(time.monotonic() + _KILL_TIMEOUT, spared)
+        statuses = kill_children(time.monotonic() + _KILL_TIMEOUT, spared_pid)
         status = statuses.get(self._process.pid, 0)
         if not had_ended or not os.WIFSIGNALED(status):
             return "exited without a result"

@@ -37,7 +37,7 @@ def main(arguments: list[str], limits: Limits | None = None) -> int:
     except BrokenPipeError:  # the resident process has ended
         return 0
     except Exception as e:
-        failure = import_failure(e)  # None if this is another error
+        failure = import_failure(e)  # None if the error is not about an import
         if failure is None:
             raise
         send_message(NotWatched(str(failure)))

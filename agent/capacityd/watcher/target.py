@@ -36,7 +36,7 @@ def read_target(command: Sequence[str]) -> WatchTarget:
     for line in reversed(output.splitlines()):  # the result is the last line that can be parsed
         try:
             result: TargetResult = decode_variant(TargetResult, parse(line))
-        except Malformed:  # a library may print as well
+        except Malformed:  # a line that a library has printed
             continue
         if isinstance(result, TargetError):
             raise _node_error(result)

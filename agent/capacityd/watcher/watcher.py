@@ -49,7 +49,7 @@ class Watcher:
         self._has_watched = False
         """Whether the Node has been watched."""
         self._failing_since: float | None = None
-        """When connections began to be denied or held back; None: none was since the Node was last saved."""
+        """When connections began to be denied or held back; None: no connection was, since the Node was last saved."""
         self._first_event_at: float | None = None
         """When the current connection's first event was saved; None: not yet."""
         self._last_sent: WatcherMessage | None = None

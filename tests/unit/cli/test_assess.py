@@ -17,7 +17,7 @@ from capacityd.cli.fleet.assess import (
     rank,
 )
 from capacityd.cli.fleet.findings import Reason
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, PodRequests
 from capacityd.model.node import Condition, ConditionReason
 
 NOW = 1_800_000_000.0
@@ -180,7 +180,7 @@ def test_the_worst_group_comes_first() -> None:
 
 def with_requests(*nodes: NodeSummary, waiting: int = 0, **by_node: int) -> Fleet:
     requests = {name: {DONGLE: number, "other.example/x": 1} for name, number in by_node.items()}
-    return Fleet(nodes, {}, Requests(requests, {DONGLE: waiting} if waiting else {}))
+    return Fleet(nodes, {}, PodRequests(requests, {DONGLE: waiting} if waiting else {}))
 
 
 def test_requested_and_free_quantities_are_added_up() -> None:

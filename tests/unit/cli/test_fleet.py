@@ -17,7 +17,7 @@ from capacityd.cli.commands import fleet as command
 from capacityd.cli.fleet import source
 from capacityd.cli.fleet.source import INSTANCE_TYPE
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, PodRequests
 from capacityd.model.node import CONDITION, Condition
 from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
 
@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "time", SimpleNamespace(time=lambda: NOW))
 
 
-def fleet(*nodes: NodeSummary, requests: Requests | None = None) -> Fleet:
+def fleet(*nodes: NodeSummary, requests: PodRequests | None = None) -> Fleet:
     return Fleet((*group(5), *nodes), requests=requests)
 
 
@@ -76,7 +76,7 @@ def test_a_healthy_fleet_exits_with_status_0(reads: Reads, capsys: pytest.Captur
 
 
 def test_requested_free_and_waiting_quantities_have_columns(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    requests = Requests({"n0": {DONGLE: 3}, "n1": {DONGLE: 5}}, {DONGLE: 2})
+    requests = PodRequests({"n0": {DONGLE: 3}, "n1": {DONGLE: 5}}, {DONGLE: 2})
     reads(*[fleet(node("own", ready=True, cordoned=True), requests=requests)] * 2)
     assert run(["fleet", "--nodes"]) == 4
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -145,7 +145,7 @@ def test_a_saved_list_replaces_the_cluster(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path) -> None:
-    requests = Requests({"n0": {DONGLE: 3}}, {DONGLE: 2})
+    requests = PodRequests({"n0": {DONGLE: 3}}, {DONGLE: 2})
     reads(replace(fleet(ODD, requests=requests), device_classes={DONGLE: ("dongles",)}), fleet())
     file = tmp_path / "fleet.prom"
     assert run(["fleet", "--textfile", str(file)]) == 4

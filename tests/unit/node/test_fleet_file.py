@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import UsageError
-from capacityd.model.fleet import Overlaid, Requests
+from capacityd.model.fleet import Overlaid, PodRequests
 from capacityd.node.fleet_file import read_fleet_file
 from tests.unit.node.test_node_list import DONGLE, LABEL, NODE, overlay, pod
 
@@ -41,7 +41,7 @@ def test_pods_device_classes_and_node_overlays_are_read(tmp_path: Path) -> None:
     overlays = [overlay("o", {DONGLE: "4"}, (LABEL, "In", "a"))]
     fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *overlays, *pods]}), LABEL)
     assert fleet.nodes[0].overlaid == {DONGLE: Overlaid("o", 4)}
-    assert fleet.requests == Requests({"n1": {DONGLE: 2}}, {DONGLE: 1})
+    assert fleet.requests == PodRequests({"n1": {DONGLE: 2}}, {DONGLE: 1})
     assert fleet.device_classes == {DONGLE: ("usb",)}
 
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from capacityd.model.errors import ListExpired, NodeError, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, Requests
+from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, PodRequests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
 from capacityd.node import client, node_list
 from capacityd.node.documents.node_summary import summarize
@@ -200,7 +200,7 @@ def test_a_brief_error_in_the_middle_is_retried(tmp_path: Path, pauses: list[flo
 
     fleet, _ = read(tmp_path, serving(**(scripts | {kind: failing})))
     assert names(fleet) == ["a", "b"]
-    assert fleet.requests == Requests({"a": {DONGLE: 2}}, {})
+    assert fleet.requests == PodRequests({"a": {DONGLE: 2}}, {})
     assert pauses == [1.0, 2.0, 4.0]
 
 
@@ -244,7 +244,7 @@ def test_a_list_that_expires_is_read_anew_once(tmp_path: Path, pauses: list[floa
 
     fleet, _ = read(tmp_path, serving(nodes, pods))
     assert names(fleet) == ["a", "b"]
-    assert fleet.requests == Requests({"a": {DONGLE: 2}} | ({"b": {DONGLE: 2}} if kind == "pods" else {}), {})
+    assert fleet.requests == PodRequests({"a": {DONGLE: 2}} | ({"b": {DONGLE: 2}} if kind == "pods" else {}), {})
     assert pauses == []
 
 
@@ -382,7 +382,7 @@ def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float
 def test_requests_of_running_and_waiting_pods_are_added_up(tmp_path: Path) -> None:
     pods = [pod("n1"), pod("n1", "Succeeded"), pod("n1"), pod("n2"), pod(), pod(schedulingGates=[{"name": "x"}])]
     fleet, received = read(tmp_path, serving(pods=lambda _: pod_page(*pods)))
-    assert fleet.requests == Requests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
+    assert fleet.requests == PodRequests({"n1": {DONGLE: 4}, "n2": {DONGLE: 2}}, {DONGLE: 1})
     asked = [query(request) for request in received if request.path.startswith("/api/v1/pods")]
     assert {query["limit"] for query in asked} == {"500"}
     assert {query["fieldSelector"] for query in asked} == {"status.phase!=Succeeded,status.phase!=Failed"}
@@ -393,7 +393,7 @@ def test_named_nodes_need_only_their_pods_and_those_that_wait(tmp_path: Path) ->
         return pod_page(pod(query(request)["fieldSelector"].partition("spec.nodeName=")[2]))
 
     fleet, _ = read(tmp_path, serving(pods=script), names=("n1", "n2"))
-    assert fleet.requests == Requests({"n1": {DONGLE: 2}, "n2": {DONGLE: 2}}, {DONGLE: 1})
+    assert fleet.requests == PodRequests({"n1": {DONGLE: 2}, "n2": {DONGLE: 2}}, {DONGLE: 1})
 
 
 @pytest.mark.parametrize(

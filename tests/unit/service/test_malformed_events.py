@@ -180,7 +180,7 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
         while watcher.filenos():
             assert select.select(watcher.filenos(), [], [], DEADLINE_MS / 1000)[0]
             watcher.read_messages()
-        worker.kill(spared=0)
+        worker.kill(spared_pid=0)
 
     forked(lambda: check(never_ends, output=OUTPUT))
 

@@ -39,7 +39,7 @@ def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
         assert not worker.becomes_slow(time.monotonic()), "once"
         return written(folder, reports, worker)
     finally:
-        worker.kill(spared=0)
+        worker.kill(spared_pid=0)
 
 
 def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
     poll.register(worker.fileno(), select.POLLIN)
     while poll.poll(DEADLINE_MS):
         if worker.read_messages():
-            return worker.probed, worker.result, worker.kill(spared=0)
+            return worker.probed, worker.result, worker.kill(spared_pid=0)
     pytest.fail("it does not end")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from capacityd.cli.fleet.norm import Norm, lacks_capacityd
-from capacityd.model.fleet import NodeSummary, Requests
+from capacityd.model.fleet import NodeSummary, PodRequests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 
@@ -103,7 +103,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
             yield finding_for(Reason.CAPACITY_CHANGED, f"{name} is {value_text(stored)}, last applied {quantity}")
 
 
-def overcommitments(node: NodeSummary, requests: Requests, resource_names: Iterable[str]) -> Iterator[Finding]:
+def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
     """Yields resources whose requests by a Node's pods exceed its capacity. resource_names: the resources to check."""
     requested = requests.by_node.get(node.name, {})
     for name in resource_names:

@@ -10,7 +10,7 @@ from capacityd.node.documents.fields import InvalidDocument
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A plugin's output. The certificate and its key are PEM."""
+    """The credentials of a kubeconfig's user; a missing part is None. The certificate and its key are PEM."""
 
     token: str | None = field(repr=False)
     certificate: str | None = field(repr=False)
@@ -18,9 +18,9 @@ class Credential:
 
 
 def exec_credential(output: bytes, version: str) -> Credential:
-    """Parses the output of a plugin. version: its apiVersion.
+    """Parses the output of a plugin. version: the plugin's apiVersion.
 
-    Raises InvalidDocument. Its message is the end of a sentence, and never quotes the output: that contains a secret.
+    Raises InvalidDocument. Its message is the end of a sentence, and never quotes the output, which contains a secret.
     """
     try:
         document = json.loads(output)

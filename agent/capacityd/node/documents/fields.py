@@ -1,6 +1,6 @@
 """Reads fields of Kubernetes' JSON objects. Strict about types, tolerant of missing fields. Pure.
 
-path: where the field is in the whole object, for messages; "": its key says it.
+path: where the field is in the whole object, for messages; "" for a field at the top, whose key says where it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InvalidDocument(ValueError):
 
 
 @contextmanager
-def naming(kind: str, document: JsonObject) -> Iterator[None]:
+def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
     """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
 
     Only for lists: the service, whose messages contain no text from an object, reads none.
@@ -44,7 +44,7 @@ def naming(kind: str, document: JsonObject) -> Iterator[None]:
         raise InvalidDocument(printable(f"{subject}: {e}"), detail=e.detail) from e
 
 
-def mapping(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
+def object_at(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
     """Returns the JSON object at this key; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, dict):
@@ -52,7 +52,7 @@ def mapping(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
     return value
 
 
-def objects(parent: JsonObject, key: str, path: str = "") -> list[JsonObject] | None:
+def objects_at(parent: JsonObject, key: str, path: str = "") -> list[JsonObject] | None:
     """Returns the list of JSON objects at this key; None if it is missing."""
     value = parent.get(key)
     if value is None:
@@ -62,7 +62,7 @@ def objects(parent: JsonObject, key: str, path: str = "") -> list[JsonObject] | 
     return cast("list[JsonObject]", value)
 
 
-def text(parent: JsonObject, key: str, path: str = "") -> str | None:
+def text_at(parent: JsonObject, key: str, path: str = "") -> str | None:
     """Returns the text at this key unchanged; None if it is missing."""
     value = parent.get(key)
     if value is not None and not isinstance(value, str):
@@ -70,9 +70,9 @@ def text(parent: JsonObject, key: str, path: str = "") -> str | None:
     return value
 
 
-def printable_text(parent: JsonObject, key: str, path: str = "") -> str:
+def printable_text_at(parent: JsonObject, key: str, path: str = "") -> str:
     """Returns the text at this key, safe to print; "" if it is missing."""
-    return printable(text(parent, key, path=path) or "")
+    return printable(text_at(parent, key, path=path) or "")
 
 
 def whole_quantities(quantities: JsonObject | None) -> dict[str, int]:

@@ -17,7 +17,7 @@ from capacityd.node.errors import no_library_error, reason_of
 def patched(document: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Returns a copy of a Node with a JSON Patch applied, as the API server does.
 
-    Raises NodeConflict if a test fails or a path does not exist, NodeRejected if it is not a JSON Patch.
+    Raises NodeConflict if a test fails or a path does not exist, NodeRejected if the patch is not a JSON Patch.
     """
     document = copy.deepcopy(document)
     for operation in patch:

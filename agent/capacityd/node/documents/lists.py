@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeVar
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
-    mapping,
-    naming,
-    objects,
-    printable_text,
-    text,
+    naming_object,
+    object_at,
+    objects_at,
+    printable_text_at,
+    text_at,
 )
 
 T = TypeVar("T")
@@ -25,7 +25,8 @@ _KIND_OF_ITEMS = {
     "DeviceClassList": "DeviceClass",
     "NodeOverlayList": "NodeOverlay",
 }
-"""The kind of the API server's lists -> the kind of their items, which omit it. kubectl's lists have the kind List."""
+"""Kind of a list of the API server -> kind of its items, which the items themselves do not contain. kubectl's lists are
+of the kind List, and their items contain their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,14 @@ class Page(Generic[T]):
     """The token to request the next page; "" for the last page."""
 
 
-def list_page(document: Any, kind: str, parse: Callable[[JsonObject], T]) -> Page[T]:
-    """Parses a page of a list of this kind, e.g. NodeList. parse: parses an item. Raises InvalidDocument."""
+def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
+    """Parses a page of a list of this kind, e.g. NodeList. Raises InvalidDocument."""
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InvalidDocument(f"it is not a {kind}")
-    items = objects(document, "items") or []
-    metadata = mapping(document, "metadata") or {}
-    next_token = text(metadata, "continue", path="metadata.continue") or ""
-    return Page([parse(item) for item in items], next_token)
+    items = objects_at(document, "items") or []
+    metadata = object_at(document, "metadata") or {}
+    next_token = text_at(metadata, "continue", path="metadata.continue") or ""
+    return Page([parse_item(item) for item in items], next_token)
 
 
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
@@ -55,7 +56,7 @@ def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:
         return {"Node": [document]}
     kind_of_items = _KIND_OF_ITEMS.get(str(document.get("kind")))  # None for a list of several kinds
     by_kind = defaultdict(list)
-    for item in objects(document, "items") or []:
+    for item in objects_at(document, "items") or []:
         kind = kind_of_items or str(item.get("kind"))
         by_kind[kind].append(item)
     return by_kind
@@ -65,11 +66,11 @@ def device_classes_by_resource(items: Sequence[JsonObject]) -> dict[str, tuple[s
     """Returns extended resource -> names of its DeviceClasses (Kubernetes 1.34 and later). Raises InvalidDocument."""
     classes: dict[str, tuple[str, ...]] = {}
     for item in items:
-        with naming("DeviceClass", item):
-            metadata = mapping(item, "metadata") or {}
-            spec = mapping(item, "spec") or {}
-            name = printable_text(metadata, "name", path="metadata.name")
-            resource = printable_text(spec, "extendedResourceName", path="spec.extendedResourceName")
+        with naming_object("DeviceClass", item):
+            metadata = object_at(item, "metadata") or {}
+            spec = object_at(item, "spec") or {}
+            name = printable_text_at(metadata, "name", path="metadata.name")
+            resource = printable_text_at(spec, "extendedResourceName", path="spec.extendedResourceName")
         if resource:
             classes[resource] = (*classes.get(resource, ()), name)
     return classes

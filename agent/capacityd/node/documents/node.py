@@ -11,10 +11,10 @@ from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
-    mapping,
-    objects,
-    printable_text,
-    text,
+    object_at,
+    objects_at,
+    printable_text_at,
+    text_at,
 )
 
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key, not a secret
@@ -32,33 +32,33 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") != "Node":
         detail = f"its kind is {_shown(document.get('kind'))}"
         raise InvalidDocument("this is not a Node: its kind is missing, or another one", detail)
-    metadata = mapping(document, "metadata") or {}
-    status = mapping(document, "status") or {}
-    node_info = mapping(status, "nodeInfo", path="status.nodeInfo") or {}
-    name = printable_text(metadata, "name", path="metadata.name")
+    metadata = object_at(document, "metadata") or {}
+    status = object_at(document, "status") or {}
+    node_info = object_at(status, "nodeInfo", path="status.nodeInfo") or {}
+    name = printable_text_at(metadata, "name", path="metadata.name")
     if not name:
         raise InvalidDocument("metadata.name is missing")
-    annotations = mapping(metadata, "annotations", path="metadata.annotations")
+    annotations = object_at(metadata, "annotations", path="metadata.annotations")
     annotation = _annotation(annotations, ANNOTATION)
     configuration = _annotation(annotations, CONFIGURATION_ANNOTATION)
-    conditions = objects(status, "conditions", path="status.conditions")
+    conditions = objects_at(status, "conditions", path="status.conditions")
     own_conditions = list(_own_conditions(conditions or []))
     capacity = _quantities(status, "capacity")
     allocatable = _quantities(status, "allocatable")
     return NodeState(
         name=name,
-        uid=text(metadata, "uid", path="metadata.uid") or "",
+        uid=text_at(metadata, "uid", path="metadata.uid") or "",
         capacity=capacity,
         allocatable=allocatable,
         has_annotations=annotations is not None,
         annotation=annotation,
         condition_count=None if conditions is None else len(conditions),
         condition=own_conditions[0] if own_conditions else None,
-        machine_id=printable_text(node_info, "machineID", path="status.nodeInfo.machineID"),
+        machine_id=printable_text_at(node_info, "machineID", path="status.nodeInfo.machineID"),
         duplicate_conditions=tuple(own_conditions[1:]),
         configuration=configuration,
-        resource_version=printable_text(metadata, "resourceVersion", path="metadata.resourceVersion"),
-        system_uuid=printable_text(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
+        resource_version=printable_text_at(metadata, "resourceVersion", path="metadata.resourceVersion"),
+        system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
         labels=_labels(metadata),
     )
 
@@ -68,20 +68,20 @@ def reviewed_user(document: Any) -> tuple[str, str]:
 
     document: None if there is no SelfSubjectReview. Raises InvalidDocument.
     """
-    status = mapping(document or {}, "status") or {}
-    user = mapping(status, "userInfo", path="status.userInfo") or {}
-    extra = mapping(user, "extra", path="status.userInfo.extra") or {}
-    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # a list of one name
-    name = printable_text(user, "username", path="status.userInfo.username")
+    status = object_at(document or {}, "status") or {}
+    user = object_at(status, "userInfo", path="status.userInfo") or {}
+    extra = object_at(user, "extra", path="status.userInfo.extra") or {}
+    nodes = extra.get(_NODE_OF_TOKEN) or [""]  # the API server's type is a list of texts; a token has one Node
+    name = printable_text_at(user, "username", path="status.userInfo.username")
     return name, printable(str(nodes[0]))
 
 
 def _annotation(annotations: JsonObject | None, key: str) -> str | None:
-    return text(annotations or {}, key, path=f"annotation {key}")
+    return text_at(annotations or {}, key, path=f"annotation {key}")
 
 
 def _labels(metadata: JsonObject) -> dict[str, str] | None:
-    labels = mapping(metadata, "labels", path="metadata.labels")
+    labels = object_at(metadata, "labels", path="metadata.labels")
     if labels is None:
         return None
     return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
@@ -89,7 +89,7 @@ def _labels(metadata: JsonObject) -> dict[str, str] | None:
 
 def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     path = f"status.{key}"
-    stored = mapping(status, key, path=path)
+    stored = object_at(status, key, path=path)
     if stored is None:
         return None
     quantities = {}
@@ -106,9 +106,9 @@ def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     for index, document in enumerate(conditions):
         if document.get("type") == CONDITION:
             yield Condition(
-                status=printable_text(document, "status", path=path),
-                reason=printable_text(document, "reason", path=path),
-                message=printable_text(document, "message", path=path),
+                status=printable_text_at(document, "status", path=path),
+                reason=printable_text_at(document, "reason", path=path),
+                message=printable_text_at(document, "message", path=path),
                 index=index,
                 document=document,
                 heartbeat=api_time(document.get("lastHeartbeatTime")),

@@ -9,7 +9,7 @@ from capacityd.model.fleet import NodeSummary
 from capacityd.model.label import is_label
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
 from capacityd.model.quantity import LARGEST
-from capacityd.node.documents.fields import mapping, naming, text, whole_quantities
+from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
 from capacityd.node.documents.overlays import NodeOverlay, overlaid
 
@@ -19,12 +19,12 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
 
     overlays: the cluster's NodeOverlays, in the order of precedence.
     """
-    with naming("Node", node):
+    with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
-        metadata = mapping(node, "metadata") or {}
-        node_labels = mapping(metadata, "labels", path="metadata.labels") or {}
-        label_value = text(node_labels, label, path=f"label {label}")
-        spec = mapping(node, "spec") or {}
+        metadata = object_at(node, "metadata") or {}
+        node_labels = object_at(metadata, "labels", path="metadata.labels") or {}
+        label_value = text_at(node_labels, label, path=f"label {label}")
+        spec = object_at(node, "spec") or {}
     ready = _ready(node)
     return NodeSummary(
         name=state.name,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from capacityd.model.fleet import Overlaid
 from capacityd.node.documents.fields import (
     JsonObject,
-    mapping,
-    naming,
-    objects,
-    printable_text,
-    text,
+    naming_object,
+    object_at,
+    objects_at,
+    printable_text_at,
+    text_at,
     whole_quantities,
 )
 
@@ -84,22 +84,22 @@ def overlaid(overlays: Sequence[NodeOverlay], labels: JsonObject) -> dict[str, O
 
 
 def _node_overlay(item: JsonObject) -> NodeOverlay:
-    with naming("NodeOverlay", item):
-        metadata = mapping(item, "metadata") or {}
-        spec = mapping(item, "spec") or {}
+    with naming_object("NodeOverlay", item):
+        metadata = object_at(item, "metadata") or {}
+        spec = object_at(item, "spec") or {}
         weight = spec.get("weight")
         return NodeOverlay(
-            name=printable_text(metadata, "name", path="metadata.name"),
+            name=printable_text_at(metadata, "name", path="metadata.name"),
             weight=weight if isinstance(weight, int) else 0,
-            requirements=tuple(map(_requirement, objects(spec, "requirements", path="spec.requirements") or ())),
-            capacity=whole_quantities(mapping(spec, "capacity", path="spec.capacity")),
+            requirements=tuple(map(_requirement, objects_at(spec, "requirements", path="spec.requirements") or ())),
+            capacity=whole_quantities(object_at(spec, "capacity", path="spec.capacity")),
         )
 
 
 def _requirement(item: JsonObject) -> _Requirement:
     values = item.get("values")
     return _Requirement(
-        key=text(item, "key", path="spec.requirements.key") or "",
-        operator=text(item, "operator", path="spec.requirements.operator") or "",
+        key=text_at(item, "key", path="spec.requirements.key") or "",
+        operator=text_at(item, "operator", path="spec.requirements.operator") or "",
         values=tuple(map(str, values)) if isinstance(values, list) else (),
     )

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from capacityd.model.fleet import Requests
-from capacityd.node.documents.fields import JsonObject, mapping, naming, objects, printable_text, whole_quantities
+from capacityd.model.fleet import PodRequests
+from capacityd.node.documents.fields import (
+    JsonObject,
+    naming_object,
+    object_at,
+    objects_at,
+    printable_text_at,
+    whole_quantities,
+)
 
 _FINISHED = ("Succeeded", "Failed")
 
 
-def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
+def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> PodRequests:
     """Returns the sum of the requests of all pods. pods: results of node_and_requests()."""
     by_node: dict[str, Counter[str]] = {}
     waiting: Counter[str] = Counter()  # resource -> the number of pods that request it and have no Node
@@ -20,15 +27,15 @@ def sum_requests(pods: Iterable[tuple[str, Mapping[str, int]]]) -> Requests:
             by_node.setdefault(node, Counter()).update(requests)
         else:
             waiting.update(requests.keys())
-    return Requests(by_node=by_node, waiting=waiting)
+    return PodRequests(by_node=by_node, waiting=waiting)
 
 
 def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
     """Returns the name of the pod's Node ("" if the pod is not bound) and its requests. Raises InvalidDocument."""
-    with naming("Pod", pod):
-        status = mapping(pod, "status") or {}
-        spec = mapping(pod, "spec") or {}
-        node = printable_text(spec, "nodeName", path="spec.nodeName")
+    with naming_object("Pod", pod):
+        status = object_at(pod, "status") or {}
+        spec = object_at(pod, "spec") or {}
+        node = printable_text_at(spec, "nodeName", path="spec.nodeName")
         is_finished = status.get("phase") in _FINISHED
         # A pod with scheduling gates waits for these, not for a Node.
         is_gated = not node and spec.get("schedulingGates")
@@ -46,11 +53,11 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
     and only CPU and memory of a running pod can be resized. Raises InvalidDocument.
     """
     together: Counter[str] = Counter()  # of the containers and the sidecars
-    for container in objects(spec, "containers", path="spec.containers") or ():
+    for container in objects_at(spec, "containers", path="spec.containers") or ():
         together.update(_extended_requests(container))
     sidecars: Counter[str] = Counter()  # of the sidecars that have started
     largest_start: Counter[str] = Counter()  # the maximum while the init containers run
-    for container in objects(spec, "initContainers", path="spec.initContainers") or ():
+    for container in objects_at(spec, "initContainers", path="spec.initContainers") or ():
         requests = _extended_requests(container)
         if container.get("restartPolicy") == "Always":
             together.update(requests)
@@ -59,13 +66,13 @@ def pod_requests(spec: JsonObject) -> dict[str, int]:
         else:
             largest_start |= sidecars + requests
     total = together | largest_start
-    total.update(_extended(mapping(spec, "overhead", path="spec.overhead")))
+    total.update(_extended(object_at(spec, "overhead", path="spec.overhead")))
     return {name: quantity for name, quantity in total.items() if quantity > 0}
 
 
 def _extended_requests(container: JsonObject) -> Counter[str]:
-    resources = mapping(container, "resources", path="resources of a container") or {}
-    return _extended(mapping(resources, "requests", path="resources.requests of a container"))
+    resources = object_at(container, "resources", path="resources of a container") or {}
+    return _extended(object_at(resources, "requests", path="resources.requests of a container"))
 
 
 def _extended(quantities: JsonObject | None) -> Counter[str]:

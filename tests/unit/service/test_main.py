@@ -61,6 +61,15 @@ sys.path.insert(0, sys.argv[1])
 from capacityd.service import loop
 loop.COMPARE_PERIOD = 0.1
 """
+_PRINTS_A_WARNING = """import sys
+sys.path.insert(0, sys.argv[1])
+from capacityd.service import loop
+run = loop.Service.run
+def warn_and_run(service):
+    print("a library warns", file=sys.stderr, flush=True)
+    return run(service)
+loop.Service.run = warn_and_run
+"""
 _NO_INOTIFY = """import os, sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.service import event_sources
@@ -316,7 +325,8 @@ def test_a_check_that_is_retried_much_later_delays_no_pass(running: Running) -> 
 
 
 def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
-    """The pipe is full, but the service and its children continue. SIGTERM ends the service, even without systemd."""
+    """The pipe is full, but the service and its children continue, also if a library prints. SIGTERM ends the service,
+    even without systemd."""
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     with contextlib.suppress(BlockingIOError):
@@ -324,7 +334,7 @@ def test_an_unread_standard_error_blocks_nothing(running: Running) -> None:
             os.write(writes, b"x" * 4096)
     os.set_blocking(writes, True)
     running.stub(reconcile="""echo '["PassResult", {"failure": {"message": "nobody there"}}]'""")
-    running.start(errors=writes)
+    running.start(_PRINTS_A_WARNING, errors=writes)
     running.await_line("STATUS=nobody there")
     running.stub()
     running.await_line("STATUS=1 of 1")

@@ -74,7 +74,7 @@ def _read_devices_once(
 ) -> Reading:
     """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
     scope = detector.scope
-    subsystems = resource.literals(scope.key) if scope else ()
+    subsystems = resource.texts_for(scope.key) if scope else ()  # the names that the configuration contains
     candidates = scope.find(host, subsystems) if scope else detector.find(host)
     contributions: list[Contribution] = []
     shares: list[int] = []  # of the devices in contributions, in base units

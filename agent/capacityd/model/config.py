@@ -94,8 +94,8 @@ class Resource:
         """Whether a table of the resource tests this key."""
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
-    def literals(self, key: str) -> tuple[str, ...]:
-        """The text patterns that the resource's tables contain for this key, sorted."""
+    def texts_for(self, key: str) -> tuple[str, ...]:
+        """The texts, exact or globs, that the resource's tables contain for this key, sorted."""
         tests = [test for table in self.tables for test in table.tests if test.key == key]
         matchers = [matcher for test in tests for matcher in test.matchers]
         return tuple(sorted({matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)}))

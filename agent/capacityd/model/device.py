@@ -60,7 +60,10 @@ def is_system(_: Host, device: Device) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A required key whose literal values limit which subsystems are enumerated and subscribed to."""
+    """A required key whose values are exact names of subsystems, which Resource.texts_for() returns.
+
+    Only these subsystems are enumerated, and only their events start a pass.
+    """
 
     key: str
     find: Callable[[Host, Collection[str]], Iterable[Device]]

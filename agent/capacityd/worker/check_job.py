@@ -79,7 +79,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            scoped = resource.literals(detector.scope.key) if detector.scope else ()
+            scoped = resource.texts_for(detector.scope.key) if detector.scope else ()
             own_subsystems = {*detector.subsystems, *scoped}
             subsystems |= own_subsystems
             kernel |= detector.events

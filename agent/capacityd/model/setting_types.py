@@ -51,11 +51,16 @@ class FilePath:
 
 
 def duration_value(seconds: float) -> str:
-    """A time in the form that Duration parses, in the largest unit that gives a whole number; 0 as "0s"."""
-    if seconds == 0:
+    """A time in the form that Duration parses, in the largest unit that gives a whole number; 0 as "0s".
+
+    seconds: rounded to milliseconds.
+    """
+    milliseconds = round(seconds * 1000)
+    if milliseconds == 0:
         return "0s"
-    unit = next((unit for unit in ("d", "h", "min") if seconds % _SECONDS[unit] == 0), "s")
-    return f"{seconds / _SECONDS[unit]:g}{unit}"
+    lengths = {unit: round(_SECONDS[unit] * 1000) for unit in ("d", "h", "min", "s", "ms")}
+    unit = next(unit for unit, length in lengths.items() if milliseconds % length == 0)
+    return f"{milliseconds // lengths[unit]}{unit}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": m
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table below a detector's name."""
+    """One TOML table of a resource, DETECTOR = { … }, or of its `except`."""
 
     tests: tuple[KeyMatcher, ...] = ()
     """For a DeviceDetector: all tests must match."""
@@ -71,7 +71,7 @@ class Resource:
     adopt: bool = False
     label: bool = False
     expect: int | None = None
-    """In units of the quantity. If there are fewer, or the resource is absent, the Node condition is False."""
+    """In units of the quantity. If the machine has less, or the resource is absent, the Node condition is False."""
     source: str = ""
     """The path of the file that configures the resource."""
 

@@ -125,7 +125,7 @@ class ValueDetector:
     read: Callable[[Host, Mapping[str, object]], Contribution]
     """Returns the number and its source. If it raises HostError, the resource is unknown."""
     computed: Callable[[Mapping[str, object]], int] | None = None
-    """The number, if the settings alone decide it. The check of the configuration computes the quantity from it."""
+    """The number, if the settings alone decide it. With it, the check of the configuration computes the quantity."""
     watched: str | None = None
     """The setting with the path of a file whose change starts a pass."""
     spawns: bool = False

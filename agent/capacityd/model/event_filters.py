@@ -1,7 +1,7 @@
 """Which events of a source concern a configuration: those that no configured resource can match start no pass.
 
-The check of the configuration makes the filters; the resident process applies them and imports this module, so it
-imports little. A filter may let through more events than concern the configuration, but never fewer.
+The check of the configuration makes the filters; the resident process applies them and imports this module, so this
+module imports little. A filter may let through more events than concern the configuration, but never fewer.
 """
 
 from __future__ import annotations

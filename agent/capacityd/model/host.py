@@ -110,7 +110,8 @@ class Host(Protocol):
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def linked_interface(self, interface: str) -> str:
-        """The interface that another one uses, as `ip link` shows it behind an @; "" if there is none here."""
+        """The interface that another one uses, as `ip link` shows it behind an @; "" if there is none in this network
+        namespace."""
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes use."""
@@ -130,11 +131,15 @@ class Host(Protocol):
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
         """The size in bytes of the file system mounted at this point; 0 if it reports none.
 
-        mount_ids: the ids of its mounts (mountinfo's first field).
+        mount_ids: the ids of this file system's mounts (mountinfo's first field). If the mount at the point is none of
+        them, another file system hides this one, and HostError is raised.
         """
 
     def lines(self, path: str) -> Sequence[str]:
-        """A text file's lines, or its NUL-separated parts, with tabs as spaces; empty if the file does not exist."""
+        """The lines of a text file that are not empty. Empty if the file does not exist.
+
+        A NUL also ends a line, as in the kernel's files with lists. A tab becomes a space.
+        """
 
     def raw(self, path: str, limit: int) -> str:
         """A file's content, unchanged. Bytes that are not UTF-8 become surrogates.
@@ -220,7 +225,7 @@ def machine_id(host: Host) -> str:
 
 
 def system_uuid(host: Host) -> str:
-    """The UUID that the firmware or the hypervisor gives this machine; "" if it is unknown: only root may read it."""
+    """The UUID that the firmware or the hypervisor gives this machine; "" if it can't be read: only root may."""
     try:
         return host.text("/sys/class/dmi/id/product_uuid") or ""
     except HostError:

@@ -1,6 +1,6 @@
 """The messages that the resident process gets from its children, the workers and the watcher, on their standard output.
 
-Also the resident process's status for `status`. The resident process imports this module, so it imports little.
+Also the resident process's status for `status`. The resident process imports this module, so the module imports little.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CheckResult:
     """A check of the configuration has ended."""
 
     config: ServiceConfig | None = None
-    """None: that of the previous check stays active."""
+    """None: the configuration of the previous check stays active."""
     error: str = ""
     """Why the check failed and must be retried; empty if it did not fail."""
     configuration_errors: tuple[str, ...] = ()

@@ -85,20 +85,26 @@ class NodeState:
     """Key -> value. None: the Node has no labels."""
 
     def stored(self, name: str) -> str | None:
-        """The quantity in capacity, or the value of a label, as stored; None if absent. name: as in a plan."""
+        """The quantity in capacity, or the value of a label, as stored; None if absent.
+
+        name: of a resource or of a label (model/label.py).
+        """
         if is_label(name):
             return (self.labels or {}).get(resource_of(name))
         return (self.capacity or {}).get(name)
 
     def with_labels_of(self, names: Collection[str]) -> NodeState:
-        """The state without the labels that none of these names, as in a plan, is about: a pass does not use them."""
+        """The state with only the labels that these names are about, because a pass uses no others.
+
+        names: of resources and of labels (model/label.py).
+        """
         if self.labels is None:
             return self
         keys = {resource_of(name) for name in names}
         return replace(self, labels={key: value for key, value in self.labels.items() if key in keys})
 
     def number(self, name: str) -> int | None:
-        """The whole number that is stored; None if it is absent or not a whole number. name: as in a plan."""
+        """The whole number that is stored; None if it is absent or not a whole number. name: as in stored()."""
         return stored_number(name, self.stored(name))
 
 
@@ -160,7 +166,7 @@ def _parsed(annotation: str | None) -> dict[str, object] | None:
 
 
 def annotated_quantities(annotation: str | None) -> dict[str, int]:
-    """Name of a resource or of its label -> quantity, from the annotation ANNOTATION.
+    """Name of a resource or of its label -> quantity, from the annotation ANNOTATION, sorted by name.
 
     Skips entries that capacityd can't have written.
     """
@@ -180,9 +186,10 @@ def published_resources(node_state: NodeState | None) -> dict[str, int]:
 
 
 def stored_number(name: str, text: str | None) -> int | None:
-    """The number in a stored quantity or in a label's value; None for any other text. name: as in a plan.
+    """The number in a stored quantity or in a label's value; None for any other text.
 
-    1k is a quantity of 1000. But a label 1k does not match a selector for 1000.
+    name: of the resource or of the label (model/label.py). 1k is a quantity of 1000. But a label 1k does not match a
+    selector for 1000.
     """
     if text is None:
         return None

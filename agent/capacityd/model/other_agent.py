@@ -25,7 +25,7 @@ class OtherAgent:
     wrote_at: float
     """When the other agent last wrote the Node, in seconds of uptime."""
     quantities: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Name -> this agent's quantity, and the other's. Empty if only the other agent's condition shows it."""
+    """Name -> this agent's quantity, and the other's. Empty if only the condition shows that there is another agent."""
     own_write_at: float = 0.0
     """When this agent last wrote the Node, in seconds of uptime."""
 
@@ -33,7 +33,7 @@ class OtherAgent:
     def gone_at(self) -> float:
         """When the other agent counts as gone, unless it writes again; in seconds of uptime.
 
-        It answers a write of this agent with its own numbers, or with its own message in the condition.
+        The other agent answers a write of this agent with its own numbers, or with its own message in the condition.
         """
         answers_from = max(self.wrote_at + WRITE_INTERVAL, self.own_write_at)
         return answers_from + ANSWER_TIME

@@ -130,7 +130,7 @@ class MachineRecord:
         return frozenset({*self.published, *self.intended})
 
     def has(self, name: str) -> bool:
-        """Whether this machine has published the name, with any quantity."""
+        """Whether this machine has published, or may have published, the name with any quantity."""
         return name in self.published or name in self.intended
 
     def confirms(self, name: str, quantity: int) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from capacityd.model.text import plural
 
 _MAX_QUOTED = 500
-"""Characters to quote."""
+"""The most characters of a text that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Private text. To format or store this object drops the text: only a command that a user runs reads `text`.
+    """Private text. Formatting or storing this object drops the text: only a command that a user runs reads `text`.
 
     The text is printable.
     """

@@ -57,7 +57,7 @@ def whole_quantity(text: str) -> int | None:
 
 
 def number_in(text: str) -> int | None:
-    """The number in a text of at most 20 decimal digits, as the kernel writes 64 bits; None for any other text."""
+    """The number in a text of at most 20 decimal digits, enough for any number of 64 bits; None for any other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 20
     return int(text) if is_number else None
 
@@ -65,7 +65,7 @@ def number_in(text: str) -> int | None:
 def plain(text: str | None) -> str:
     """A stored quantity in plain digits: "10k" as 10000, None and "" as "none".
 
-    A text that is no whole number, or a number of more than 64 bits, is unchanged.
+    A text that is no whole number is unchanged. So is a number of more than 64 bits: it may have thousands of digits.
     """
     if not text:
         return "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -94,7 +94,7 @@ class Quantity:
     """The quantity in the resource's unit."""
     contributions: tuple[Contribution, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    """Filled in only with --explain; so are the fields below."""
+    """Filled in only with --explain, like the explanation."""
     warning: str = ""
     explanation: Explanation | None = None
     valid_for: float | None = None
@@ -167,8 +167,10 @@ def is_below(reading: Reading, expected: int | None) -> bool:
 
 
 def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
-    """The fields name, outcome, quantity, cause, reason, contributions; with --explain also rejected and
-    explanation."""
+    """The fields name, outcome, quantity, cause, reason, contributions; with --explain also rejected and explanation.
+
+    The reason of a quantity is its warning.
+    """
     document: dict[str, object] = {
         "name": name,
         "outcome": outcome_of(reading).value,
@@ -184,9 +186,9 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     else:
         document["reason"] = reading.reason
     if reading.rejections:
-        document["rejected"] = [asdict(rejection) for rejection in reading.rejections]
+        document["rejected"] = _with_private_text(reading.rejections)
     if reading.explanation is not None:
-        document["explanation"] = _shown(reading.explanation)
+        document["explanation"] = _with_private_text(reading.explanation)
     return document
 
 
@@ -195,12 +197,12 @@ def _contribution_as_dict(contribution: Contribution) -> dict[str, object]:
     return {"device": contribution.device, "amount": contribution.amount, "note": note}
 
 
-def _shown(value: object) -> object:
-    """As asdict(), with private text as text."""
+def _with_private_text(value: object) -> object:
+    """The value for JSON: a dict for each dataclass, a list for each tuple, and private text as text."""
     if isinstance(value, Private):
         return value.text
     if is_dataclass(value):
-        return {field.name: _shown(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _with_private_text(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
-        return [_shown(item) for item in value]
+        return [_with_private_text(item) for item in value]
     return value

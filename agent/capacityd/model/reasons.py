@@ -1,6 +1,6 @@
 """What the service does and why: a worker's jobs and activities, reasons for a pass, causes of a retry, kernel events.
 
-The resident process imports this module, so it imports little.
+The resident process imports this module, so the module imports little.
 """
 
 from __future__ import annotations

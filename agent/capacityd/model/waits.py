@@ -9,19 +9,19 @@ from capacityd.model.text import duration_text
 
 
 class WaitReason(str, Enum):
-    """Why an action is delayed. The values are the same in JSON."""
+    """The action that is delayed, and why. The values are the same in JSON."""
 
-    LOWER_AFTER = "lower_after"  # a lower number may be temporary
-    RATE_LIMIT = "rate_limit"  # the resource has been written often lately
-    DENIED = "denied"  # the API server has denied this change
-    UNKNOWN = "unknown"  # the resource could not be read
-    NOT_STORED = "not_stored"  # the API server does not store the condition
-    ALLOCATABLE = "allocatable"  # allocatable was repaired more than once, so it may be reduced again
-    DEVICE_PLUGINS = "device_plugins"  # the kubelet's list of device plugins could not be read
-    EXPIRY = "expiry"  # the reading is valid until then
-    OTHER_AGENT = "other_agent"  # another capacityd writes this Node
-    CONFLICT = "conflict"  # another writer changed the Node before each write
-    START_JITTER = "start_jitter"  # the machines of a fleet start at the same time
+    LOWER_AFTER = "lower_after"  # no lower number is written yet: it may be temporary
+    RATE_LIMIT = "rate_limit"  # the resource is not written: it has been written often lately
+    DENIED = "denied"  # a change is not tried again yet: the API server has denied it
+    UNKNOWN = "unknown"  # the resource is not read again yet: it could not be read
+    NOT_STORED = "not_stored"  # the condition is not written again yet: the API server does not store it
+    ALLOCATABLE = "allocatable"  # the condition stays False: allocatable was repaired more than once
+    DEVICE_PLUGINS = "device_plugins"  # the kubelet's list of device plugins is not read again yet: it was unreadable
+    EXPIRY = "expiry"  # the resource is not read again yet: its reading is still valid
+    OTHER_AGENT = "other_agent"  # a write waits: another capacityd writes this Node
+    CONFLICT = "conflict"  # the Node is not read again yet: another writer changed it before each write
+    START_JITTER = "start_jitter"  # the Node is not read for the first time yet: a whole fleet may have started
 
 
 _TEXTS = {
@@ -54,7 +54,8 @@ class Wait:
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
 
     def until_epoch(self, *, now: float, uptime: float) -> float:
-        """The end of the wait in seconds since the epoch. now, uptime: the current time by both clocks."""
+        """The end of the wait in seconds since the epoch. now: the current time, also since the epoch.
+        uptime: the current one, in seconds."""
         return now + (self.until - uptime)
 
     @property

@@ -62,7 +62,7 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
 def token_user(token: str) -> str:
     """Returns what stays the same if this user's token is renewed.
 
-    This is the user and the Node in a JSON Web Token. Any other token is never renewed, so it is the token itself.
+    This is the user and the Node in a JSON Web Token. Any other token contains neither, so the whole token is returned.
     """
     try:
         payload = token.split(".")[1]

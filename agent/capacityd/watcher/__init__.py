@@ -18,7 +18,7 @@ STDOUT = 1  # file descriptor
 
 
 def send_message(message: WatcherMessage) -> None:
-    """Sends a message to the resident process, as a line of JSON on standard output. Raises OSError if it has ended."""
+    """Sends a message to the resident process, as a line of JSON. Raises OSError if that process has ended."""
     remaining = f"{json.dumps(encode_variant(message))}\n".encode()
     while remaining:
         written = os.write(STDOUT, remaining)  # may be fewer bytes than the line has

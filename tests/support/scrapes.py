@@ -72,7 +72,7 @@ def text_of(node: NodeAt) -> bytes:
     )
     counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
     figures = PassMetrics(config_of(node), status, last_seen, counters, node.durations, node.errors)
-    return metrics.text(figures, 0.2)
+    return metrics.exposition(figures, 0.2)
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
     _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a test may have replaced it by another stream
         sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
-    command: str | None = None  # as long as the arguments are not parsed
+    command: str | None = None  # None: the arguments are not parsed yet
     try:
         parsed = _parse(arguments)
         command = parsed.command

@@ -32,7 +32,7 @@ class _Position:
     """Where on the command line the next word is, after the words that have been read."""
 
     parser: argparse.ArgumentParser
-    """The parser of the command; that of the program before the command."""
+    """The parser of the command; before the command, that of the program."""
     option: argparse.Action | None = None
     """The option whose value is the next word; None: the next word is no option's value."""
     arguments_read: int = 0

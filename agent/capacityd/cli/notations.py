@@ -34,7 +34,7 @@ class Notation:
         return "{label}" in self.head
 
     def for_number(self, number: int) -> Notation:
-        """Returns the notation for this number of resources; this one if there is none for so many."""
+        """Returns the notation for this number of resources; if there is none, this notation."""
         if self.max_resources is None or number <= self.max_resources:
             return self
         return self.for_more_resources or self

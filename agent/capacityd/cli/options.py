@@ -70,9 +70,9 @@ def options_of(parsed: argparse.Namespace) -> Options | WorkerOptions:
 def refuse_other_sources(
     options: Options, why: str, refused: Sequence[str] = ("machine", "node_file", "node_name")
 ) -> None:
-    """Raises UsageError if an option selects another source. why: the start of the message.
+    """Raises UsageError if one of the refused options is given, because the command reads something else.
 
-    refused: the names of these options, as fields of Selection.
+    why: the start of the message, which says what the command reads. refused: the options' fields in Selection.
     """
     given = [f"--{name.replace('_', '-')}" for name in refused if getattr(options.selection, name) is not None]
     if given:

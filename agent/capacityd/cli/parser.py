@@ -115,7 +115,7 @@ class _Parser(argparse.ArgumentParser):
         """Parses as argparse does. For an unknown option that is similar to a known one, ends the program with an
         error that suggests the known one.
 
-        argparse calls this method for the program and for its command, so the suggestion is an option of that parser.
+        argparse calls this method of the program's parser and of the command's parser. Each suggests its own options.
         """
         parsed, unknown = super().parse_known_args(args, namespace)
         for argument in unknown:

@@ -54,7 +54,7 @@ def run_in_sandbox(options: Options) -> int:
 
 
 def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
-    """The arguments for the probe in the sandbox, and the settings that show it the configuration of the options."""
+    """The arguments for the probe in the sandbox, and the settings that make its configuration readable there."""
     arguments = ["probe"]
     if options.explain:
         arguments.append("--explain")
@@ -76,7 +76,8 @@ def _service_settings() -> list[str]:
     unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
     if unit.returncode:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
-    # RuntimeDirectory=, a lifecycle setting, makes this folder writable for the service. "-": it need not exist.
+    # RuntimeDirectory=, a lifecycle setting, makes this folder writable for the service. "-": the folder need not
+    # exist.
     return [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
 
 

@@ -30,14 +30,15 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     sandbox = service_sandbox() if has_paths else Sandbox()
     for resource in config.resources:
         for path, key in _key_by_path(resource).items():
-            advice = sandbox.advice(path, runs=key == "exec")
+            is_in_command = key == "exec"
+            advice = sandbox.advice(path, runs=is_in_command)
             if not advice and key == "file":
                 advice = why_unreadable_to_root(path)
             if advice:
                 yield _problem(resource, advice, key=key)
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
-    # The advice for files to read does not fit: the service writes this one, and has a folder for it.
+    # sandbox.advice() is for files that the service reads. The service writes this one, and has a folder for it.
     if textfile and (hidden := sandbox.hiding(textfile)):
         why = f"the service's sandbox hides {hidden}; /var/lib/prometheus/node-exporter is open to the service"
         yield Problem(textfile, why)

@@ -1,4 +1,4 @@
-"""Plans and writes; reads the Node and starts over if another writer has changed it in between."""
+"""Plans and writes. If another writer has changed the Node in between, reads the Node and starts over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
 from capacityd.model.node import Node, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
-from capacityd.reconcile.attempt import Attempt, Planner, is_same_version, rejection_of, report
+from capacityd.reconcile.attempt import Attempt, Denied, Planner, is_same_version, rejection_of, report
 from capacityd.reconcile.writing import write, write_in_parts
 
 MAX_CONFLICTS = 6
@@ -21,8 +21,9 @@ _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavail
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """The file with the machine record. It says what a plan is about to publish before the Node is written, so it is
-    right even if the process is killed. machine_record.py has the functions that a pass uses."""
+    """The file with the machine record. Before a plan is written to the Node, the file says what the plan is about to
+    publish, so the record is right even if the process is killed. machine_record.py has the functions that a pass
+    uses."""
 
     intend: Callable[[MachineRecord | None, Plan], MachineRecord | None]
     """Saves the record with the plan's intention. Takes the old record and the plan, returns the new record."""
@@ -39,7 +40,7 @@ class Start:
     """What apply() knows before its first request."""
 
     machine_record: MachineRecord | None
-    """As in Facts."""
+    """The quantities that this machine has published; None: the record is missing or can't be read."""
     node_state: NodeState | None = None
     """None: apply() reads the Node first."""
 
@@ -85,11 +86,12 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
     deadline = time.monotonic() + retries.timeout
     conflicts = 0
     failures = 0
-    lost_response = False  # of a write, which may have been carried out, or may still be
+    lost_response = False  # whether no response to a write came: the Node may have been written, or may still be
     attempt: Attempt | None = None  # the last one
     conflict: NodeConflict | None = None  # of the last attempt
     known_state = start.node_state
     machine_record = start.machine_record
+    denied: Denied = {}  # in addition to the denied names that make_plan() knows
     while True:
         rejection: NodeRejected | None = None
         is_writing = False
@@ -98,7 +100,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             known_state = None  # any further attempt reads the Node
             rejection = _rejection(conflict, attempt, node_state)
             written = attempt.plan if attempt and attempt.written else None
-            plan = make_plan(node_state, machine_record, {}, written)
+            plan = make_plan(node_state, machine_record, denied, written)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
             attempt = Attempt(
@@ -106,12 +108,12 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
                 make_plan,
                 node_state=node_state,
                 record_before=machine_record,
-                machine_record=record_file.intend(machine_record, plan),
+                record_with_intention=record_file.intend(machine_record, plan),
                 plan=plan,
                 rejects_server_errors=retries.rejects_server_errors,
                 responses=responses,
             )
-            machine_record = attempt.machine_record
+            machine_record = attempt.record_with_intention
             is_writing = True
             return write_in_parts(attempt, rejection) if rejection else write(attempt)
         except NodeRejected:
@@ -121,7 +123,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             # After a lost response, the intention stays, because its quantities may be on the Node.
             if attempt is not None and not lost_response:
                 machine_record = _take_intention_back(record_file, attempt)
-            if rejection:  # another writer came between its parts
+            if rejection:  # another writer wrote between the patches of write_in_parts()
                 raise rejection from e
             conflict = e
             conflicts += 1
@@ -143,8 +145,8 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
 def _rejection(
     conflict: NodeConflict | None, last_attempt: Attempt | None, node_state: NodeState
 ) -> NodeRejected | None:
-    """The rejection that the last attempt's conflict was: nobody has written the Node since. None: there was no
-    conflict, or another writer explains it."""
+    """The last attempt's conflict as a rejection, if nobody has written the Node since. None: there was no conflict, or
+    another writer explains it."""
     if conflict is None or last_attempt is None or not is_same_version(node_state, last_attempt.node_state):
         return None
     return rejection_of(conflict)
@@ -160,7 +162,7 @@ def _pause_after(error: NodeUnreachable, failures: int) -> float:
 def _take_intention_back(record_file: RecordFile, attempt: Attempt) -> MachineRecord | None:
     """After a conflict, saves the machine record without the attempt's intention. Returns the record."""
     record = _record_after_conflict(attempt)
-    if record != attempt.machine_record:
+    if record != attempt.record_with_intention:
         record_file.replace(record)
     return record
 
@@ -173,23 +175,23 @@ def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
     """
     plan = attempt.plan
     before = attempt.record_before.of_node(plan.confirmed_record.node_uid) if attempt.record_before else None
-    if attempt.machine_record is None or (before is None and not attempt.written):
+    if attempt.record_with_intention is None or (before is None and not attempt.written):
         return attempt.record_before
     published = plan.confirmed_record.published  # if there was no record, the annotation alone decides
     if before is not None:
         found = {name: quantity for name, quantity in published.items() if name in before.intended}
         published = {**before.published, **found}
-    return replace(attempt.machine_record, published={**published, **attempt.written_quantities}, intended={})
+    return replace(attempt.record_with_intention, published={**published, **attempt.written_quantities}, intended={})
 
 
 def _record_written(record_file: RecordFile, attempt: Attempt | None) -> None:
-    """After a rejection, records what was written before it. The annotation need not show it: a webhook may have
-    altered the annotation."""
-    if attempt is None or attempt.machine_record is None:
+    """After a rejection, records what earlier patches of the attempt have written. The annotation may not list these
+    quantities: a webhook may have altered the annotation."""
+    if attempt is None or attempt.record_with_intention is None:
         return
     written = attempt.written_quantities
     if written:
-        record = attempt.machine_record
+        record = attempt.record_with_intention
         record_file.replace(replace(record, published={**record.published, **written}))
 
 
@@ -205,7 +207,7 @@ def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: in
     """Writes the error into the condition, and nothing else.
 
     conflicts: how many this pass had. While conflicts continue, each pass makes one attempt (reconcile.py), and keeps
-    the message of the first pass.
+    the condition's message from the first pass.
     """
     if attempt is None:
         return

@@ -23,9 +23,9 @@ Denied: TypeAlias = Mapping[str, str]
 """Name -> why the API server denies its change."""
 
 Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied, Plan | None], Plan]
-"""Takes the Node's state, the machine record, the names denied in addition to the known ones, and the plan whose write
-has left the Node in this state (None: others may have written it since); returns the plan. Denied names keep their
-values."""
+"""Takes the Node's state, the machine record, the names denied in addition to those that the function knows, and the
+plan whose write has left the Node in this state (None: others may have written the Node since). Returns the plan.
+Denied names keep their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +38,29 @@ class Attempt:
     """The Node before the attempt."""
     record_before: MachineRecord | None
     """The machine record before the attempt."""
-    machine_record: MachineRecord | None
+    record_with_intention: MachineRecord | None
     """The machine record with the plan's intention; None: there is no record."""
     plan: Plan
     rejects_server_errors: bool
-    """As in Retries."""
+    """Whether a server error in response to a write counts as a rejection of the patch. Otherwise, it ends the
+    attempt."""
     responses: list[NodeState]
-    """The Node after each write, of this attempt and of earlier ones. Every write adds to them."""
+    """The Node after each write, of this attempt and of earlier ones. Every write adds to this list."""
     written: list[Change] = field(default_factory=list)
-    """The changes that have been written so far. write_plan() adds to them."""
+    """The changes that have been written so far. write_plan() adds to this list."""
 
     @property
     def written_quantities(self) -> dict[str, int]:
         """Name -> quantity, of the intended keys that have been written so far."""
-        if self.machine_record is None:
+        if self.record_with_intention is None:
             return {}
         names = {change.name for change in self.written}
-        return {name: quantity for name, quantity in self.machine_record.intended.items() if name in names}
+        intended = self.record_with_intention.intended
+        return {name: quantity for name, quantity in intended.items() if name in names}
 
     def plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
         """The plan for the remaining changes. Its Events are those that were due before the first write."""
-        record = self.machine_record
+        record = self.record_with_intention
         if record is not None:
             record = replace(record, reported=self.plan.confirmed_record.reported)
         return self.make_plan(node_state, record, denied, self.plan)
@@ -80,8 +82,7 @@ class Attempt:
         return node_state
 
     def check_annotation(self, plan: Plan, node_state: NodeState) -> None:
-        """After a write of the plan: raises NodeRejected if the API server has stored another annotation, as reject()
-        does.
+        """After a write of the plan: calls reject() if the API server has stored another annotation than the plan's.
 
         Nothing else is written until the annotation lists the keys that capacityd owns.
         """
@@ -119,8 +120,10 @@ class Attempt:
 
 
 def altered_quantities(plan: Plan, node_state: NodeState) -> dict[str, str]:
-    """Name -> how the quantity on the Node, after a write of this plan, differs from the one that the API server
-    accepted."""
+    """Name -> how the quantity that the API server has stored differs from the one that this plan has written.
+
+    node_state: the Node after the write.
+    """
     altered = {}
     for change in plan.written_changes:
         name = change.name
@@ -153,5 +156,5 @@ def is_same_version(node_state: NodeState, other: NodeState) -> bool:
 
 
 def rejection_of(conflict: NodeConflict) -> NodeRejected:
-    """The rejection that looked like this conflict: nobody has written the Node in between."""
+    """A conflict as the rejection that it is, if nobody has written the Node in between."""
     return NodeRejected(_CONFLICT_WITHOUT_CHANGE.format(conflict.reason))

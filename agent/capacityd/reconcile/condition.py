@@ -12,11 +12,11 @@ from capacityd.model.plan import UNSAVED, Health
 _MAX_MESSAGE = 32_768
 """Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
 _MAX_REASON_LENGTHS = (300, 150, 60, 0)
-"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used; if
-none is, the message is cut."""
+"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used.
+If the message fits with none of them, it is cut."""
 
 _OTHER_AGENT = "another capacityd, on another machine or in a container, also writes this Node"
-"""Names no numbers: both agents write this message, and the numbers depend on the agent."""
+"""Contains no quantities: both agents write this message, and each would replace it by one with its own quantities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def changed_condition(
     if current is None or current.status != desired.status:
         return desired
     is_same = current.reason == desired.reason.value and current.message == desired.message
-    if is_same and not _is_old(current.heartbeat, now=now, heartbeat_after=heartbeat_after):
+    if is_same and not _needs_refresh(current.heartbeat, now=now, heartbeat_after=heartbeat_after):
         return None
     return replace(desired, transition=current.transition)  # the status is the same
 
@@ -114,8 +114,8 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
     return {reason: messages[reason] for reason in by_urgency if messages[reason]}
 
 
-def _list(prefix: str, items: Sequence[str]) -> str:
-    return f"{prefix}: {', '.join(items)}" if items else ""
+def _list(problem: str, items: Sequence[str]) -> str:
+    return f"{problem}: {', '.join(items)}" if items else ""
 
 
 def _configuration(errors: tuple[str, ...]) -> str:
@@ -125,8 +125,8 @@ def _configuration(errors: tuple[str, ...]) -> str:
     return f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
 
 
-def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> str:
-    """Lists the resources. Resources with the same reason, apart from their own name in the reason, share one entry."""
+def _with_reasons(problem: str, reasons: Mapping[str, str], max_reason: int) -> str:
+    """Lists the resources with this problem. Resources whose reasons differ only in their own names share one entry."""
     groups: dict[str, list[str]] = {}  # reason without a name -> names
     for name, reason in reasons.items():
         groups.setdefault(_without_name(reason, name), []).append(name)
@@ -134,7 +134,7 @@ def _with_reasons(prefix: str, reasons: Mapping[str, str], max_reason: int) -> s
     for shared_reason, names in groups.items():
         reason = reasons[names[0]] if len(names) == 1 else shared_reason
         reason = _shortened(reason, max_reason)
-        text = f"{prefix}: {', '.join(names)}"
+        text = f"{problem}: {', '.join(names)}"
         texts.append(f"{text}: {reason}" if reason else text)
     return "; ".join(texts)
 
@@ -153,8 +153,8 @@ def _shortened(text: str, limit: int) -> str:
     return f"{text[: limit - 1]}…"
 
 
-def _is_old(heartbeat: float | None, *, now: float, heartbeat_after: float | None) -> bool:
-    """Whether to refresh the heartbeat, also because it is missing, or in the future because a clock was wrong.
+def _needs_refresh(heartbeat: float | None, *, now: float, heartbeat_after: float | None) -> bool:
+    """Whether to refresh the heartbeat: it is old or missing, or in the future because a clock was wrong.
 
     heartbeat, now: in seconds since the epoch; None: it is missing. heartbeat_after: as for desired_condition().
     """

@@ -32,9 +32,9 @@ def reported_before(facts: Facts) -> Reported:
 
 
 def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
-    """What Events have reported once the Events of a plan with this health exist. last: what they reported before."""
+    """What Events have reported once the Events of a plan with this health exist. last: what Events reported before."""
     # While a resource is unknown, denied or refused, its health does not say whether it is below the expected quantity.
-    # For Events, it still is: none may say that it has recovered.
+    # For Events, it stays below: no Event may say that the resource has recovered.
     not_compared = {*health.unknown, *health.denied, *health.refused}
     still_below = last.below_expected & not_compared & facts.config.expectations().keys()
     return Reported(
@@ -63,7 +63,7 @@ def _long_unknown(facts: Facts) -> frozenset[str]:
 
 
 def events(plan: Plan, *, applied: bool) -> list[Event]:
-    """The Events for a plan that has been carried out: at most one for each reason, for what the last ones did not
+    """The Events for a plan that has been carried out: at most one for each reason, for what earlier Events did not
     report.
 
     applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.

@@ -33,9 +33,9 @@ class Facts:
     machine_record: MachineRecord | None = None
     """The quantities that this machine has published; None if the record is missing or can't be read.
 
-    A plan uses only a record of its own Node; see of_node(). Without one (a new image for an old Node), the annotation
-    alone decides about configured resources. If the record can't be read, the annotation alone decides about everything
-    that has been published."""
+    A plan uses only a record of its own Node; see of_node(). Without a record (a new image for an old Node), the
+    annotation alone decides about configured resources. If the record can't be read, the annotation alone decides about
+    everything that has been published."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Facts:
 
     @property
     def other_agent(self) -> OtherAgent | None:
-        """Another capacityd that a recent pass has seen."""
+        """Another capacityd that a recent pass has seen; None: there was none."""
         other = self.memory.other_agent
         return other if other and self.uptime < other.gone_at else None
 

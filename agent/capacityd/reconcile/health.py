@@ -35,7 +35,7 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
 
 
 def _refusal_counts(step: Step) -> bool:
-    """Whether a refused key is a problem: one that should have a quantity, or one that stays in the annotation.
+    """Whether a refused key is a problem: it should have a quantity, or stays in the annotation.
 
     A key that stays only because the machine record does not confirm it counts as unverified instead.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-FEW = 8
-"""isolate() tries a denied part with at most this many names name by name."""
+MAX_ONE_BY_ONE = 8
+"""isolate() tries the names of a denied part one by one if there are at most this many."""
 
 
 def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool]) -> None:
@@ -16,7 +16,7 @@ def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool
     if several are denied.
     """
     # The names always contain a denied change. So a single name needs no attempt.
-    while len(names) > FEW:
+    while len(names) > MAX_ONE_BY_ONE:
         middle = (len(names) + 1) // 2
         first_half, second_half = names[:middle], names[middle:]
         if not write_part(first_half):

@@ -11,7 +11,7 @@ from capacityd.reconcile import timing
 
 @dataclass(frozen=True, slots=True)
 class LessAllocatable:
-    """Another writer has reduced the allocatable of a resource, perhaps several times."""
+    """A reduction of a resource's allocatable by another writer, perhaps the last of several."""
 
     quantity: str
     """The last reduced quantity."""
@@ -33,7 +33,7 @@ class LessAllocatable:
     @property
     def over_at(self) -> float:
         """When the last repair counts as lasting, in seconds of uptime; infinite while allocatable is reduced."""
-        return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS
+        return math.inf if self.repaired_at is None else self.repaired_at + timing.REPAIR_LASTS_AFTER
 
 
 def less_allocatable_after(

@@ -37,7 +37,7 @@ def _not_made(step: Step, action: Action, reason: str, wait: Wait | None = None)
 
 
 def _why_denied(step: Step, facts: Facts) -> str:
-    """Why the API server denies this change, in this pass or until the next attempt; "" if it is not known to. A change
+    """Why the API server denies this change, in this pass or until the next attempt; "" if no denial is known. A change
     to another quantity is not denied."""
     if step.name in facts.denied:
         return facts.denied[step.name]
@@ -48,21 +48,23 @@ def _why_denied(step: Step, facts: Facts) -> str:
 
 
 def _needs_record(step: Step, facts: Facts) -> bool:
-    """Whether a change must wait until this machine can write its record.
+    """Whether a change must wait until this machine can save its state and its machine record.
 
-    Without a record, capacityd would not know since when a reduction has been due. It would not own a new key later.
+    Without them, capacityd would later not know since when a reduction has been due, or that it owns a new key.
     """
     if not facts.unsaved:
         return False
     if step.action is Action.REMOVE or step.lowers:
         return True
-    if facts.machine_record_error:  # the annotation alone says which keys capacityd owns
-        return step.entry.published is None
-    return facts.machine_record is not None and not facts.machine_record.has(step.name)
+    if facts.machine_record_error:
+        return step.entry.published is None  # a new key may be missing from the record that can't be read
+    if facts.machine_record is None:
+        return False  # while the record is missing, the annotation alone says which keys capacityd owns
+    return not facts.machine_record.has(step.name)
 
 
 def _longest_wait(step: Step, facts: Facts) -> Wait:
-    """The limit that holds a change back longest; its time may be over."""
+    """The limit that holds a change back longest. If its end has passed, no limit holds the change back."""
     limit = _resource_limit(step.name, facts)
     if not step.lowers:
         return limit
@@ -72,12 +74,12 @@ def _longest_wait(step: Step, facts: Facts) -> Wait:
 
 
 def _resource_limit(name: str, facts: Facts) -> Wait:
-    """The limit of how often a resource is written; its time may be over."""
+    """The limit of how often a resource is written; its end may have passed."""
     times = facts.memory.write_times
     return times.other_agent_limit(name) if facts.other_agent else times.resource_limit(name)
 
 
 def metadata_limit(facts: Facts) -> Wait:
-    """The limit of how often the condition and the annotations are written; its time may be over."""
+    """The limit of how often the condition and the annotations are written; its end may have passed."""
     times = facts.memory.write_times
     return times.other_agent_limit() if facts.other_agent else times.metadata_limit()

@@ -60,7 +60,7 @@ def write(directory: str, machine_record: MachineRecord) -> None:
     file = path(directory)
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
-        # The file contains no secret. The writer holds the lock for writing to the Node.
+        # 0o644: the file contains no secret. The caller holds the lock for writes to the Node.
         replace_file(file, to_file(machine_record), 0o644, durable=True)
     except OSError as e:
         raise StateError(f"{file} could not be written: {os.strerror(e.errno or 0)}") from e

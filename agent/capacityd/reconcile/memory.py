@@ -20,14 +20,14 @@ from capacityd.reconcile.timing import Denial, WriteTimes
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Conflicts with other writers that continue."""
+    """Conflicts with other writers, since a pass last succeeded."""
 
     message: str
-    """The message of the first conflicts. A single attempt can't determine the cause."""
+    """The message of the first conflicts. Later passes make a single attempt, which can't determine the cause."""
     since: float
     """When the first attempt ended in a conflict, in seconds of uptime."""
     at: float
-    """When the last attempt did."""
+    """When the last attempt ended in a conflict, in seconds of uptime."""
 
     @property
     def retry_at(self) -> float:
@@ -48,17 +48,17 @@ class Memory:
     unknown_since: Mapping[str, float] = field(default_factory=dict)
     """Name -> since when its reading has been unknown."""
     device_plugins_unknown_since: float | None = None
-    """Since when something has been wrong because the device plugins are unknown; None: nothing is."""
+    """Since when something has been wrong because the device plugins are unknown; None: nothing is wrong."""
     write_times: WriteTimes = field(default_factory=WriteTimes)
     """Recent writes to the Node."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
     """Name -> its denied change."""
     conflict: Conflict | None = None
-    """None: the last pass had no conflict that continued to its end."""
+    """None: no pass has ended in a conflict since a pass last succeeded."""
     other_agent: OtherAgent | None = None
     """Another capacityd, as last seen; None: there is none."""
     contradicted_at: float | None = None
-    """When somebody's condition last said the contrary of what a pass found; None: none did."""
+    """When a pass last found a condition that said the contrary of its own findings; None: no pass has."""
     has_failed: bool = False
     """Whether the last pass failed, so that it may not know what it wrote."""
     less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Memory:
         return replace(
             self,
             node_at=min(self.node_at, uptime),
-            # A name without a time begins now.
+            # Without a time, lower_since and unknown_since of a name begin now.
             lower_since=_without_later(self.lower_since, uptime),
             unknown_since=_without_later(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
@@ -171,7 +171,7 @@ def _without_later(times: Mapping[str, float], uptime: float) -> dict[str, float
 
 
 def _at_latest(uptime: float, at: float | None) -> float | None:
-    """The earlier of both times; None for None."""
+    """The earlier of both times; None if `at` is None."""
     return None if at is None else min(at, uptime)
 
 

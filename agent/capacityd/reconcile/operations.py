@@ -26,7 +26,7 @@ def test(path: str, value: object) -> Mapping[str, object]:
 
 
 def test_absent(path: str) -> Mapping[str, object]:
-    """The API server takes a missing value for null."""
+    """Tests that the path has no value: the API server takes a missing value for null."""
     return test(path, None)
 
 

@@ -1,7 +1,7 @@
 """Recognizes another capacityd that writes the same Node. Pure.
 
-Without this, each agent would take the other's quantities for altered values, and restore its own. With it, each writes
-at most once a minute, and the condition is False until one of them is gone.
+Agents that did not recognize each other would take the other's quantities for altered values, and restore their own. An
+agent that recognizes another one writes at most once a minute, and the condition is False until one of them is gone.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> Other
 
 
 def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool) -> float | None:
-    """When another agent wrote a condition that says that there are two, or that contradicts this agent, in seconds of
-    uptime; None if none did. is_right: as for other_agent()."""
+    """When another agent wrote a condition that says that there are two agents, or that contradicts this agent, in
+    seconds of uptime; None if no agent did. is_right: as for other_agent()."""
     last_node = facts.memory.node
     condition = node_state.condition
     if last_node is not None and condition == last_node.condition:
         return None  # the last pass has left this condition, and may have written it
     if condition is None or condition.heartbeat is None:
         return None
-    says_so = condition.reason == ConditionReason.OTHER_AGENT.value
-    if not says_so and not (facts.was_contradicted and is_contradicted(node_state, facts, is_right=is_right)):
+    says_two_agents = condition.reason == ConditionReason.OTHER_AGENT.value
+    if not says_two_agents and not (facts.was_contradicted and is_contradicted(node_state, facts, is_right=is_right)):
         return None
     if last_node is not None:
-        return facts.uptime  # it has been written since the last pass
+        return facts.uptime  # the condition has been written since the last pass
     age = facts.now - condition.heartbeat
     is_in_future = age < 0  # a clock is wrong
     return None if is_in_future else facts.uptime - age
@@ -61,8 +61,8 @@ def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool
 def is_contradicted(node_state: NodeState, facts: Facts, *, is_right: bool) -> bool:
     """Whether a condition that the last pass has not left says the contrary of what this agent would say now.
 
-    Only an agent writes a reason of capacityd's with a newer heartbeat: a restored cluster has an older one. The first
-    time, it may have been a command on this machine. is_right: as for other_agent().
+    Only capacityd writes one of its own reasons with a newer heartbeat: a restored cluster has an older heartbeat. The
+    first time, a command on this machine may have written the condition. is_right: as for other_agent().
     """
     if facts.written is not None:  # as in other_agent()
         return facts.written.is_contradicted
@@ -74,7 +74,8 @@ def is_contradicted(node_state: NodeState, facts: Facts, *, is_right: bool) -> b
     last_heartbeat = last_node.condition.heartbeat
     if condition.heartbeat is None or last_heartbeat is None or condition.heartbeat < last_heartbeat:
         return False
-    if condition.heartbeat == last_heartbeat and not facts.was_contradicted:  # two answers may come in one second
+    # Once this agent was contradicted, the next answer may come within the same second.
+    if condition.heartbeat == last_heartbeat and not facts.was_contradicted:
         return False
     has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
     says_right = condition.status == "True"

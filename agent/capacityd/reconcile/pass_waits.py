@@ -12,7 +12,7 @@ from capacityd.reconcile.memory import Memory
 
 
 def waits_after(plan: Plan | None, memory: Memory, readings: Mapping[str, Reading], uptime: float) -> list[Wait]:
-    """Returns all waits. plan: the last plan; None: there was none. memory: for the next pass."""
+    """Returns all waits. plan: the last plan; None: no plan was made. memory: for the next pass."""
     waits = list(plan.waits) if plan else []
     denied_names = plan.health.denied if plan else ()
     waits += [

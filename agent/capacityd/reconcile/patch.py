@@ -21,7 +21,7 @@ from capacityd.reconcile.operations import Operations, Part
 
 
 class Removed(Enum):
-    """The type of REMOVED."""
+    """The type of REMOVED. An enum, so that mypy can tell REMOVED from the other values of _ConditionChange."""
 
     REMOVED = auto()
 
@@ -193,9 +193,9 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> Part:
         writes.append({"op": "replace", "path": path, "value": desired.to_json()})
     elif desired is REMOVED:
         writes.append(operations.remove(path))
-    elif current.status == "True":  # it stays, and _published_guards() tests what it says
+    elif current.status == "True":  # the condition stays, and _published_guards() tests what it says
         return Part(tests, writes)
-    tests.append(_test_condition(current))  # another writer may have changed it since
+    tests.append(_test_condition(current))  # another writer may have changed the condition since
     return Part(tests, writes)
 
 

@@ -78,7 +78,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
 def _label_readings(steps: Sequence[Step], facts: Facts) -> dict[str, Reading]:
     """The quantities for labels: those that stay published as the resources. steps: the resources' steps.
 
-    While a resource is unknown, its label stays as it is, even if it may not be configured.
+    While a resource is unknown, its label stays as it is, even if it is not certain that the label is configured.
     """
     configured = facts.config.labels()
     readings: dict[str, Reading] = {}
@@ -112,13 +112,16 @@ def _write(
         configuration=configuration,
         condition=condition if keeps_condition else REMOVED,
     )
-    # What was denied may be denied again, or altered. So the condition becomes True only after the rest is stored.
+    # The API server may deny again what it has denied, or a webhook may alter it. So the condition becomes True only
+    # after everything else is stored.
     becomes_true = keeps_condition and condition is not None and condition.is_true
-    rest: Patch = ()
+    without_condition: Patch = ()
     if becomes_true and _was_denied(node_state):
-        rest = patch_for(node_state, changes, annotated=annotated, configuration=configuration, condition=None)
-    if rest:
-        patch = rest
+        without_condition = patch_for(
+            node_state, changes, annotated=annotated, configuration=configuration, condition=None
+        )
+    if without_condition:
+        patch = without_condition
         condition = None
     reported = reported_after(health, last_reported, facts)
     no_longer_below = last_reported.below_expected - reported.below_expected
@@ -126,7 +129,7 @@ def _write(
         patch=patch,
         annotated=annotated,
         condition=_condition_after(node_state, condition) if keeps_condition else None,
-        condition_follows=bool(rest),
+        condition_follows=bool(without_condition),
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
         recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),
@@ -167,16 +170,16 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
         configuration="",  # remove the hash
         condition=REMOVED,
     )
-    recorded = {name: n for name, n in annotated.items() if _is_confirmed(name, n, machine_record)}
-    confirmed_record = MachineRecord(
+    record_before = MachineRecord(
         published={step.name: step.entry.recorded for step in steps if step.entry.recorded is not None},
         node_uid=node_state.uid,
     )
+    recorded_after = {name: n for name, n in annotated.items() if _is_confirmed(name, n, machine_record)}
     return Plan(
         node=node_state.name,
         changes=changes,
-        write=Write(patch, annotated=annotated, recorded=recorded),
-        confirmed_record=confirmed_record,
+        write=Write(patch, annotated=annotated, recorded=recorded_after),
+        confirmed_record=record_before,
         health=Health(denied={change.name: change.reason for change in changes if change.action is Action.DENY}),
     )
 
@@ -191,7 +194,7 @@ def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
     """The keys on the Node that the annotation lists but this machine's record does not confirm. Without a record, the
-    annotation alone decides, so there are none."""
+    annotation alone decides, so the list is empty."""
     machine_record = _confirming(node_state, machine_record)
     return [
         name

@@ -28,7 +28,7 @@ from capacityd.reconcile.plan import make_plan
 from capacityd.reconcile.result import ReconcileResult
 
 _TRIES_AGAIN = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
-"""Reasons for a pass that tries denied changes again at once, and also does not wait for the end of conflicts."""
+"""Reasons for a pass that tries denied changes again at once, and does not wait after a conflict."""
 
 _HEARTBEAT_SHARE = 0.5
 """A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is older than this share of the
@@ -44,7 +44,7 @@ class Access:
     """Returns the device plugins' names, None if they are unknown. Called for each plan, because a device plugin that
     registers may cause a conflict."""
     record_file: RecordFile = NO_RECORD_FILE
-    """As for apply(). If it raises StateError, the pass still writes the changes that need no machine record."""
+    """If this raises StateError, the pass still writes the changes that need no machine record."""
 
 
 def reconcile(facts: Facts, access: Access) -> ReconcileResult:
@@ -108,7 +108,7 @@ class Pass:
         contains if the pass fails."""
         conflict = self.facts.memory.conflict
         if conflict and self.facts.uptime < conflict.retry_at and _TRIES_AGAIN.isdisjoint(self.facts.reasons):
-            # Each attempt costs the API server two requests.
+            # Not yet: each attempt costs the API server two requests.
             failure = Failure(conflict.message, NodeConflict.cause)
             return self.result(self.facts.memory, plan_of_known, failure)
         try:
@@ -154,8 +154,8 @@ class Pass:
     def make_plan(
         self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied, written: Plan | None
     ) -> Plan:
-        """The plan for this Node. denied: names whose changes the API server has denied in this pass. written: as in
-        Facts."""
+        """The plan for this Node. denied: names whose changes the API server has denied in this pass. written: the plan
+        whose write has left the Node in this state; None: others may have written the Node since."""
         facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied, written=written)
         return make_plan(node_state, facts)
 
@@ -192,7 +192,7 @@ class Pass:
         )
 
     def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
-        """The result, with all waits. memory: for the next pass. plan: the last plan; None: there was none."""
+        """The result, with all waits. memory: for the next pass. plan: the last plan; None: no plan was made."""
         uptime = self.facts.uptime
         waits = waits_after(plan, memory, self.facts.readings, uptime)
         # After a failure, the time of a wait may be over. The retry of the failure does what waited.

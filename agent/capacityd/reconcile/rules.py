@@ -10,8 +10,8 @@ The rules, in order of precedence:
 - An unknown reading never lowers or removes a key. It restores a lost or zeroed key if the annotation and the machine
   record agree.
 - Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
-- A label follows the quantity that stays published as its resource, so it needs no delay of its own. A 0 is never the
-  kubelet's.
+- A label follows the quantity that stays published as its resource, so it needs no delay of its own. The kubelet
+  never sets a label to 0.
 - Write allocatable together with capacity, with the same quantity: nothing reserves a share of an extended resource
   (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
 """
@@ -51,7 +51,8 @@ def capacity_entries(
 
 
 def _recorded(name: str, published: int, machine_record: MachineRecord | None, *, is_configured: bool) -> int | None:
-    """The recorded quantity of a name with this published quantity, as in CapacityEntry."""
+    """The quantity in the machine record, for a name with this published quantity; None: capacityd does not own the
+    key."""
     if machine_record is None:  # the annotation alone decides, but only about configured names
         return published if is_configured else None
     if machine_record.confirms(name, published):
@@ -63,8 +64,8 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     """Name -> published quantity: the annotation, and each quantity of the machine record that no other writer claims.
 
     So altering or removing the annotation does not make capacityd give up a key that still has its published quantity.
-    A key that is only intended counts if the annotation lists it: a write that was carried out has changed both. Else
-    the key is another writer's.
+    A key that is only intended counts if the annotation lists it: a write that was carried out has changed both the key
+    and the annotation. Without an entry in the annotation, the key is another writer's.
     """
     annotated = annotated_quantities(node_state.annotation)
     if machine_record is None:
@@ -161,7 +162,8 @@ def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
 
 
 def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
-    """Refuses a key that capacityd does not own, whatever its value: a 0 may belong to a device plugin that returns."""
+    """Adopts a key that capacityd does not own, if the configuration allows it. Otherwise refuses the key, whatever its
+    value: a 0 may belong to a device plugin that returns."""
     if not facts.config.adopts(entry.name):
         same = "the same value, but " if entry.equals(desired) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
@@ -192,7 +194,7 @@ def _restore_allocatable(step: Step, facts: Facts) -> Step:
     quantity = step.annotated
     if step.action is not Action.KEEP or quantity is None or facts.device_plugins is None:
         return step
-    is_published = step.desired is not None  # before, or adopted by this step
+    is_published = step.desired is not None  # published before, or adopted by this step
     if not is_published and not entry.is_confirmed:
         return step
     allocatable = plain(entry.allocatable)
@@ -202,7 +204,8 @@ def _restore_allocatable(step: Step, facts: Facts) -> Step:
 
 
 def unpublish(entry: CapacityEntry, reason: str) -> Step:
-    """Decides about a name that must go, for this reason. A step without annotated takes it out of the annotation."""
+    """Decides about a name that must go, for this reason. A step without `annotated` takes the name out of the
+    annotation."""
     if entry.current is None:
         is_left_in_allocatable = plain(entry.allocatable) in ("0", str(entry.published))
         if is_left_in_allocatable and entry.is_confirmed:

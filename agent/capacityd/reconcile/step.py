@@ -65,7 +65,7 @@ class Step:
     entry: CapacityEntry
     action: Action
     reason: str
-    """As in Change."""
+    """Why, for people."""
     desired: int | None = None
     """The quantity to publish; None: no quantity."""
     annotated: int | None = None

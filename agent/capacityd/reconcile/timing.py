@@ -25,7 +25,7 @@ minute, even if another writer keeps changing the value."""
 _EXPIRY_MARGIN = 1.0
 """Seconds from the end of a source's validity to the next reading, which then certainly finds the source too old."""
 
-REPAIR_LASTS = 30.0
+REPAIR_LASTS_AFTER = 30.0
 """Seconds after which a repair of allocatable counts as lasting: a kubelet reports every 10 s, and may overwrite it."""
 
 WRITES_REJECTED_AFTER = 60.0
@@ -37,7 +37,7 @@ for example because the Node is too large for etcd."""
 
 @dataclass(frozen=True, slots=True)
 class WriteTimes:
-    """Times of the last BURST writes to a Node."""
+    """Times of writes to a Node: of the last BURST writes to each resource, and of the last BURST to metadata alone."""
 
     resources: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Name -> times of writes to the resource."""
@@ -58,16 +58,16 @@ class WriteTimes:
         return WriteTimes({name: times for name, times in resources.items() if times}, _recent(self.metadata, uptime))
 
     def resource_limit(self, name: str) -> Wait:
-        """The time until which this resource is rate limited; it may be over."""
+        """The rate limit of this resource; its end may have passed."""
         return Wait(_limited_until(self.resources.get(name, ())), WaitReason.RATE_LIMIT, name)
 
     def metadata_limit(self) -> Wait:
-        """The time until which the condition and the annotations are rate limited; it may be over."""
+        """The rate limit of the condition and the annotations; its end may have passed."""
         return Wait(_limited_until(self.metadata), WaitReason.RATE_LIMIT)
 
     def other_agent_limit(self, name: str = "") -> Wait:
-        """The time until which nothing is written while another capacityd writes the Node: once a minute, whatever was
-        written last. It may be over. name: as in Wait."""
+        """The limit while another capacityd writes the Node: one write a minute, of quantities or metadata. Its end
+        may have passed. name: the resource that waits; "": the condition and the annotations."""
         last_writes = [times[-1] for times in (self.metadata, *self.resources.values()) if times]
         until = max(last_writes) + WRITE_INTERVAL if last_writes else 0.0
         return Wait(until, WaitReason.OTHER_AGENT, name)
@@ -109,7 +109,7 @@ def wait_for_device_plugins(unknown_since: float, uptime: float) -> Wait:
 
 
 def wait_for_condition(not_stored_since: float, uptime: float) -> Wait:
-    """When to write a condition again that the API server did not store: nothing says when it would."""
+    """When to write a condition again that the API server did not store: no event says when it would be stored."""
     seconds = pause(RetryCause.REJECTED, uptime - not_stored_since)
     return Wait(uptime + seconds, WaitReason.NOT_STORED)
 

@@ -83,8 +83,8 @@ class _Parts:
 
 
 def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: NodeRejected | None = None) -> Outcome:
-    """Reports denied changes in the condition, or that nothing is denied any more, unless it already does. Returns the
-    outcome of the attempt.
+    """Reports denied changes in the condition, or that nothing is denied any more, unless the condition already says
+    this. Returns the outcome of the attempt.
 
     error: raised if this write is denied as well; None: the write's own error is raised.
     """

@@ -23,10 +23,10 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     credential_files: tuple[str, ...],
     last_readings: Mapping[str, Reading],
 ) -> PassResult:
-    """The answer to the resident process. failure: as from failure_of(). last_readings: of the pass before.
+    """The answer to the resident process. failure: as from failure_of(). last_readings: those of the last pass.
 
-    watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files: as in
-    PassResult.
+    watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files:
+    the files with the credentials that the pass has used.
     """
     outcome = result.outcome
     is_node_known = outcome is not None or result.has_response or result.node_missing
@@ -35,14 +35,14 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
         requeue_after=result.requeue_after,
         credential_files=credential_files,
         node=fingerprint(result.memory.node, watched_names) if is_node_known else None,
-        changed=_texts(readings) != _texts(last_readings),
+        changed=_texts_by_name(readings) != _texts_by_name(last_readings),
         written=outcome is not None and outcome.applied,
         healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
         status=status_line(readings, result, failure),
     )
 
 
-def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
+def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
     """Name -> what a reading publishes, as text."""
     return {name: reading_text(reading) for name, reading in readings.items()}
 

@@ -86,7 +86,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
             filters = either(filters, _filters_of(detector, resource, own_subsystems))
         elif detector.watched:
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
-    if filters.mounts == NO_EVENTS.mounts:  # then every event of a mount would be ignored
+    if filters.mounts == NO_EVENTS.mounts:  # no event of a mount concerns a resource
         kernel.discard(KernelEvents.MOUNTS)
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),
@@ -100,7 +100,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
 
 
 def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collection[str]) -> EventFilters:
-    """The filters of a resource, for the event sources that its detector uses. subsystems: of udev."""
+    """The filters of a resource, for the event sources that its detector uses. subsystems: those of udev."""
     wanted = detector.filters(resource)
     sources = detector.events
     return EventFilters(

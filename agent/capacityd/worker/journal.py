@@ -36,16 +36,19 @@ class Entry:
 def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassStatus | None) -> Iterator[Entry]:
     """The changes that a pass made on the Node, new problems, and each Event that could not be created.
 
-    status: the status of this pass. previous: the status of the last pass; None if there was none. Problems that
-    previous already has are not logged again, even if the Node has no condition.
+    status: the status of this pass. previous: the status of the last pass; None if there was none. Problems that the
+    last pass already had are not logged again. "Refused" is what capacityd does with another writer's key, and "denied"
+    what the API server does with a write.
     """
     if result.outcome is None:
         return
     node = result.outcome.node_state.name
     last = previous or NO_PASS
-    logged_as_refused = {change.name for change in last.changes if change.action is Action.REFUSE}
+    # newly_refused compares with what Events have reported. A pass that can't save the machine record can't remember
+    # that, so this compares also with the last pass.
+    refused_before = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in status.changes:
-        is_newly_refused = change.name in result.outcome.plan.newly_refused and change.name not in logged_as_refused
+        is_newly_refused = change.name in result.outcome.plan.newly_refused and change.name not in refused_before
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
@@ -118,26 +121,26 @@ def first_pass_entries(
 
 
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
-    """Name of each unknown resource -> its journal entries, including the one that reading_entries() adds now.
+    """Name of each resource with an unknown reading -> its journal entries, including that of reading_entries() now.
 
     previous: the last state. At boot, a default route or a driver may only be late, so a resource that is still unknown
     at the next pass is logged again.
     """
     last_was_at_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
-    not_logged = Logged(reason="", at=())
+    not_logged = Logged(reason="", times=())
     logged = {}
     for name, reading in readings.items():
         if not isinstance(reading, Unknown):
             continue
         last = previous.logged.get(name, not_logged)
-        if last.at and last.at[-1] > uptime:  # from a restored snapshot of the machine
+        if last.times and last.times[-1] > uptime:  # from a restored snapshot of the machine
             last = not_logged
-        is_logged = bool(last.at) and last.reason == reading.reason
-        are_too_many = len(last.at) == _MAX_ENTRIES and uptime - last.at[0] < _ENTRIES_PERIOD
+        is_logged = bool(last.times) and last.reason == reading.reason
+        are_too_many = len(last.times) == _MAX_ENTRIES and uptime - last.times[0] < _ENTRIES_PERIOD
         if are_too_many or (is_logged and not last_was_at_boot):
             logged[name] = last
         else:
-            logged[name] = Logged(reading.reason, at=(*last.at, uptime)[-_MAX_ENTRIES:])
+            logged[name] = Logged(reading.reason, times=(*last.times, uptime)[-_MAX_ENTRIES:])
     return logged
 
 
@@ -149,10 +152,10 @@ def reading_entries(
     *,
     at_boot: bool,
 ) -> Iterator[Entry]:
-    """Entries for resources that, since the last pass, became unknown (or so for another reason), known, or held back.
+    """Entries for resources that, since the last pass, became unknown, unknown for another reason, known, or held back.
 
     previous: the last pass's state. logged: the result of logged_after(). at_boot: whether this is the service's first
-    pass. Then an unknown resource is a notice, and a warning if it is still unknown at the next pass.
+    pass. Its entry about an unknown resource is a notice. A later entry about the resource is a warning.
     """
     last = previous.status or NO_PASS
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}

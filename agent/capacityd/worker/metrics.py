@@ -13,7 +13,7 @@ from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.worker.pass_state import Counters, PassStatus
 
-_NODE = "capacityd_node"
+_NODE_LABEL = "capacityd_node"
 """The label with the Node's name, on each series. Prometheus' label `instance` is an address, which another machine may
 get later. A label `node` could clash with one from relabelling: Prometheus would rename ours to exported_node."""
 
@@ -34,7 +34,7 @@ class PassMetrics:
 
 
 def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int, *, succeeded: bool) -> Counters:
-    """The counters after a pass; all are 0 if no file is configured. counters: the counters before the pass.
+    """The counters after a pass; all are 0 if no metrics file is configured. counters: those before it.
 
     lost: passes without a result since the last one that ended. succeeded: whether this pass ended without an error.
     """
@@ -50,7 +50,7 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
     )
 
 
-def text(metrics: PassMetrics, duration: float) -> bytes:
+def exposition(metrics: PassMetrics, duration: float) -> bytes:
     """The file's content in Prometheus' text format. Raises ImportError if the Prometheus library is missing.
 
     duration: of the pass, in seconds.
@@ -59,14 +59,14 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counters = metrics.counters
-    node = {_NODE: metrics.node.name} if metrics.node else {}
+    node_label = {_NODE_LABEL: metrics.node.name} if metrics.node else {}
 
     class PassCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             for name, about, labels, values in _gauges(metrics, duration):
-                gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=[*node, *labels])
+                gauge = GaugeMetricFamily(f"capacityd_{name}", about, labels=[*node_label, *labels])
                 for label_values, value in values.items():
-                    gauge.add_metric([*node.values(), *label_values], value)
+                    gauge.add_metric([*node_label.values(), *label_values], value)
                 yield gauge
             for name, about, count in (
                 ("reconciles", "Reconcile passes that were started.", counters.reconciles),
@@ -77,14 +77,14 @@ def text(metrics: PassMetrics, duration: float) -> bytes:
                 ),
                 ("writes", "Writes of the Node's capacity.", counters.writes),
             ):
-                counter = CounterMetricFamily(f"capacityd_{name}", about, labels=[*node])
-                counter.add_metric([*node.values()], count)
+                counter = CounterMetricFamily(f"capacityd_{name}", about, labels=[*node_label])
+                counter.add_metric([*node_label.values()], count)
                 yield counter
 
     registry = CollectorRegistry()
-    registry.register(PassCollector())  # type: ignore[arg-type]  # see above
-    exposition: bytes = generate_latest(registry)
-    return exposition
+    registry.register(PassCollector())  # type: ignore[arg-type]  # duck-typed
+    content: bytes = generate_latest(registry)
+    return content
 
 
 _Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]

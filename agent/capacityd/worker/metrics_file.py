@@ -32,7 +32,7 @@ _ADVICE = {
     " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
     errno.EACCES: "root must own the folder, because the service has no right to other users' files",
 }
-"""Advice for each error of the file."""
+"""Number of an error in writing the file -> advice."""
 
 
 def replace(directory: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
@@ -86,7 +86,7 @@ def remove_all(directory: str) -> list[str]:
 def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult:
     try:
         # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
-        replace_file(path, metrics.text(pass_metrics, duration), 0o644)
+        replace_file(path, metrics.exposition(pass_metrics, duration), 0o644)
     except OSError as e:
         error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
         return MetricsResult(path, error, advice=_ADVICE.get(e.errno or 0, ""))
@@ -109,7 +109,7 @@ def _not_read(directory: str, error: OSError) -> str:
 
 
 def _remove(paths: Iterable[str]) -> dict[str, OSError]:
-    """Removes the files with the service's metrics. Returns path -> error, for files that could not be removed."""
+    """Removes those of the files that have the service's metrics. Returns path -> error, for each failed removal."""
     failed = {}
     for path in paths:
         try:
@@ -123,7 +123,7 @@ def _remove(paths: Iterable[str]) -> dict[str, OSError]:
 
 
 def _is_of_service(path: str) -> bool:
-    """Whether this is a file with the service's metrics. A link is none, because replacing the file also replaces a
+    """Whether this is a file with the service's metrics. A link is not: where a pass writes the file, it replaces a
     link. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False

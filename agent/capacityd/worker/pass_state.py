@@ -47,7 +47,7 @@ class PassStatus:
     health: Health = field(default_factory=Health)
     """What is wrong with the Node after the last plan."""
     others: Mapping[str, OtherWriter] = field(default_factory=dict)
-    """As from other_writers()."""
+    """Name -> writer, as from other_writers()."""
     condition_not_stored: bool = False
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     read_at: float | None = None
@@ -89,11 +89,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The journal entries about an unknown resource."""
+    """The journal entries about a resource with an unknown reading."""
 
     reason: str
     """The last reason logged."""
-    at: tuple[float, ...]
+    times: tuple[float, ...]
     """Times of the last entries, in seconds of uptime."""
 
 
@@ -107,5 +107,5 @@ class PassState:
     review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
     logged: Mapping[str, Logged] = field(default_factory=dict)
-    """Unknown resource -> its journal entries."""
+    """Resource with an unknown reading -> its journal entries."""
     counters: Counters = Counters()

@@ -121,7 +121,7 @@ def reconcile_once(options: WorkerOptions) -> int:
 
 
 def _public(memory: Memory, watched: Collection[str], status: PassStatus) -> Memory:
-    """The memory without labels that capacityd does not use: everybody on the machine may read its file."""
+    """The memory without labels that capacityd does not use: everybody on the machine may read state.json."""
     if memory.node is None:
         return memory
     used = {*watched, *(change.name for change in status.changes)}
@@ -147,8 +147,8 @@ def _prepare(options: WorkerOptions) -> _Inputs:
 
 
 def _start_later(inputs: _Inputs) -> None:
-    """Probes, so that the service becomes ready, but reads the Node later: machines that boot together cause no
-    peak."""
+    """Probes, so that the service becomes ready, but reads the Node later, so that machines that boot together do not
+    send their requests at the same time."""
     node_name = node_name_of(inputs.options.selection, inputs.checked.config, inputs.host)
     readings = discover(inputs.checked.config, inputs.host, node_name).readings
     start_in = random.uniform(0.0, inputs.checked.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
@@ -165,9 +165,9 @@ def _start_later(inputs: _Inputs) -> None:
 def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     """Reconciles the Node if necessary.
 
-    If nothing can be saved (a full /run or /var), quantities are still raised, but nothing is lowered or removed.
-    Lowering waits for lower_after, and the saved state says since when. Without a saved state, a device that has
-    returned in the meantime would still count as gone.
+    If nothing can be saved (a full /run or /var), higher quantities are still written, but nothing is lowered or
+    removed. Lowering waits for lower_after, and state.json says since when. If state.json can't be replaced, the old
+    one stays: it may say since when a device is gone that has returned in the meantime.
     """
     options, config, host = inputs.options, inputs.checked.config, inputs.host
     cache = CredentialsCache(inputs.state.review)
@@ -180,7 +180,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         with runtime_files.errors_added_to(record_errors):
             record = machine_record.read(directory)
         unsaved = [*save_errors]
-        if not record_errors:  # machine_record_error says it otherwise
+        if not record_errors:  # with an error, machine_record_error says why
             unsaved.append(machine_record.why_unwritable(directory))
         facts = Facts(
             readings,
@@ -214,7 +214,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
-    """The pass's status for `status`. Facts about the Node come from the last pass that knew it."""
+    """The status of the pass. Facts about the Node come from the last pass that knew it."""
     now = time.time()
     last = inputs.state.status or NO_PASS
     plan, outcome = result.plan, result.outcome

@@ -44,15 +44,16 @@ class CheckedConfig:
     config: Config
     """The effective configuration."""
     errors: tuple[str, ...] = ()
-    """Errors of the last check, each with its file and line. After a rejected reload, they do not concern this
-    configuration."""
+    """Errors of the last check, each with its file and line. After a rejected reload, they are in the files that
+    were rejected, not in this configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """The service is running. status: None if it has not written a readable status yet."""
+    """A service that is running."""
 
     status: ServiceStatus | None
+    """None: the service has not written a readable status yet."""
 
     @property
     def pid(self) -> str:
@@ -72,13 +73,14 @@ def read_config(folder: str) -> CheckedConfig | None:
 
 def write_config(folder: str, config: CheckedConfig) -> None:
     """Saves the configuration for all later passes. Raises CapacitydError."""
-    _write(folder, _CONFIG, config, 0o600)  # only root may be allowed to read a file of the configuration
+    _write(folder, _CONFIG, config, 0o600)  # the configuration may come from a file that only root can read
 
 
 def read_state(folder: str) -> PassState:
     """The last pass's state; an empty state if the file is missing or damaged.
 
-    Raises CapacitydError if the file exists but can't be read: the next pass may not be able to read it either.
+    Raises CapacitydError if the file exists but can't be read: if the next pass can't read it either, what this pass
+    saves is lost.
     """
     path = os.path.join(folder, _STATE)
     try:
@@ -125,7 +127,7 @@ def why_unwritable(folder: str) -> str:
 
 @contextmanager
 def errors_added_to(errors: list[str]) -> Iterator[None]:
-    """Adds the error of an access to a file to these errors. The pass continues without the file."""
+    """Adds the error that the code inside raises for a file to these errors. The pass continues without the file."""
     try:
         yield
     except CapacitydError as e:
@@ -134,9 +136,10 @@ def errors_added_to(errors: list[str]) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: str, retry_timeout: float) -> Iterator[None]:
-    """Serializes writers on this machine. If the folder does not exist, nothing is locked: no service can be running.
+    """Serializes writers on this machine. Raises CapacitydError if the lock is not free within retry_timeout seconds.
 
-    Raises CapacitydError if the lock is not free within retry_timeout seconds.
+    If the lock can't be opened, nothing is locked: the folder may be missing (no service runs) or full, or the user is
+    not root. Two writers still do not undo each other's changes: the tests in a patch fail if the Node has changed.
     """
     try:
         fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)

@@ -28,11 +28,11 @@ def node_name_of(selection: Selection, config: Config, host: Host) -> str:
 
 
 def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
-    """The Node, in a file or on the API server. cache: an earlier Node's review. Raises NodeError."""
+    """The Node, in a file or on the API server. cache: with the review from an earlier pass. Raises NodeError."""
     if selection.node_file is not None:
         return open_node_file(selection.node_file)
     is_recording = selection.machine is not None
-    own_id = None if is_recording else machine_id(host)  # None accepts any Node
+    own_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
     return open_node(
         kubeconfig=selection.kubeconfig or config.settings.kubeconfig,
         node_name=selection.node_name or config.settings.node_name,
@@ -47,6 +47,6 @@ def active_config(options: WorkerOptions) -> CheckedConfig:
     """The configuration that the service's workers use, and the errors of the last check."""
     if saved := runtime_files.read_config(options.folder):
         return saved
-    # At boot, there was no room to save the configuration: read the files again.
+    # There was no room to save the configuration at boot, so this worker reads the files.
     loaded = load(options.selection.config)
     return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))

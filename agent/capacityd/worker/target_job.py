@@ -40,5 +40,5 @@ def _target(options: WorkerOptions) -> WatchTarget:
 def _record() -> MachineRecord | None:
     try:
         return machine_record.read(machine_record.state_directory())
-    except StateError:  # the pass reports it
+    except StateError:  # each pass reports this error
         return None

@@ -50,7 +50,7 @@ def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
 def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
     resource = ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0)
     of_fleet = metrics_text(FleetReport(1, (resource,), ()), context=None)
-    texts = metrics.text(FIGURES, 0.25), of_fleet
+    texts = metrics.exposition(FIGURES, 0.25), of_fleet
     families = [family for text in texts for family in text_string_to_metric_families(text.decode())]
     exported = {
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels} - {NODE}

@@ -22,7 +22,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile.apply import Start, apply
 from capacityd.reconcile.attempt import Denied
 from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.isolation import FEW, isolate
+from capacityd.reconcile.isolation import MAX_ONE_BY_ONE, isolate
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
@@ -111,7 +111,7 @@ def test_what_is_denied_is_found_and_nothing_else(case: tuple[int, set[int]]) ->
     denied = {f"n{number:04}" for number in numbers}
     found, patches = isolated(count, denied)
     assert found == denied
-    if count <= FEW:
+    if count <= MAX_ONE_BY_ONE:
         assert patches <= 1 + count
 
 

@@ -80,7 +80,7 @@ def series(text: bytes) -> dict[str, float]:
 
 def test_every_metric_has_its_series() -> None:
     """A metric without a value here would be covered by no test."""
-    text = metrics.text(FIGURES, 0.25)
+    text = metrics.exposition(FIGURES, 0.25)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
     samples = series(text)
     outcomes = {key for key, value in samples.items() if key.startswith("resource_outcome") and value}
@@ -124,7 +124,7 @@ def test_every_metric_has_its_series() -> None:
 
 def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
     def names(figures: PassMetrics) -> set[str | None]:
-        families = text_string_to_metric_families(metrics.text(figures, 0.25).decode())
+        families = text_string_to_metric_families(metrics.exposition(figures, 0.25).decode())
         return {sample.labels.get(NODE) for family in families for sample in family.samples}
 
     assert names(FIGURES) == {LAST_SEEN.name}
@@ -133,7 +133,7 @@ def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
     first_pass = PassMetrics(Config(), PassStatus(1.0, readings=READINGS), None, Counters(reconciles=1))
-    samples = series(metrics.text(first_pass, 0.1))
+    samples = series(metrics.exposition(first_pass, 0.1))
     assert "last_reconcile_timestamp_seconds{}" in samples
     assert "last_write_timestamp_seconds{}" not in samples
     assert samples["last_success_timestamp_seconds{}"] == 0, "before any pass"
@@ -146,6 +146,6 @@ def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> No
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
     config = Config(resources[::order])
     figures = PassMetrics(config, STATUS, LAST_SEEN, Counters(), durations={A: 3.0, C: 2.0})
-    samples = series(metrics.text(figures, 0.1))
+    samples = series(metrics.exposition(figures, 0.1))
     assert samples["detector_success{detector=usb}"] == 0
     assert samples["detector_duration_seconds{detector=usb}"] == 3

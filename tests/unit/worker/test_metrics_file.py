@@ -121,7 +121,7 @@ def foreign(path: Path, kind: str) -> None:
     elif kind == "metrics of fleet":
         path.write_text("# HELP capacityd_fleet_timestamp_seconds when\n")
     elif kind == "a link":
-        target.write_bytes(metrics.text(FIGURES, 0.1))
+        target.write_bytes(metrics.exposition(FIGURES, 0.1))
         path.symlink_to(target)
     elif kind == "a folder":
         path.mkdir()
@@ -175,10 +175,10 @@ def test_after_a_withdrawal_no_metrics_are_left(passes: Passes, tmp_path: Path) 
 
 
 def test_the_postrm_knows_how_a_file_starts() -> None:
-    first_line = metrics.text(FIGURES, 0.1).splitlines()[0].decode()
+    first_line = metrics.exposition(FIGURES, 0.1).splitlines()[0].decode()
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    never_read = metrics.text(replace(FIGURES, node=None, status=PassStatus(1.0)), 0.1).decode()
+    never_read = metrics.exposition(replace(FIGURES, node=None, status=PassStatus(1.0)), 0.1).decode()
     assert never_read.startswith(pattern)
 
 

@@ -28,7 +28,7 @@ from capacityd.worker.selection import host_of
 def devices(options: Options) -> int:
     """Lists the devices of each detector, or of one. Raises UsageError for a detector without devices.
 
-    Says on standard error which devices could not be listed. Then returns exit status 4.
+    Says on standard error which devices could not be listed. If there are any, returns exit status 4.
     """
     if options.toml and options.json:
         raise UsageError("--toml and --json cannot be combined")

@@ -50,7 +50,7 @@ def fleet(options: Options) -> int:
         print_json(asdict(report))
     else:
         hint = _NO_REQUESTS_FROM_CLUSTER if options.selection.node_file is None else _NO_REQUESTS_IN_FILE
-        print_fleet(report, every_node=options.all, no_requests_hint=hint)
+        print_fleet(report, ungrouped=options.all, no_requests_hint=hint)
     return 4 if report.attention else 0
 
 

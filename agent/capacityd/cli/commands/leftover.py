@@ -13,7 +13,7 @@ from capacityd.worker.selection import node_name_of
 
 
 def leftover(options: Options) -> int:
-    """Prints one line if this machine has published a resource to its Node, else nothing. Returns exit status 0.
+    """Prints one line if this machine has published a resource to its Node, otherwise nothing. Returns exit status 0.
 
     Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
     read.

@@ -179,7 +179,7 @@ def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> 
 def _plan_before_writes(node: Node, make_plan: Planner, options: Options) -> Plan:
     """Reads the Node and makes the plan for it."""
     denied: Denied = {}
-    written = None  # the plan that has left the Node in its state
+    written = None  # this command has not written a plan yet
     return make_plan(node.read(), _machine_record(options), denied, written)
 
 
@@ -189,17 +189,17 @@ def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> 
         plan = _plan_before_writes(node, make_plan, options)
         _print(options, plan, units, applied=False)
         return plan
-    records = options.selection.node_file is None  # a Node in a file has no record on this machine
+    has_record = options.selection.node_file is None  # a Node in a file has no record on this machine
     directory = machine_record.state_directory()
     record_file = NO_RECORD_FILE
-    if records:
+    if has_record:
         record_file = RecordFile(
             intend=partial(machine_record.intend, directory), replace=partial(machine_record.replace, directory)
         )
     with runtime_files.locked(runtime_files.runtime_directory(), retry_timeout=_RETRY_TIMEOUT):
         start = Start(_machine_record(options))
-        outcome = write_plan(node, make_plan, start, record_file=record_file, retries=Retries(_RETRY_TIMEOUT))
-        if records:
+        outcome = write_plan(node, make_plan, start, record_file=record_file, retries=Retries(timeout=_RETRY_TIMEOUT))
+        if has_record:
             machine_record.confirm(directory, outcome.plan)
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:

@@ -48,7 +48,7 @@ def record(options: Options) -> int:
     if original is not None and original.get("redacted"):
         recording["redacted"] = True
     elif not options.keep_serials:
-        recording = without_identifiers(recording, [machine_id(source)])
+        recording = without_identifiers(recording, [machine_id(source)])  # with "redacted" set
     size = _write(options.file, recording)
     if original is None:
         for error, paths in sorted(unreadable.items()):
@@ -158,7 +158,7 @@ def _write(path: str, recording: Recording) -> int:
             with open(path, "wb") as out:
                 out.write(content)
         else:
-            umask = os.umask(0)  # there is no way to read it without a change
+            umask = os.umask(0)  # the umask can't be read without a change
             os.umask(umask)
             replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
     except OSError as e:

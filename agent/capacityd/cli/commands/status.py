@@ -55,10 +55,10 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     # A service that has ended leaves its last status. Its errors about the configuration and the metrics still hold.
     last_status = saved_status or _NO_SERVICE
     running_status = last_status if service is not None else _NO_SERVICE
-    state, unreadable = _read_state(directory)
+    state, why_unreadable = _read_state(directory)
     node = state.memory.node
     last_pass = state.status or NO_PASS
-    published_nothing = not unreadable and _has_published_nothing(node)
+    published_nothing = not why_unreadable and _has_published_nothing(node)
     if service is None and published_nothing and _lists_published(node):
         # The last pass saw published quantities on the Node, so `withdraw` has removed them since.
         node = None
@@ -80,7 +80,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
         last_write=last_pass.written_at,
-        stale_reason=unreadable or (_stale_reason(directory, running_status, current_uptime) if service else ""),
+        stale_reason=why_unreadable or (_stale_reason(directory, running_status, current_uptime) if service else ""),
         pass_running=running_status.pass_running,
         condition_not_stored=last_pass.condition_not_stored,
         other_resources=last_pass.others,
@@ -126,7 +126,7 @@ def _lists_published(node: NodeState | None) -> bool:
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:
     """The files that make the configuration differ from the active one. read_files: those that the service has read.
 
-    Files that this user may not read count as soon as they are saved.
+    A changed file that this user may not read counts, because its content can't be compared.
     """
     if read_files is None:
         return ()
@@ -148,7 +148,7 @@ def _starts_at_boot(unit: UnitState | None) -> bool | None:
 def _waits_until_next_pass(
     last_pass: PassStatus, service: ServiceStatus, now: float, uptime: float
 ) -> tuple[Wait, ...]:
-    """The last pass's waits, earliest first, each at least until the next pass: what waits is not done before it.
+    """The last pass's waits, earliest first, each at least until the next pass: no earlier pass does what waits.
 
     Empty without a service: then nothing waits. now: in seconds since the epoch.
     """

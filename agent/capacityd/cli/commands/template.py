@@ -108,7 +108,7 @@ def _of_nodes(options: Options) -> int:
 
 
 def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, Common]:
-    """Value of the label --by -> what its Nodes have in common. Without --by, the only key is None, for all Nodes.
+    """Value of the label that --by names -> what its Nodes have in common. Without --by: None -> what all Nodes have.
 
     Prints differences and omissions as warnings.
     """
@@ -197,7 +197,7 @@ def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
 def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
     """The YAML. overlay: the NodeOverlay's name, for Karpenter.
 
-    label_value: the value of the label --by that selects nodes; None: --instance-type selects them.
+    label_value: the value, which selects nodes, of the label that --by names; None: --instance-type selects them.
     """
     return document(
         _notation(options, quantities),

@@ -67,7 +67,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A Node that needs attention."""
+    """A Node that needs attention, or the cluster as a whole."""
 
     node: str | None
     """The Node's name; None for the cluster as a whole."""

@@ -11,7 +11,7 @@ from capacityd.model.fleet import Fleet, NodeSummary, Overlaid
 
 
 def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields resources that a DeviceClass also serves. resource_names: those that capacityd publishes."""
+    """Yields a finding for each resource that a DeviceClass also serves. resource_names: what capacityd publishes."""
     for name in resource_names:
         for device_class in fleet.device_classes.get(name, ()):
             message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
@@ -19,7 +19,7 @@ def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
 
 
 def overlay_differences(nodes: Iterable[NodeSummary], resource_names: Collection[str]) -> Iterator[Finding]:
-    """Yields NodeOverlays with another quantity than most of the Nodes that they are about.
+    """Yields a finding for each NodeOverlay with another quantity than most of the Nodes that it is about.
 
     resource_names: those that capacityd publishes. A Node counts if capacityd writes it and its annotation can be read.
     """

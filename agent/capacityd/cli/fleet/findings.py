@@ -60,7 +60,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
         lower: list[str] = []
-        # Lower quantities show which resource may be less than expected: no field of the Node does.
+        # Lower quantities show which resource may be less than expected. No field of the Node lists these resources.
         if _is_below_expected(node.condition):
             lower = [name for name in differing if _is_lower(node, norm, name)]
         yield from _of_condition(
@@ -104,7 +104,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
-    """Yields resources whose requests by a Node's pods exceed its capacity. resource_names: the resources to check."""
+    """Yields a finding for each of these resources of which a Node's pods request more than the Node's capacity."""
     requested = requests.by_node.get(node.name, {})
     for name in resource_names:
         capacity = node.capacity.get(name, 0)

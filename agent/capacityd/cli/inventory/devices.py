@@ -23,7 +23,7 @@ class DeviceEntry:
     vendor: str
     """The vendor's name for people, from the hardware database or the device itself; "" if unknown."""
     model: str
-    """The model's name, as the vendor's."""
+    """The model's name for people, from the same sources; "" if unknown."""
     unique: TomlSelector
     """Matches only this device."""
     kind: TomlSelector

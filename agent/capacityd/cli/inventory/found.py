@@ -73,12 +73,13 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
     """A detector's name -> its devices. If a detector does not end in time, its devices are unknown."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    busy_until = time.monotonic() + MAX_BUSY  # until then, a child may be busy
+    busy_until = time.monotonic() + MAX_BUSY  # then a child is killed even if it still uses a processor
     try:
         for detector in detectors:
-            # A child reads a resource. This one is not configured, and only its detector is used below.
+            # start_child() needs a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
+            # private: the result may contain private text, which this command may show to its user.
             started = start_child(resource, read, private=True, busy_until=busy_until)
             if isinstance(started, Unknown):
                 found[detector.name] = _not_found(started)

@@ -26,10 +26,10 @@ def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult
 
 @dataclass(frozen=True, slots=True)
 class TomlSelector:
-    """A detector's table that matches certain devices."""
+    """A detector's table that matches one device, or all devices of a kind."""
 
     toml: str
-    """The resource's line, DETECTOR = { … }; "" if no table is certain to match these devices."""
+    """The resource's line, DETECTOR = { … }; "" if no table matches, or if that is unknown."""
     table: Mapping[str, object] = field(default_factory=dict)
     """The table as the TOML parser returns it."""
     count: int | None = None
@@ -41,7 +41,7 @@ class TomlSelector:
 class DeviceIndex:
     """Indexes a machine's devices by their values, so that selectors for 10,000 devices are found in linear time.
 
-    complete: whether there are no more devices than these.
+    complete: whether these are all devices.
     """
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
@@ -111,8 +111,9 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 def _least_identity_keys(detector: DeviceDetector) -> int:
     """The number of identity keys that a selector for one device has at least.
 
-    If identity begins with keys of the model (vendor, device), the first key alone is too vague, even if it matches
-    only one device now. So the selector has all of these keys, and the next one if they are not the whole model.
+    If identity begins with keys of the model, the first key alone is too vague, even if it matches only one device now.
+    The selector has these keys; if they are not the whole model, also the next key. For pci, vendor and device are the
+    whole model. For udev, subsystem is a part of the model, so a selector has subsystem and name.
     """
     shared = 0
     for key, model_key in zip(detector.identity, detector.same_model, strict=False):
@@ -144,7 +145,8 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:
-    """The tests of a table and of the detector's defaults, as config/ compiles them. table: in TOML's form."""
+    """The tests of a table and of the detector's defaults, as config/ compiles them. table: as the TOML parser
+    returns it."""
     with_defaults = {**detector.defaults, **table}
     return tuple(
         KeyMatcher(key, matchers=detector.keys[key].kind.parse(raw), text=str(raw))
@@ -185,7 +187,7 @@ def _wanted_value(detector: DeviceDetector, device: FoundDevice, key: str) -> Va
 
 
 def _why_unmatchable(index: DeviceIndex, device: FoundDevice) -> str:
-    """Why no table is certain to match the device; "" if one is."""
+    """Why no table matches the device, or why that is unknown; "" if a table matches it."""
     detector = index.detector
     if device.uncertain_because:
         return device.uncertain_because

@@ -56,20 +56,20 @@ def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit
     total = Counter(entry.kind.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
     for entry in entries:
-        kind = entry.kind.toml
-        seen[kind] += 1
-        is_first = seen[kind] == 1
-        if is_first and _matches_several(entry.kind) and kind != entry.unique.toml:
+        kind_toml = entry.kind.toml
+        seen[kind_toml] += 1
+        is_first = seen[kind_toml] == 1
+        if is_first and _matches_several(entry.kind) and kind_toml != entry.unique.toml:
             title = f", {entry.title}" if entry.title else ""
-            selectors.append((kind, f"all {entry.kind.count}{title}"))
-        if limit is None or seen[kind] <= limit:
+            selectors.append((kind_toml, f"all {entry.kind.count}{title}"))
+        if limit is None or seen[kind_toml] <= limit:
             cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
             if flags:
                 cells.append(flags[entry.device.path])
             rows.append((entry.device.name, *cells, entry.title))
             selectors.append(_selector_of_device(entry))
-        elif seen[kind] == total[kind]:  # the last device of the kind
-            more = f"{total[kind] - limit} more of these: capacityd devices {detector.name}"
+        elif seen[kind_toml] == total[kind_toml]:  # the last device of the kind
+            more = f"{total[kind_toml] - limit} more of these: capacityd devices {detector.name}"
             rows.append(("…", *[""] * len(columns), more))
     heading = (detector.name.upper(), *columns, "NAME")
     return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(entries))
@@ -132,15 +132,15 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
         elif len(values) > 1 or unread or len(entries) == 1:
             columns.append(key)
         else:
-            common.append(f"{key} {_text(kind, values.pop())}")
+            common.append(f"{key} {_value_text(kind, values.pop())}")
     return columns, tuple(common)
 
 
 def _cell(kind: Kind, device: FoundDevice, key: str) -> str:
-    return "?" if key in device.unread else _text(kind, device.get(key))
+    return "?" if key in device.unread else _value_text(kind, device.get(key))
 
 
-def _text(kind: Kind, value: Value) -> str:
+def _value_text(kind: Kind, value: Value) -> str:
     if value is None:
         return "-"
     if isinstance(kind, Amount) and isinstance(value, int):

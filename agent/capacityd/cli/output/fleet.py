@@ -17,8 +17,8 @@ _CLUSTER = "(cluster)"
 _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
-def print_fleet(report: FleetReport, *, every_node: bool, no_requests_hint: str) -> None:
-    """Prints the report. every_node: print a row for each Node that needs attention, not for each group.
+def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) -> None:
+    """Prints the report. ungrouped: print a row for each Node that needs attention, not for each group.
 
     no_requests_hint: why the requests are unknown, if they are, and what to do about it.
     """
@@ -35,7 +35,7 @@ def print_fleet(report: FleetReport, *, every_node: bool, no_requests_hint: str)
         _print_nodes(report.by_node)
     if report.attention:
         print_line()
-        if every_node:
+        if ungrouped:
             _print_attention(report.attention, report.as_of)
         else:
             _print_groups(report.groups, report.as_of)

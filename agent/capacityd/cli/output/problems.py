@@ -86,7 +86,7 @@ def _resource_problems(report: StatusReport) -> Iterator[Problem]:
     """Yields a problem for each degraded resource, unless another problem in the report is about it."""
     active_errors_listed = bool(report.configuration_errors) and not report.previous_configuration_active
     for row in report.resources:
-        # _node_problems() lists the first, and _configuration_problems() the second.
+        # _node_problems() lists what is not configured, and _configuration_problems() the errors.
         is_listed = row.not_configured or (row.cause is Cause.CONFIGURATION and active_errors_listed)
         if row.degraded and not is_listed:
             yield _resource_problem(row)
@@ -127,7 +127,7 @@ def _resource_problem(row: ResourceRow) -> Problem:
         return Problem(f"{row.name}: unknown: {row.note}", explain)
     if row.below_expect:
         return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
-    # The row is not allocatable.
+    # Only one problem is left: the resource is not allocatable.
     if plain(row.allocatable) == row.overwritten:  # plain: "none" if the Node has no allocatable, as in overwritten
         less = f"allocatable is {row.allocatable or 'unset'}"
     else:  # capacityd has repaired it, but a repair has not lasted before

@@ -14,7 +14,8 @@ from capacityd.worker.pass_state import PassStatus
 def resource_rows(
     last_pass: PassStatus, node: NodeState | None, *, now: float, uptime: float
 ) -> tuple[ResourceRow, ...]:
-    """A row for each name that the last pass has read or planned. node: as a pass last knew it; None: no pass did.
+    """A row for each name that the last pass has read or planned. node: the Node as a pass last knew it; None: no pass
+    has known it yet.
 
     now: in seconds since the epoch. uptime: the machine's, in seconds.
     """
@@ -44,8 +45,8 @@ def _row(
     elif change is not None and (refused or denied):
         note = f"{'refused' if refused else 'denied'}: {change.reason}"
     else:
-        reading_of_label = last_pass.readings.get(resource_of(name)) if is_label(name) else None
-        note = _note(reading, change, reading_of_label, observe=last_pass.observe)
+        labelled_reading = last_pass.readings.get(resource_of(name)) if is_label(name) else None
+        note = _note(reading, change, labelled_reading, observe=last_pass.observe)
     overwritten = None
     if not_allocatable:
         _published, overwritten = health.not_allocatable[name]
@@ -82,12 +83,12 @@ def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) ->
         quantity, _expected_by_plan = last_pass.health.below_expected[name]
         return quantity < expect
     if change is not None and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
-        return False  # what was read is not what the Node has
+        return False  # the Node keeps another quantity than the reading
     return is_below(reading, expect)
 
 
 def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigured: bool) -> int | str | None:
-    """ResourceRow.reading. kept_unconfigured: whether nothing configures the key although the Node keeps it."""
+    """The value of ResourceRow.reading. kept_unconfigured: whether the Node keeps a key that nothing configures."""
     if change is not None and is_label(change.name):
         return None  # the row of its resource has the reading
     if isinstance(reading, Quantity):
@@ -99,16 +100,16 @@ def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigure
     return None  # the plan keeps the key, because the file that configures it may be unreadable
 
 
-def _note(reading: Reading | None, change: Change | None, reading_of_label: Reading | None, *, observe: bool) -> str:
+def _note(reading: Reading | None, change: Change | None, labelled_reading: Reading | None, *, observe: bool) -> str:
     """The reason in the last column, for a change that is neither held back, refused nor denied.
 
-    reading_of_label: of the resource that a label repeats; None if this is no label.
+    labelled_reading: the reading of the resource whose quantity this label repeats; None if this is no label.
     """
     if change is not None and observe and change.action.writes:
         result = plain(change.new) if change.new else "removed"
         return f"would be {result}: {change.reason}"
-    if isinstance(reading_of_label, Quantity):
-        return ""  # it is kept as published, like its resource
+    if isinstance(labelled_reading, Quantity):
+        return ""  # the label stays as published, like its resource
     if reading is None:
         return change.reason if change is not None and change.action is Action.KEEP else ""
     return reading.warning if isinstance(reading, Quantity) else reading.reason

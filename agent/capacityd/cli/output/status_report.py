@@ -42,11 +42,12 @@ class ResourceRow:
     degraded: bool = False
     """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
     note: str = ""
+    """Why the change is held back, refused or denied, or else the reason or warning of the reading; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitReport:
-    """A reason for a later pass."""
+    """What a later pass waits for."""
 
     reason: WaitReason
     name: str | None

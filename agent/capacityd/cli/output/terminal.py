@@ -28,7 +28,7 @@ _COLOURS = {"+": 32, "~": 33, "-": 31, "!": 31, "<": 31}
 
 
 def print_line(text: str = "", sign: str = "", indent: int = 0) -> None:
-    """Prints a line. sign: one character to print before it; "" for none. indent: spaces before both."""
+    """Prints a line. sign: one character to print before the text; "" for none. indent: spaces before both."""
     prefix = f"{_coloured(sign)} " if sign else ""
     print(" " * indent + prefix + printable(text))
 
@@ -66,7 +66,7 @@ def print_table(
     """Prints rows of equal length as aligned columns, with "-" for an empty cell. Prints nothing if there are no rows.
 
     signs: whether the first column contains signs. On a terminal, the last column is wrapped to the terminal's width.
-    If the other columns leave less than _MIN_WRAPPED for it, it is printed below its row.
+    If the other columns leave less than _MIN_WRAPPED for the last one, its text is printed below its row.
     """
     table = [[printable(cell).strip() or "-" for cell in row] for row in rows]
     if not table:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.node import CONFIGURATION_ANNOTATION
-from capacityd.model.quantity import LARGEST, storable
+from capacityd.model.quantity import LARGEST_QUANTITY, storable
 from tests.cluster.agent import ANNOTATION, DONGLE, Agent
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.protocol
 
 
 def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
-    edge = LARGEST // 1000
-    numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST - 1, LARGEST]
+    edge = LARGEST_QUANTITY // 1000
+    numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST_QUANTITY - 1, LARGEST_QUANTITY]
     numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
     assert {n: taken(cluster, node, n) for n in numbers} == {n: storable(n) for n in numbers}
 
@@ -27,9 +27,9 @@ def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) ->
 def test_the_longest_name_and_the_largest_quantity(cluster: Cluster, agent: Agent) -> None:
     domain = ".".join(["a" * 60] * 4)
     names = [f"example.com/{'x' * 63}", f"{domain}/x", "example.com/A_b.C-d", "example.com/~".replace("~", "0"), "x/y"]
-    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = {LARGEST} }}\n' for name in names))
+    agent.configure("".join(f'[resources."{name}"]\nstatic = {{ quantity = {LARGEST_QUANTITY} }}\n' for name in names))
     agent.run("apply")
-    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, str(LARGEST))
+    assert cluster.capacity(agent.node) == BASE_CAPACITY | dict.fromkeys(names, str(LARGEST_QUANTITY))
     assert settled(cluster, agent)
     agent.run("withdraw")
     assert cluster.capacity(agent.node) == BASE_CAPACITY

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from capacityd.detectors import names
 from capacityd.model.config import REDUCTIONS, Resource, Settings
 from capacityd.model.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
-from capacityd.model.quantity import LARGEST
+from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.model.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
 from capacityd.model.value_types import Text
 
@@ -78,7 +78,7 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
         "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),
     "expect": Setting(
-        Integer(1, LARGEST),
+        Integer(1, LARGEST_QUANTITY),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
     "label": Setting(

@@ -7,7 +7,7 @@ from typing import cast
 
 from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
-from capacityd.model.quantity import LARGEST
+from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Integer, Setting
 
@@ -25,7 +25,7 @@ def number(settings: Mapping[str, object]) -> int:
 DETECTOR = ValueDetector(
     name="static",
     about="a number in the configuration",
-    settings={"quantity": Setting(Integer(0, LARGEST), "the number", required=True)},
+    settings={"quantity": Setting(Integer(0, LARGEST_QUANTITY), "the number", required=True)},
     read=read,
     computed=number,
 )

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from capacityd.model.label import is_label, resource_of
-from capacityd.model.quantity import LARGEST, name_problem, whole_quantity
+from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, whole_quantity
 
 ANNOTATION = "capacityd/published"
 """The annotation on the Node that lists the published quantities: JSON, name of a resource or a label -> quantity."""
@@ -172,7 +172,7 @@ def annotated_quantities(annotation: str | None) -> dict[str, int]:
     """
     quantities: dict[str, int] = {}
     for name, value in sorted(annotation_content(annotation).items()):
-        if type(value) is not int or not 0 <= value <= LARGEST:
+        if type(value) is not int or not 0 <= value <= LARGEST_QUANTITY:
             continue
         if not name_problem(resource_of(name)):
             quantities[name] = value

@@ -10,7 +10,7 @@ import re
 
 from capacityd.model.private import extent
 
-LARGEST = 2**63 - 1
+LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
 _MAX_DIGITS = 30  # with zeros in front; int() takes long for a very long text
@@ -76,28 +76,30 @@ def plain(text: str | None) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A whole number from 0 to LARGEST in plain digits. Raises ValueError with a message that does not contain the
-    text."""
+    """A whole number from 0 to LARGEST_QUANTITY in plain digits.
+
+    Raises ValueError with a message that does not contain the text.
+    """
     if not text:
         raise ValueError("empty; a whole number was expected")
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"not a whole number from 0 up ({extent(text)})")
-    if len(text) > _MAX_DIGITS or int(text) > LARGEST:
-        raise ValueError(f"more than Kubernetes can count, which is {LARGEST} ({extent(text)})")
+    if len(text) > _MAX_DIGITS or int(text) > LARGEST_QUANTITY:
+        raise ValueError(f"more than Kubernetes can count, which is {LARGEST_QUANTITY} ({extent(text)})")
     return int(text)
 
 
 def countable(number: int) -> bool:
     """Whether Kubernetes can store and count a quantity. Negative numbers are published as 0."""
-    return number <= LARGEST and storable(max(0, number))
+    return number <= LARGEST_QUANTITY and storable(max(0, number))
 
 
 def storable(number: int) -> bool:
-    """Whether the API server accepts a whole number from 0 to LARGEST as a quantity.
+    """Whether the API server accepts a whole number from 0 to LARGEST_QUANTITY as a quantity.
 
     The API server checks that the number's thousandths are a multiple of 1000 (ValidateResourceQuantityValue). It
-    computes them in 64 bits. Above LARGEST / 1000, this overflows: the API server rejects nearly every number, and the
-    rest of the patch with it.
+    computes them in 64 bits. Above LARGEST_QUANTITY / 1000, this overflows: the API server rejects nearly every number,
+    and the rest of the patch with it.
     """
     thousandths = (number * 1000 + 2**63) % 2**64 - 2**63  # as an int64, which overflows into the negative
     return thousandths % 1000 == 0

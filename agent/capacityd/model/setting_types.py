@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from capacityd.model.quantity import LARGEST
+from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
 
 LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -138,7 +138,7 @@ class Integer:
 
     def schema(self) -> Schema:
         schema = {"type": "integer", "minimum": self.least}
-        if self.most < LARGEST:
+        if self.most < LARGEST_QUANTITY:
             schema["maximum"] = self.most
         return schema
 
@@ -197,7 +197,7 @@ class ReserveValue:
 
     def parse(self, raw: object) -> Reserve:
         if type(raw) is int:
-            return Reserve(units=Integer(least=0, most=LARGEST).parse(raw))
+            return Reserve(units=Integer(least=0, most=LARGEST_QUANTITY).parse(raw))
         match = _SHARE.fullmatch(raw) if isinstance(raw, str) else None
         if match is None:
             raise ValueError(

@@ -15,7 +15,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource, Table
 from capacityd.model.errors import Cause
 from capacityd.model.matchers import GlobMatcher, KeyMatcher
-from capacityd.model.quantity import LARGEST, storable
+from capacityd.model.quantity import LARGEST_QUANTITY, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
 from capacityd.model.setting_types import Reserve
 from capacityd.model.units import UNITS, Unit
@@ -59,7 +59,7 @@ def test_quantity_is_exact(sectors: list[int], reduce: str, unit: str, slots: in
     shares = [Fraction(s * 512 * slots, SIZE[unit]) for s in sectors]
     total: Fraction = {"sum": sum, "min": min, "max": max}[reduce](shares)  # type: ignore[operator]
     exact = max(0, floor(total - reserve.units - total * Fraction(*reserve.share)))
-    if exact > LARGEST or not storable(exact):
+    if exact > LARGEST_QUANTITY or not storable(exact):
         assert isinstance(reading, Unknown)
         return
     assert isinstance(reading, Quantity)

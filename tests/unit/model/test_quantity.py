@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.quantity import LARGEST, name_problem, parse_quantity, whole_number, whole_quantity
+from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, parse_quantity, whole_number, whole_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 numbers = st.tuples(
@@ -38,7 +38,7 @@ def test_an_exponent_is_a_power_of_ten(number: tuple[str, int, str], exponent: i
     assert Fraction(*parse_quantity(f"{plain}{e}{exponent}")) == Fraction(Decimal(plain)) * Fraction(10) ** exponent
 
 
-@given(st.integers(0, LARGEST))
+@given(st.integers(0, LARGEST_QUANTITY))
 def test_a_whole_number_is_the_same_in_any_notation(number: int) -> None:
     spelt = [str(number), f"{number}.0", f"+{number}", f"{number}000m", f"{number}e0", f"0{number}"]
     if number % 1000 == 0:
@@ -74,7 +74,7 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     assert theirs(text.replace("e+", "e")) == Decimal(numerator) / Decimal(denominator)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST + 1), "9" * 5000])
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "1e3", "1k", "٣", "²", " 1", str(LARGEST_QUANTITY + 1), "9" * 5000])
 def test_a_text_that_is_no_whole_number_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         whole_number(text)

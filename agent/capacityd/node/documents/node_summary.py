@@ -8,7 +8,7 @@ from typing import Any
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.label import is_label
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
-from capacityd.model.quantity import LARGEST
+from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
 from capacityd.node.documents.overlays import NodeOverlay, overlaid
@@ -60,9 +60,9 @@ def _ready(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _extended(quantities: Mapping[str, str] | None) -> dict[str, int]:
-    """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST."""
+    """Returns the extended resources that the scheduler can count: whole numbers up to LARGEST_QUANTITY."""
     numbers = whole_quantities(quantities)
-    return {name: number for name, number in numbers.items() if "/" in name and number <= LARGEST}
+    return {name: number for name, number in numbers.items() if "/" in name and number <= LARGEST_QUANTITY}
 
 
 def _annotation_error(annotation: str | None) -> str:

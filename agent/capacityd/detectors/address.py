@@ -25,7 +25,7 @@ def find(host: Host) -> Iterator[Device]:
         yield Device(
             path=f"/sys/class/net/{address.interface}",
             name=f"{interface} {address.address}/{address.prefix}",
-            system_devices=read_system_interfaces,
+            read_system_devices=read_system_interfaces,
             cached_values={**asdict(address), "interface": interface},
         )
 

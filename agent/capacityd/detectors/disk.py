@@ -15,8 +15,8 @@ from capacityd.model.errors import HostError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.matchers import Value
-from capacityd.model.mistakes import OTHER_WWN, PATH, SEVERAL_NAMES
-from capacityd.model.private import extent, quoted
+from capacityd.model.mistakes import PATH_FOR_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
+from capacityd.model.private import length_text, quoted
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.value_types import Amount, Choice, Flag, Text
 
@@ -46,9 +46,9 @@ def find(host: Host) -> Iterator[Device]:
         yield Device(
             path=f"{BLOCK}/{disk.name}",
             name=disk.name.replace("!", "/"),  # the kernel writes a "/" in a name as "!" in /sys
-            system_devices=read_system_disks,
+            read_system_devices=read_system_disks,
             details=disk,
-            may_be_duplicate=disk.may_be_duplicate,
+            uncertain_because=disk.uncertain_because,
         )
 
 
@@ -59,7 +59,7 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     incomplete_because = system_paths.incomplete_because
     for disk in sorted(found, key=lambda disk: disk.name):
         # If this may be another path to a different disk, the system may depend on that disk, too.
-        incomplete_because = incomplete_because or disk.may_be_duplicate
+        incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
 
@@ -97,7 +97,9 @@ def _type(host: Host, device: Device) -> Value:
     if rotational is None:
         raise HostError(f"{path} does not exist")
     if rotational not in _TYPES:
-        raise HostError(f"{path} is neither 0 nor 1 ({extent(rotational)})", detail=f"it contains {quoted(rotational)}")
+        raise HostError(
+            f"{path} is neither 0 nor 1 ({length_text(rotational)})", detail=f"it contains {quoted(rotational)}"
+        )
     return _TYPES[rotational]
 
 
@@ -180,7 +182,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "name": Key(
-            Text(mistakes=(PATH, SEVERAL_NAMES)),
+            Text(mistakes=(PATH_FOR_NAME, SEVERAL_NAMES)),
             lambda _, device: device.name,
             "the kernel's name, such as sda; may change at a reboot",
         ),
@@ -192,7 +194,7 @@ DETECTOR = DeviceDetector(
             "serial number; many virtual disks have none, and those of virtio end after 20 characters",
         ),
         "wwn": Key(
-            Text(fold=True, mistakes=(OTHER_WWN,)),
+            Text(ignore_case=True, mistakes=(WWN_IN_OTHER_FORMAT,)),
             _wwn,
             "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d",
         ),

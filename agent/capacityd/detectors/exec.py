@@ -9,7 +9,7 @@ from typing import cast
 from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Host, Output
-from capacityd.model.private import Private, extent, quoted, shortened
+from capacityd.model.private import Private, length_text, quoted, shortened
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
 from capacityd.model.setting_types import Command, Duration, Setting
@@ -36,7 +36,7 @@ def _number(program: str, output: Output) -> int:
     """The printed number. Raises ProgramFailed; its message contains only the length of the program's output, because
     anybody may read it. The text is in the private detail."""
     error_text = f"standard error: {quoted(output.err)}" if output.err else ""
-    error_length = f"standard error: {extent(output.err)}" if output.err else ""
+    error_length = f"standard error: {length_text(output.err)}" if output.err else ""
     if output.status:
         raise ProgramFailed(
             f"{program} {_how_it_ended(output.status)}; {error_length or 'no standard error'}", detail=error_text

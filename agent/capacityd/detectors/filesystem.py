@@ -55,7 +55,7 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
     return Device(
         path=partition or MOUNT_TABLE,
         name=points[0],
-        system_devices=read_system_filesystems,
+        read_system_devices=read_system_filesystems,
         cached_values={
             "mount": points[0] if len(points) == 1 else points,
             "type": printable(filesystem.type),
@@ -97,12 +97,12 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 
 def _system(_: Host, device: Device) -> Value:
     """Whether the machine needs the file system; it may need only a part, which a bind mount shows elsewhere."""
-    if device.system_devices is None:  # not mounted yet
+    if device.read_system_devices is None:  # not mounted yet
         return device.cached_values["system"]
     filesystem = cast(Filesystem, device.details)
     if any(map(is_of_system, filesystem.points)):
         return True
-    return device.system_devices().has(filesystem.number)
+    return device.read_system_devices().has(filesystem.number)
 
 
 def _size(host: Host, device: Device) -> Value:

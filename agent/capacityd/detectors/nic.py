@@ -51,7 +51,7 @@ def find(host: Host) -> Iterator[Device]:
     read_system_interfaces = cache(partial(system_interfaces, host))
     for name in host.listdir(_INTERFACES):
         if name != "bonding_masters":  # a file of the driver for bonds
-            yield Device(path=f"{_INTERFACES}/{name}", name=printable(name), system_devices=read_system_interfaces)
+            yield Device(path=f"{_INTERFACES}/{name}", name=printable(name), read_system_devices=read_system_interfaces)
 
 
 def _hardware(host: Host, device: Device) -> str | None:

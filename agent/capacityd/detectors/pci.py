@@ -80,7 +80,7 @@ DETECTOR = DeviceDetector(
             HexId(4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
         ),
         "class": Key(
-            HexId(6, prefix=True),
+            HexId(6, prefix_matches=True),
             _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
@@ -90,7 +90,7 @@ DETECTOR = DeviceDetector(
             "the driver; missing if there is none",
         ),
         "address": Key(
-            Text(fold=True, mistakes=(NO_PCI_DOMAIN,)),
+            Text(ignore_case=True, mistakes=(NO_PCI_DOMAIN,)),
             lambda _, device: device.name,
             "the address, such as 0000:3b:00.0",
         ),

@@ -12,7 +12,7 @@ from capacityd.model.device import Device, DeviceDetector, Key, Scope
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
 from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH
+from capacityd.model.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH_FOR_NAME
 from capacityd.model.value_types import Text
 
 _BUSES = "/sys/bus"
@@ -110,7 +110,9 @@ DETECTOR = DeviceDetector(
     keys={
         "subsystem": Key(Text(mistakes=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
         "name": Key(
-            Text(mistakes=(PATH, ALTERNATIVES)), lambda _, device: device.name, "the kernel's name, such as ttyUSB0"
+            Text(mistakes=(PATH_FOR_NAME, ALTERNATIVES)),
+            lambda _, device: device.name,
+            "the kernel's name, such as ttyUSB0",
         ),
         "devtype": Key(
             Text(),

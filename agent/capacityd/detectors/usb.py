@@ -76,7 +76,9 @@ DETECTOR = DeviceDetector(
         "manufacturer": Key(Text(), _attribute("manufacturer"), "manufacturer, as the device reports it"),
         "model": Key(Text(), _attribute("product"), "product name, as the device reports it"),
         "class": Key(
-            HexId(6, prefix=True), _classes, "class, subclass and protocol of the device or any of its interfaces"
+            HexId(6, prefix_matches=True),
+            _classes,
+            "class, subclass and protocol of the device or any of its interfaces",
         ),
         "driver": Key(Text(mistakes=(ALTERNATIVES,)), _drivers, "driver of the device or any of its interfaces"),
         "port": Key(

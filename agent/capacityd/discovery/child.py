@@ -140,10 +140,12 @@ def process_name(resource: Resource) -> str:
     return f"capacityd{digits[:6]}"
 
 
-def start_child(resource: Resource, read: Callable[[], object], *, private: bool, busy_until: float) -> Child | Unknown:
+def start_child(
+    resource: Resource, read: Callable[[], object], *, with_private_text: bool, busy_until: float
+) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    read: reads the resource in the child. private: whether the result may contain private text.
+    read: reads the resource in the child. with_private_text: whether the result may contain private text.
     busy_until: until when the child may be busy, unless it has a timeout setting: a time of time.monotonic().
     """
     pipe: tuple[int, ...] = ()
@@ -158,7 +160,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, private: bool
     read_end, write_end = pipe
     if pid == 0:
         os.close(read_end)
-        _be_child(read, resource, write_end, private=private)
+        _be_child(read, resource, write_end, with_private_text=with_private_text)
     os.close(write_end)
     os.set_blocking(read_end, False)
     started = time.monotonic()
@@ -176,7 +178,7 @@ def start_child(resource: Resource, read: Callable[[], object], *, private: bool
     )
 
 
-def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, private: bool) -> NoReturn:
+def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, with_private_text: bool) -> NoReturn:
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
         os.setpgid(0, 0)
@@ -199,11 +201,11 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, priv
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
             why = f"the detector {resource.detector} failed: {type(e).__name__}"
             message = Private(printable(str(e)))
-            if private:
+            if with_private_text:
                 result = Unknown(why, Cause.DETECTOR_FAILED, explanation=Explanation(message))
             else:
                 result = Unknown(f"{why}{how_to_see(message)}", Cause.DETECTOR_FAILED)
-        data = json.dumps(encode_variant(result, private=private)).encode()
+        data = json.dumps(encode_variant(result, with_private_text=with_private_text)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     finally:

@@ -151,7 +151,7 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
     patterns = [glob.pattern for glob in globs if glob.pattern]
     for text in texts:
         for pattern in patterns:
-            matches_in_any_case = GlobMatcher(pattern.lower(), fold=True).matches(text)
+            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)
             if matches_in_any_case:
                 return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
             if text.lower().startswith(pattern.lower()):

@@ -70,7 +70,7 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
 def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchResult:
     """The result; unknown if the device matches, but may be no device of its own.
 
-    uncertain_because: why it may be none, as in Device.may_be_duplicate; "" if it is one.
+    uncertain_because: why it may be none, as in Device.uncertain_because; "" if it is one.
     """
     if result.matches and uncertain_because:
         return MatchResult(matches=None, error=HostError(uncertain_because))

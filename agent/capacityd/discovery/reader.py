@@ -17,7 +17,7 @@ from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import Value, is_missing
-from capacityd.model.private import Private, extent, how_to_see, quoted
+from capacityd.model.private import Private, how_to_see, length_text, quoted
 from capacityd.model.quantity import countable, number_in
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 
@@ -85,7 +85,7 @@ def _read_devices_once(
         total += 1
         read = _cached_reader(host, detector, device, is_last_attempt=is_last_attempt)
         match = match_device(resource.tables, excepts=resource.excepts, read=read)
-        result = unknown_if_uncertain(match, device.may_be_duplicate)
+        result = unknown_if_uncertain(match, device.uncertain_because)
         if result.matches:
             try:
                 contribution, share = _contribution(host, resource, device, read=read)
@@ -184,7 +184,7 @@ def _whole_number(measure: str, value: Value) -> int:
     if isinstance(value, str) and value:  # an attribute or a property
         number = number_in(value)
         if number is None:
-            raise HostError(f"{measure} is not a whole number ({extent(value)})", detail=f"it is {quoted(value)}")
+            raise HostError(f"{measure} is not a whole number ({length_text(value)})", detail=f"it is {quoted(value)}")
         return number
     if not isinstance(value, int):
         raise HostError(f"has no {measure}")

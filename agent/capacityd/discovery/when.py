@@ -10,7 +10,7 @@ from capacityd.model.config import Resource
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
 from capacityd.model.matchers import GlobMatcher, Value
-from capacityd.model.private import extent, how_to_see, quoted
+from capacityd.model.private import how_to_see, length_text, quoted
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
 
@@ -85,7 +85,7 @@ def _dmi_text(host: Host, path: str) -> str | None:
     text = strip_control(text)
     if has_escapes(text):
         raise HostError(
-            f"{path} contains unprintable characters ({extent(text)}); test another key: "
+            f"{path} contains unprintable characters ({length_text(text)}); test another key: "
             '"capacityd probe --explain" shows the values of all keys of "when"',
             detail=f"it contains {quoted(text)}",
         )

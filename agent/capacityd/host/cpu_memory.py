@@ -18,7 +18,7 @@ import psutil
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, Memory, read_int
-from capacityd.model.private import extent, quoted
+from capacityd.model.private import length_text, quoted
 from capacityd.model.text import printable
 
 _CPUS = "/sys/devices/system/cpu"
@@ -211,7 +211,7 @@ def _numbers_in_list(text: str) -> set[int]:
                 numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
         return numbers
     except ValueError as e:
-        why = f"{_CPUS} contains a text that is not a list of processors ({extent(text)})"
+        why = f"{_CPUS} contains a text that is not a list of processors ({length_text(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
 
 
@@ -241,6 +241,6 @@ def _numbers_in_mask(text: str) -> set[int]:
     try:
         mask = int(text.replace(",", "") or "0", 16)
     except ValueError as e:
-        why = f"{_CPUS} contains a text that is not a mask of processors ({extent(text)})"
+        why = f"{_CPUS} contains a text that is not a mask of processors ({length_text(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
     return {number for number in range(mask.bit_length()) if mask & (1 << number)}

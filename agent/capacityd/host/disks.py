@@ -17,7 +17,7 @@ from capacityd.model.host import Host, read_int, read_optional_attr, resolve_lin
 
 BLOCK = "/sys/block"
 
-_MAY_BE_DUPLICATE = "it is unknown whether it is another path to a disk"
+_UNCERTAIN = "it is unknown whether it is another path to a disk"
 _SINGLE_PATH = re.compile("/usb|/ata")
 """Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
 SATA disks of one model often share one."""
@@ -46,7 +46,7 @@ class Disk:
 
     paths: tuple[str, ...]
     """The kernel's names of the disk's paths; at least one."""
-    may_be_duplicate: str
+    uncertain_because: str
     """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
     incomplete_because: str
     """Why the disk may have more paths; "" if it certainly has not."""
@@ -62,7 +62,7 @@ class _FoundDisk:
     """A disk, with the paths to it that the enumeration has found so far."""
 
     names: list[str]
-    may_be_duplicate: str
+    uncertain_because: str
     """As in Disk."""
     may_have_others: bool
     """Whether disks with unknown ids may be other paths to this disk."""
@@ -87,15 +87,15 @@ def whole_disks(host: Host) -> list[Disk]:
                 continue
             ids = _ids(host, name, real=real) if real else []
         except HostError as e:
-            reason = f"{_MAY_BE_DUPLICATE}: {e}"
-            disks.append(_FoundDisk([name], may_be_duplicate=reason, may_have_others=True))
+            reason = f"{_UNCERTAIN}: {e}"
+            disks.append(_FoundDisk([name], uncertain_because=reason, may_have_others=True))
             unknown_ids = unknown_ids or reason
             continue
-        disk, may_be_duplicate = _earlier_disk(name, ids, by_id=by_id, facts=facts)
+        disk, uncertain_because = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
             if ids:
-                may_be_duplicate = may_be_duplicate or unknown_ids
-            disk = _FoundDisk([], may_be_duplicate=may_be_duplicate, may_have_others=bool(ids))
+                uncertain_because = uncertain_because or unknown_ids
+            disk = _FoundDisk([], uncertain_because=uncertain_because, may_have_others=bool(ids))
             disks.append(disk)
         disk.names.append(name)
         for id_ in ids:
@@ -104,7 +104,7 @@ def whole_disks(host: Host) -> list[Disk]:
     return [
         Disk(
             paths=tuple(disk.names),
-            may_be_duplicate=disk.may_be_duplicate,
+            uncertain_because=disk.uncertain_because,
             incomplete_because=unknown_ids if disk.may_have_others else "",
         )
         for disk in disks
@@ -148,7 +148,7 @@ def _earlier_disk(
     Also returns the reason why the answer is unknown; "" if it is known. name, ids: of the path. by_id: id -> the disks
     found earlier. facts: _facts() for a name and an id.
     """
-    may_be_duplicate = ""
+    uncertain_because = ""
     for id_ in ids:
         for disk in by_id.get(id_, ()):
             if id_.startswith(_MULTIPATH_PREFIX):
@@ -160,13 +160,13 @@ def _earlier_disk(
                 first_facts = facts(disk.names[0], id_)
                 if own_facts.serial and first_facts.serial:
                     return disk, ""  # they are equal: may_be_of_same_disk() has compared them
-                may_be_duplicate = may_be_duplicate or (
-                    f"{_MAY_BE_DUPLICATE}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
+                uncertain_because = uncertain_because or (
+                    f"{_UNCERTAIN}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
                     "numbers that tell them apart"
                 )
             except HostError as e:
-                may_be_duplicate = may_be_duplicate or f"{_MAY_BE_DUPLICATE}: {e}"
-    return None, may_be_duplicate
+                uncertain_because = uncertain_because or f"{_UNCERTAIN}: {e}"
+    return None, uncertain_because
 
 
 @dataclass(frozen=True, slots=True)

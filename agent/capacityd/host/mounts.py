@@ -9,7 +9,7 @@ from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.private import extent, quoted
+from capacityd.model.private import length_text, quoted
 from capacityd.model.text import printable
 
 SWAPS = "/proc/swaps"
@@ -23,7 +23,9 @@ def mounts(host: Host) -> list[Mount]:
         if mount is not None:
             found.append(mount)
         elif line:
-            raise HostError(f"{MOUNT_TABLE} contains a malformed line ({extent(line)})", detail=quoted(printable(line)))
+            raise HostError(
+                f"{MOUNT_TABLE} contains a malformed line ({length_text(line)})", detail=quoted(printable(line))
+            )
     if not found:
         raise HostError(f"{MOUNT_TABLE} is empty")
     return found

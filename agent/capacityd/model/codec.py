@@ -30,14 +30,14 @@ class _Field(NamedTuple):
     required: bool  # whether the field has no default
 
 
-def encode(value: object, *, private: bool = False) -> Any:
+def encode(value: object, *, with_private_text: bool = False) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
     Where a field declares a union of several classes, the value is [name of its class, object].
 
-    private: whether to keep private text. By default it is dropped, because others may read the file or message.
+    with_private_text: whether to keep private text. By default it is dropped, because others may read the result.
     """
-    return _encode(type(value), value, private=private)
+    return _encode(type(value), value, with_private_text=with_private_text)
 
 
 def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
@@ -49,9 +49,9 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
     return decoded
 
 
-def encode_variant(value: object, *, private: bool = False) -> Any:
+def encode_variant(value: object, *, with_private_text: bool = False) -> Any:
     """As encode(), for a value of one of several classes: adds the name of the class."""
-    return [type(value).__name__, encode(value, private=private)]
+    return [type(value).__name__, encode(value, with_private_text=with_private_text)]
 
 
 def decode_variant(union: Any, data: object) -> Any:
@@ -71,13 +71,13 @@ def _refuse(constant: str) -> float:
     raise Malformed(f"{constant} is not JSON")
 
 
-def _encode(kind: Any, value: object, *, private: bool) -> Any:
+def _encode(kind: Any, value: object, *, with_private_text: bool) -> Any:
     """As encode(). kind: the declared type of the value. If a union contains a container, it must be the first type."""
-    encode_as = partial(_encode, private=private)
+    encode_as = partial(_encode, with_private_text=with_private_text)
     types = _types(kind)
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Private) and not private:
+    if isinstance(value, Private) and not with_private_text:
         return asdict(NOTHING)
     if _has_fields(value):
         own_class: Any = type(value)

@@ -25,14 +25,14 @@ class Device:
     """The device's location on the machine: usually a folder in /sys."""
     name: str
     """The device's name in messages."""
-    system_devices: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
+    read_system_devices: Callable[[], SystemDevices] | None = field(default=None, compare=False, repr=False)
     """Reads which devices of this kind the operating system depends on. Called only if a configured key needs it,
     because it reads every mount or route. All devices of a pass share one call. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
     """Values that the detector's find() has already read; see cached()."""
     details: object = field(default=None, compare=False, repr=False)
     """What else find() knows about the device, for the other functions of its detector."""
-    may_be_duplicate: str = field(default="", compare=False)
+    uncertain_because: str = field(default="", compare=False)
     """Why this may be another path to a device that was already found: if it matches, it is unknown whether it counts.
     "": it is a separate device."""
 
@@ -53,9 +53,9 @@ def cached(key: str) -> Callable[[Host, Device], Value]:
 
 def is_system(_: Host, device: Device) -> Value:
     """Reads whether the operating system depends on the device; None if the detector does not know."""
-    if device.system_devices is None:
+    if device.read_system_devices is None:
         return None
-    return device.system_devices().has(os.path.basename(device.path))
+    return device.read_system_devices().has(os.path.basename(device.path))
 
 
 @dataclass(frozen=True, slots=True)

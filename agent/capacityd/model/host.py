@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from capacityd.model.errors import HostError
-from capacityd.model.private import extent, quoted
+from capacityd.model.private import length_text, quoted
 from capacityd.model.quantity import number_in
 
 
@@ -173,7 +173,7 @@ def read_int(host: Host, path: str) -> int | None:
         return None
     number = number_in(text)
     if number is None:
-        raise HostError(f"{path} is not a whole number ({extent(text)})", detail=f"it contains {quoted(text)}")
+        raise HostError(f"{path} is not a whole number ({length_text(text)})", detail=f"it contains {quoted(text)}")
     return number
 
 

@@ -36,7 +36,7 @@ class GlobMatcher:
     """Matches text exactly or as a glob; "" matches only a missing value."""
 
     pattern: str
-    fold: bool = False
+    ignore_case: bool = False
     """Whether to ignore case; then the pattern is in lower case."""
 
     def matches(self, value: Value) -> bool:
@@ -44,7 +44,7 @@ class GlobMatcher:
             return self.pattern == ""
         if isinstance(value, tuple):
             return any(self.matches(one) for one in value)
-        text = str(value).lower() if self.fold else str(value)
+        text = str(value).lower() if self.ignore_case else str(value)
         if text == self.pattern:
             return True
         is_glob = not GLOB_CHARACTERS.isdisjoint(self.pattern)

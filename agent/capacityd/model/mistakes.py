@@ -60,15 +60,15 @@ WITH_PARENT = Mistake(
     lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
 )
 """If a name contains a "@", a glob with a class matches it: "a[@]b"."""
-PATH = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"')
-NO_INTERFACE = (PATH, SEVERAL_NAMES, ALIAS, WITH_PARENT)
+PATH_FOR_NAME = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"')
+NO_INTERFACE = (PATH_FOR_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """Ways to write an interface that match none."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
 NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")
 NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')
-OTHER_WWN = Mistake(
+WWN_IN_OTHER_FORMAT = Mistake(
     "^(wwn-|nvme-(eui|uuid|nvme)[.]|scsi-3|naa[.]|3?([0-9a-fA-F]{16}){1,2}$)",
     lambda text: f'is not in the format of lsblk; write "{_wwn_of_lsblk(text)}"',
 )

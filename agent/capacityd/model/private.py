@@ -44,7 +44,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
-def extent(text: str) -> str:
+def length_text(text: str) -> str:
     """The length of a text, for a message that must not contain it."""
     return plural(len(text), "character")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from capacityd.model.private import extent
+from capacityd.model.private import length_text
 
 LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
@@ -83,9 +83,9 @@ def whole_number(text: str) -> int:
     if not text:
         raise ValueError("empty; a whole number was expected")
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"not a whole number from 0 up ({extent(text)})")
+        raise ValueError(f"not a whole number from 0 up ({length_text(text)})")
     if len(text) > _MAX_DIGITS or int(text) > LARGEST_QUANTITY:
-        raise ValueError(f"more than Kubernetes can count, which is {LARGEST_QUANTITY} ({extent(text)})")
+        raise ValueError(f"more than Kubernetes can count, which is {LARGEST_QUANTITY} ({length_text(text)})")
     return int(text)
 
 

@@ -41,7 +41,7 @@ _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", 
 class Text:
     """Text, matched exactly or as a glob."""
 
-    fold: bool = False
+    ignore_case: bool = False
     """Whether to ignore case."""
     mistakes: tuple[Mistake, ...] = ()
     """Ways to write text that matches no value of this key."""
@@ -53,7 +53,9 @@ class Text:
                 if re.search(mistake.pattern, text):
                     raise ValueError(f'"{text}" {mistake.remedy(text)}')
             check_glob(text)
-        return tuple(GlobMatcher(text.lower() if self.fold else text, fold=self.fold) for text in written)
+        return tuple(
+            GlobMatcher(text.lower() if self.ignore_case else text, ignore_case=self.ignore_case) for text in written
+        )
 
     def schema(self) -> Schema:
         wrong = "|".join(mistake.pattern for mistake in (NEGATION, *self.mistakes))
@@ -84,13 +86,13 @@ class HexId:
 
     digits: int
     """The number of digits."""
-    prefix: bool = False
+    prefix_matches: bool = False
     """Whether fewer digits match every ID that begins with them (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         for item in raw if isinstance(raw, list) else [raw]:
             if type(item) is int:  # the TOML parser does not keep the notation
-                digits = 2 if self.prefix else self.digits
+                digits = 2 if self.prefix_matches else self.digits
                 decimal = f"{item:0{digits}}"
                 hexadecimal = f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
@@ -99,24 +101,24 @@ class HexId:
 
     def _matcher(self, written: str) -> Matcher:
         text = written.lower().removeprefix("0x")
-        number = f"{'at most ' if self.prefix else ''}{self.digits} hexadecimal digits"
+        number = f"{'at most ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
         if ":" in text:
             raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a separate key')
         check_glob(text)
         if not text or _HEX_GLOB.fullmatch(text):
-            return GlobMatcher(text, fold=True)
+            return GlobMatcher(text, ignore_case=True)
         if not re.fullmatch("[0-9a-f]+", text):
             raise ValueError(f'"{written}" must be {number}, as in the output of "capacityd devices"')
         if len(text) > self.digits:
             raise ValueError(f'"{written}" must be {number}')
         if len(text) == self.digits:
-            return GlobMatcher(text, fold=True)
-        if self.prefix:
-            return GlobMatcher(f"{text}*", fold=True)
+            return GlobMatcher(text, ignore_case=True)
+        if self.prefix_matches:
+            return GlobMatcher(f"{text}*", ignore_case=True)
         raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(self.digits)}"?')
 
     def schema(self) -> Schema:
-        lengths = f"1,{self.digits}" if self.prefix else f"{self.digits}"
+        lengths = f"1,{self.digits}" if self.prefix_matches else f"{self.digits}"
         digits = f"[0-9a-fA-F]{{{lengths}}}"
         return texts_schema({"pattern": rf"^(0[xX])?({digits}|{_HEX_GLOB.pattern})?$"})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
 from capacityd.model.node import NodeState
-from capacityd.model.private import extent
+from capacityd.model.private import length_text
 from capacityd.model.text import printable
 from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess
@@ -108,7 +108,7 @@ def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
 def _shown_id(machine_id: str) -> str:
     """A machine's id for a message, if it is one: a hexadecimal number, with or without dashes."""
     is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
-    return machine_id if is_id else f"not an id ({extent(machine_id)})"
+    return machine_id if is_id else f"not an id ({length_text(machine_id)})"
 
 
 def credentials_hash(access: ClusterAccess) -> str:

@@ -93,7 +93,7 @@ def test_the_type_of_a_key_determines_its_matcher() -> None:
         'usb = { vendor = "040A", attributes = { a = "0xA" } }\nwhen = { arch = "x86*", path = "/dev/x" }'
     )
     assert {test.key: test.matchers for test in (*configured.tables[0].tests, *configured.when)} == {
-        "vendor": (GlobMatcher("040a", fold=True),),
+        "vendor": (GlobMatcher("040a", ignore_case=True),),
         "hub": (BoolMatcher(False),),
         "attributes.a": (GlobMatcher("0xA"),),
         "arch": (GlobMatcher("x86*"),),

@@ -51,4 +51,4 @@ def test_private_text_cannot_be_formatted_or_stored() -> None:
     assert MARKER not in f"{private} {private!r} {error} {error!r} {vars(error)}"
     reading = Unknown("public", explanation=Explanation(private))
     assert MARKER not in json.dumps(encode_variant(reading))
-    assert MARKER in json.dumps(encode_variant(reading, private=True))
+    assert MARKER in json.dumps(encode_variant(reading, with_private_text=True))

@@ -33,14 +33,14 @@ def matches(kind: Kind, written: object, value: Value) -> bool:
         (Text(), ["a", "b"], "b", True),
         (Text(), "b", ("a", "b"), True),
         (Text(), "a.c", "abc", False),
-        (Text(fold=True), "EUI.AB", "eui.ab", True),
+        (Text(ignore_case=True), "EUI.AB", "eui.ab", True),
         (Choice(("nvme", "ssd")), ["nvme", "ssd"], "hdd", False),
         (HexId(4), "10DE", "10de", True),
         (HexId(4), "0x10de", "10DE", True),
         (HexId(4), "10*", "10de", True),
-        (HexId(6, prefix=True), "03", "030200", True),
-        (HexId(6, prefix=True), "0303", "030200", False),
-        (HexId(6, prefix=True), "03", ("000000", "030200"), True),
+        (HexId(6, prefix_matches=True), "03", "030200", True),
+        (HexId(6, prefix_matches=True), "0303", "030200", False),
+        (HexId(6, prefix_matches=True), "03", ("000000", "030200"), True),
         (Flag(), True, True, True),
         (Flag(), False, None, False),
         (Amount("size"), ">=500GB", 500 * 10**9, True),
@@ -90,7 +90,7 @@ def test_a_plain_amount_has_no_comparison() -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_parses_or_is_a_value_error(text: str) -> None:
-    kinds: list[Kind] = [Text(), HexId(4), HexId(6, prefix=True), *map(Amount, UNITS)]
+    kinds: list[Kind] = [Text(), HexId(4), HexId(6, prefix_matches=True), *map(Amount, UNITS)]
     for kind in kinds:
         try:
             patterns = kind.parse(text)

@@ -79,8 +79,8 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
             # start_child() needs a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
-            # private: the result may contain private text, which this command may show to its user.
-            started = start_child(resource, read, private=True, busy_until=busy_until)
+            # The user who runs this command may see private text.
+            started = start_child(resource, read, with_private_text=True, busy_until=busy_until)
             if isinstance(started, Unknown):
                 found[detector.name] = _not_found(started)
             else:
@@ -127,7 +127,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
             lacking.append(key)
         else:
             values[key] = value
-    uncertain_because = device.may_be_duplicate
+    uncertain_because = device.uncertain_because
     # A device that disappears while it is read looks as if it lacked keys.
     if lacking and (gone := _why_gone(host, device)):
         uncertain_because = gone

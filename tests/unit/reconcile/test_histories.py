@@ -386,6 +386,7 @@ class LongHistory:
         server, machine, own = self.server, self.machine, self.machine.own_record
         stored, recorded = server.capacity.get(name), server.record().get(name)
         ours = stored is None or (own is not None and recorded is not None and own.confirms(name, recorded))
+        waits_for_other_agent = machine.status is not None and machine.status.health.other_agent is not None
         return (
             server.document is not None
             and name in {resource.name for resource in machine.configured.resources}
@@ -393,6 +394,7 @@ class LongHistory:
             and (machine.checkpoint_readable or stored is None or whole_quantity(stored) == recorded)
             and not machine.configured.settings.observe
             and ours
+            and not waits_for_other_agent
             and not self.loop.missing
             and self.loop.failure not in (RetryCause.DENIED, RetryCause.REJECTED)
         )

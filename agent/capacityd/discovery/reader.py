@@ -91,7 +91,7 @@ def _read_devices_once(
                 contribution, share = _contribution(host, resource, device, read=read)
                 contributions.append(contribution)
                 shares.append(share)
-            except _NoMeasureError as e:
+            except _NotMeasuredError as e:
                 result = MatchResult(matches=None, error=e)
         if result.matches is None:
             if not is_last_attempt and host.resolve(device.path) is None:
@@ -151,14 +151,17 @@ def _cached_reader(
     return read
 
 
-class _NoMeasureError(HostError):
-    """A device does not report the measure, and there is no fallback."""
+class _NotMeasuredError(HostError):
+    """A matching device has no value to add up: it has no fallback, or it has disappeared."""
 
 
 def _contribution(
     host: Host, resource: Resource, device: Device, *, read: Callable[[str], Value]
 ) -> tuple[Contribution, int]:
-    """The contribution of a matching device, and its share in base units. Raises _NoMeasureError."""
+    """The contribution of a matching device in the resource's unit, and the same in base units.
+
+    Raises _NotMeasuredError. The fallback is only for a device that still exists.
+    """
     measured = 1
     note = ""
     detail = ""
@@ -168,9 +171,11 @@ def _contribution(
         except HostError as e:
             detail = e.detail.text
             has_disappeared = host.resolve(device.path) is None
-            if resource.fallback is None or has_disappeared:
+            if has_disappeared:
+                raise _NotMeasuredError(str(e), e.errno, cause=e.cause, detail=detail) from e
+            if resource.fallback is None:
                 why = f"{e}; fallback sets a value for such devices"
-                raise _NoMeasureError(why, cause=Cause.NO_MEASURE, detail=detail) from e
+                raise _NotMeasuredError(why, cause=Cause.NO_MEASURE, detail=detail) from e
             measured = resource.fallback
             note = f"fallback: {e}"
     share = measured * resource.slots

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.config import Resource
+from capacityd.model.errors import Cause
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from tests.support.machines import errors, merge
-from tests.support.readings import outcome, resource
+from tests.support.readings import outcome, resource, table
 from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD
 
 ERRORS = ["EACCES", "EIO", "EINVAL", "ENODEV", "ENOENT", "ENXIO", "EOPNOTSUPP", "ETIMEDOUT", "ELOOP", "EAGAIN"]
@@ -102,6 +103,15 @@ def test_a_device_link_to_nowhere_is_unknown() -> None:
         assert reading.reason.startswith("9-9: ")
         assert reading.reason.endswith("/sys/bus/usb/devices/9-9 is a dangling link")
     assert outcome(read_resource(resource("usb", {"port": "1-1.2"}), RecordedHost(world), "node")) == 1
+
+
+@pytest.mark.parametrize("fallback", [None, 1])
+def test_no_fallback_is_suggested_for_a_device_that_has_disappeared(fallback: int | None) -> None:
+    world = {"links": {"/sys/bus/usb/devices/9-9": "../../../devices/gone"}}
+    by_port = table("usb", {"port": "9-9"}, defaults=False)
+    wanted = Resource("example.com/thing", "usb", (by_port,), measure="attributes.size", fallback=fallback)
+    reading = read_resource(wanted, RecordedHost(world), "node")
+    assert reading == Unknown("9-9: /sys/bus/usb/devices/9-9 is a dangling link", Cause.UNREADABLE)
 
 
 class _Disappearing:

@@ -41,7 +41,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             private = quotes_text and file in private_files
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
-            if texts[file]:  # an empty file only masks another one
+            if texts[file]:  # an empty file only masks a file of the same name
                 documents.append((file, document))
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
 

@@ -45,7 +45,8 @@ class Files:
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts its owner and its group."""
     masking: dict[str, str] = field(default_factory=dict)
-    """Path of a file -> the vendor's file of the same name, which it replaces. Only such a file may be empty."""
+    """Path of a file that replaces a vendor's file of the same name -> path of the vendor's file. Only a file that
+    replaces another one may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
@@ -92,7 +93,7 @@ def files_at(path: str) -> Files:
 
 
 def read(path: str, files: Files) -> str:
-    """A file's text; "" for /dev/null, which masks another file as an empty one does. files: those that it belongs to.
+    """A file's text; "" for /dev/null, which masks another file as an empty file does. files: all files, with this one.
 
     Raises ConfigError with the reason, and with a line if the reason is the content.
     """
@@ -139,14 +140,14 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
 
 
 def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
-    """Why a file or folder is rejected: the path with the wrong permissions, which may be that of a folder above; and
-    the reason with the command that fixes it. None if the permissions are right.
+    """The path with the wrong permissions, which may be that of a folder above, and what is wrong, with the command to
+    fix it. None if the permissions of the file or folder are right.
     """
     is_folder = os.path.isdir(path)
     flaw = flaw_of_folder(path, files.trust) if is_folder else flaw_of(path, files.trust)
     if flaw is not None:
-        is_file = flaw.path == path and not is_folder
-        subject = "it" if is_file else "a file in it"
+        is_flaw_of_file = flaw.path == path and not is_folder
+        subject = "it" if is_flaw_of_file else "a file in it"
         return flaw.path, f"{flaw.problem}, but {subject} can name programs that run as root: {flaw.remedy}"
     # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
     status = os.stat(path)
@@ -159,10 +160,10 @@ def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
 
 
 def _search(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
-    """Name -> path of a folder's .toml files, without hidden ones (editors' locks and swap files).
+    """Name -> path of a folder's .toml files, without hidden files (editors' locks and swap files).
 
-    Adds the folder and its skipped files to files, and those that replace a masked file of the same name.
-    masked: name -> path.
+    Adds to files: the folder, its skipped files, and its files that have the name of a masked one.
+    masked: name -> path of each file that a file of this folder replaces.
     """
     files.folders[folder] = None
     parent = os.path.dirname(folder)
@@ -173,7 +174,8 @@ def _search(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str
         problems = [_permission_problem(path, files) for path in checked]
         unusable = dict(problem for problem in problems if problem is not None)
     except OSError as e:
-        # A missing folder is empty. A folder behind a dangling link is unknown: nothing on the Node may be removed.
+        # A missing folder configures nothing. What a folder behind a dangling link configures is unknown, so nothing on
+        # the Node may be removed.
         is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(parent)
         if not is_missing:
             files.failures[folder] = _reason(e)
@@ -197,7 +199,7 @@ def _search(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str
 
 def _reason(error: OSError) -> str:
     """Why a file or folder that was found can't be read."""
-    if error.errno == errno.ENOENT:  # its name was found, so only the target of a link can be missing
+    if error.errno == errno.ENOENT:  # the name was found, so only the target of a link can be missing
         return "is a dangling symbolic link; fix or remove it"
     if error.errno == errno.EACCES:
         return "is not readable by this user; run as root, or grant read permission"

@@ -12,10 +12,11 @@ from capacityd.model.address_ranges import parsed_networks
 from capacityd.model.config import Resource
 from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
+from capacityd.model.matchers import OR
 from capacityd.model.units import is_amount
 
 _UNDATED_FOLDERS = ("/proc", "/sys")
-"""Where files have the time at which the kernel created them, not at which their content changed."""
+"""Folders whose files have the time at which the kernel created them, not at which their content changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def hints(resource: Resource) -> Iterator[Hint]:
 
 
 def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
-    """Yields a hint if the resource counts the whole machine, which is a detector's only device, without a test."""
+    """Yields a hint if the detector's only device is the machine, and the resource neither measures nor tests it."""
     machine_is_only_device = not detector.identity
     has_table_without_test = any(not table.tests for table in resource.tables)
     if machine_is_only_device and resource.measure is None and has_table_without_test:
@@ -58,8 +59,8 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
     sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
         for test in table.tests:
-            written = test.text.split(" or ")  # config/tables.py joins the values of a list in this way
-            exact_sizes = [text for text in written if is_amount(text.strip())]
+            comparisons = test.text.split(OR)
+            exact_sizes = [comparison for comparison in comparisons if is_amount(comparison.strip())]
             if test.key in sizes and exact_sizes:
                 size = exact_sizes[0]
                 text = f'"{size}" matches only this exact size; for this size or more write ">={size}"'
@@ -67,7 +68,7 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
 
 
 def _age_hints(resource: Resource) -> Iterator[Hint]:
-    """Yields a hint for each age limit of a file that the kernel dates."""
+    """Yields a hint for each age limit of a file in _UNDATED_FOLDERS: its age says nothing about its content."""
     for table in resource.tables:
         path = os.path.normpath(str(table.settings["path"]))
         has_max_age = table.settings["max_age"] is not None

@@ -1,7 +1,7 @@
 """The JSON Schema of a configuration file, built from the parser's declarations: keys.py and the detectors.
 
-It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.dev). Both complete only from
-"properties" and "items", so these list every key, and "dependencies" contains the rules between keys.
+It is draft-07, which taplo and Even Better TOML support (https://taplo.tamasfe.dev). These editors suggest only keys in
+"properties" and "items", so every key is there, and "dependencies" contains the rules between keys.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _groups() -> dict[str, Schema]:
 
 
 def _fact(fact: Setting | FactTable) -> Schema:
-    """The schema of a key of "when"."""
+    """The schema of a key of "when", whose declaration is the fact."""
     if not isinstance(fact, FactTable):
         return _key(fact.about, fact.kind)
     if fact.known:

@@ -113,7 +113,7 @@ WHEN_KEYS: dict[str, Setting | FactTable] = {
 def _tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # model.config._setting() has put one item there
+        for table, setting in declared.metadata.items():  # a single item, from model.config._setting()
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 

@@ -33,7 +33,7 @@ def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
         *parents, (name, number) = path[:length]
         if line := lines.get((*parents, (name, number))):
             return line
-        if line := lines.get((*parents, (name, 0))):  # of the tables in an inline list, only the list's line is known
+        if line := lines.get((*parents, (name, 0))):  # in an inline list, only the line of the whole list is known
             return line
     return 0
 
@@ -71,7 +71,7 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
 
 
 def _numbered_lists(rows: Sequence[str]) -> set[tuple[str, ...]]:
-    """The names of the lists with several tables. The table of a list of one is shown as a single table."""
+    """The names of the lists with several tables. If a list has only one, messages show it as a single table."""
     headers = [header for row in rows if (header := _HEADER.match(row))]
     lists = [_names(header["dotted_key"]) for header in headers if header["brackets"] == "[["]
     return {names for names in lists if lists.count(names) > 1}
@@ -86,6 +86,6 @@ def _without_quotes(key: str) -> str:
     if key[0] not in "\"'":
         return key
     try:
-        return str(parse_toml(f"a = {key}")["a"])  # replaces the escapes, too
+        return str(parse_toml(f"a = {key}")["a"])  # the parser also decodes escapes
     except ConfigError:  # the file is not TOML
         return key[1:-1]

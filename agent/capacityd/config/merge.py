@@ -33,7 +33,7 @@ class _Merged:
     broken: dict[str, str] = field(default_factory=dict)
     """Resources with an invalid name -> the error."""
     complete: bool = True
-    """As in Config."""
+    """Whether all resources are known. Otherwise nothing may be removed from the Node."""
     notes: list[Problem] = field(default_factory=list)
     """Which values replace those of earlier files."""
 
@@ -47,8 +47,8 @@ def parse(
 ) -> Loaded:
     """The configuration of documents (file, content). Later documents override earlier ones.
 
-    unreadable: the problems of other files. texts: the text of each file, in order. private: the files that some users
-    may not read.
+    unreadable: the problems of files that are not among the documents. texts: file -> its text, in the order in which
+    the files are merged. private: the files that some users may not read.
 
     A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
     definition is outdated.
@@ -121,7 +121,7 @@ def _file_meant_to_observe(
     last = None
     for file, text in texts.items():
         if file == valid_file:
-            last = None  # it overrides the earlier files
+            last = None  # this file overrides the earlier ones
         if clean(file) in files_with_problems and _mentions_observe(text):
             last = file
     return last
@@ -207,7 +207,7 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
 
 
 def _contains_unknown_table(raw: object) -> bool:
-    """Whether this is a table with a table in it that is no key of a resource: then a dot in a name has begun it."""
+    """Whether a table contains a table that is no key of a resource: a dot in a resource's name begins a table."""
     if not isinstance(raw, dict):
         return False
     return any(isinstance(value, dict) and not is_resource_key(key) for key, value in raw.items())

@@ -12,11 +12,11 @@ MAIN_FILE = "etc/capacityd/capacityd.toml"
 LOCAL_FOLDER = "etc/capacityd/conf.d"
 
 _MISTAKEN = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run/capacityd/conf.d")
-"""Paths that a user may expect, because other programs read theirs there."""
+"""Paths that a user may expect, because other programs have their configuration at such paths."""
 
 
 def misplaced(root: str) -> dict[str, str]:
-    """Path -> why it is not read, for each file and folder that may be meant to be read. root: as in load()."""
+    """Path -> why it is not read, for each file and folder that may be meant to be read. root: the folder used as /."""
     folders = [os.path.join(root, folder) for folder in (*VENDOR_FOLDERS, LOCAL_FOLDER)]
     read = {os.path.join(root, MAIN_FILE), *folders}
     mistaken = [os.path.join(root, path) for path in _MISTAKEN]
@@ -36,11 +36,11 @@ def misplaced(root: str) -> dict[str, str]:
 
 
 def _similar_beside(folder: str) -> list[str]:
-    """The paths beside a folder of the configuration whose names look as if they belonged to it, and the folder."""
+    """The paths beside a folder of the configuration that look like configuration, and the folder itself."""
     parent = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(parent))
-    except OSError:  # it does not exist, or reading the folder in it will report the error
+    except OSError:  # files.py reports the error when it reads the folder of the configuration
         return []
     return [os.path.join(parent, name) for name in names if _is_like_configuration(name)]
 

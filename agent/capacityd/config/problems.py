@@ -32,7 +32,7 @@ MAX_MESSAGE_LENGTH = 600
 class Problem:
     """An error or a warning about a file. All texts are safe to print, except the names in path.
 
-    They may quote the file. reason() and public() do not, if the file is private.
+    message, table and key may quote the file; if the file is private, reason() and public() leave them out.
     """
 
     file: str
@@ -62,12 +62,12 @@ class Problem:
         """The text without the line, for the user who reads the file."""
         return self._text(self.file)
 
-    def located(self, prefix: str = "") -> str:
+    def located(self, severity: str = "") -> str:
         """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the file.
 
-        prefix: such as "warning: ", which is written after the line.
+        severity: what precedes the message, such as "warning: ".
         """
-        return self._text(self._place, prefix)
+        return self._text(self._place, severity)
 
     @property
     def _place(self) -> str:
@@ -76,14 +76,14 @@ class Problem:
     def _public(self, place: str) -> str:
         if not self.private:
             return self._text(place)
-        what = "may be a mistake" if self.warning else "is not valid"
-        severity = "warning" if self.warning else "error"
-        return f'{place}: {what}; some users may not read the file, so only "sudo {_CHECK}" shows the {severity}'
+        verdict = "may be a mistake" if self.warning else "is not valid"
+        noun = "warning" if self.warning else "error"
+        return f'{place}: {verdict}; some users may not read the file, so only "sudo {_CHECK}" shows the {noun}'
 
-    def _text(self, place: str, prefix: str = "") -> str:
+    def _text(self, place: str, severity: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
-        return f"{place}: {prefix}{table}{key}{self.message}"
+        return f"{place}: {severity}{table}{key}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,7 @@ def clean(text: str) -> str:
 
 
 def expected(word: str, words: Sequence[str]) -> str:
-    """The end of a message about an unknown word: the word that was probably meant; if there is none, all valid
-    words."""
+    """The end of a message about an unknown word: the valid word that was probably meant, or else all valid words."""
     longer = [valid for valid in words if valid.startswith(f"{word}_")]  # "product" was probably meant as product_name
     if longer:
         quoted = " or ".join(f'"{valid}"' for valid in longer)
@@ -206,8 +205,10 @@ def expected(word: str, words: Sequence[str]) -> str:
 
 
 def nearest(word: str, others: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The other word that is most similar to this one, if one may be mistyped for the other. cutoff: the least
-    similarity, as in difflib."""
+    """The most similar of the others, if the word may be mistyped for it; None if there is none.
+
+    cutoff: the least similarity, from 0 to 1 (difflib).
+    """
     # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
     candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
     matches = get_close_matches(word, candidates, n=1, cutoff=cutoff)

@@ -104,7 +104,7 @@ def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], 
         several = " and ".join(detector.name for detector in detectors)
         place.report("", f"must have one detector; got {several}; write a resource for each")
         return
-    # An unknown key with a table was probably meant as the detector. _check_keys() has reported it.
+    # An unknown key with a table was probably meant as the detector. _check_keys() has reported that key.
     is_misspelt = any(isinstance(value, dict | list) and not is_resource_key(key) for key, value in raw.items())
     if not is_misspelt:
         place.report("", f"must have a detector, which is one of {', '.join(names())}")
@@ -141,7 +141,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
         return None
     if measure in detector.measures:
         return detector.measures[measure]
-    group, dot, name = measure.partition(".")  # as in attributes.NAME
+    group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
     if not dot or group not in GROUPS:
         valid = ["count", *detector.measures]
         if detector.scope:  # the detector udev, which has no measures of its own

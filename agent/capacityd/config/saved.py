@@ -14,7 +14,7 @@ from capacityd.config.files import files_at, files_of_service
 def stamps_of(path: str | None) -> dict[str, str] | None:
     """Path of each file of the configuration -> its date and size; None if a folder can't be read.
 
-    path: as in config.load().
+    path: of a file or folder; None for the files that the service reads.
     """
     files = files_of_service("/") if path is None else files_at(path)
     return None if files.failures else {path: _stamp(path) for path in files.paths}
@@ -23,7 +23,7 @@ def stamps_of(path: str | None) -> dict[str, str] | None:
 def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[str, ...]:
     """The files that were added, saved or removed since stamps_of(path) returned these stamps.
 
-    Empty if that is unknown: if stamps or the present ones are None.
+    Empty if a folder could not be read then (stamps is None), or can't be read now.
     """
     present = stamps_of(path)
     if stamps is None or present is None:

@@ -31,12 +31,12 @@ _MISTAKES = (
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
-"""A regular expression for what stands directly before the position, another one for what stands directly after it, and
-the remedy, a format of str.format() for the groups of both."""
+"""A regular expression for the text directly before the position, one for the text directly after it, and the remedy, a
+format of str.format() for the groups of both expressions."""
 _VALUE_BEFORE = re.compile(rf"""(?:(?P<key>{_KEY})\s*=|[\[,])\s*(?P<value>[^\[\]{{}},#"'=\n]*)\Z""")
-"""A key with the beginning of its value, or the beginning of a value in a list."""
+"""A key and the beginning of the key's value, or the beginning of a value in a list."""
 _VALUE_AFTER = re.compile(r"""(?:[<>]=?[^\[\]{},#"'\n]+|[^\s\[\]{},#"'=$][^\[\]{},#"'=$\n]*)(?=[,\]}#\n]|$)""")
-"""The rest of a value without quotes, up to what may follow a value. It may be a comparison, such as ">=10"."""
+"""The rest of a value without quotes, up to what may follow a value. The value may be a comparison, such as ">=10"."""
 _UNQUOTED_WORDS = {
     **dict.fromkeys(("true", "yes", "on"), "write {key} = true"),
     **dict.fromkeys(("false", "no", "off"), "write {key} = false"),
@@ -137,7 +137,7 @@ def _missing_end(before: str, after: str, line: int) -> str:
     is_in_earlier_line = opening_line < line
     place = f" of line {opening_line}" if is_in_earlier_line else ""
     if after.strip():
-        # In a list of one line, the mistake may be any other.
+        # In a list of a single line, another mistake is as likely.
         is_long_list = opening == "[" and is_in_earlier_line
         return f"a comma or the closing ]{place} is missing" if is_long_list else ""
     if opening == "[":
@@ -154,7 +154,7 @@ def _unclosed(text: str) -> tuple[str, int] | None:
     rest = _TEXT_OR_COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
     for line, row in enumerate(rest.split("\n"), 1):
         for character in re.findall(r"""["'\[\]{}]""", row):
-            if character in "\"'":  # a quote that is left has no closing one
+            if character in "\"'":  # texts with both quotes were removed, so this quote is not closed
                 return character, line
             if character in "[{":
                 opened.append((character, line))
@@ -178,8 +178,8 @@ def _set_twice(rows: list[str], line: int) -> str:
 
 
 def _header_or_key(row: str) -> str:
-    """The header or the key in a line. The header of a list of tables, [[a]], is returned as [a]: a file may contain
-    only one of both."""
+    """The header or the key in a line. The header of a list of tables, [[a]], is returned as [a], because a file can't
+    contain both."""
     before_value = row.partition("=")[0]
     return before_value.replace("[[", "[").replace("]]", "]").strip()
 

@@ -11,7 +11,7 @@ from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, FactTable
 from capacityd.config.problems import Place, expected
 from capacityd.model.config import Table
 from capacityd.model.device import DeviceDetector, ValueDetector
-from capacityd.model.matchers import GlobMatcher, KeyMatcher
+from capacityd.model.matchers import OR, GlobMatcher, KeyMatcher
 from capacityd.model.setting_types import SettingKind, SettingValue
 from capacityd.model.toml_values import describe_toml_value
 from capacityd.model.value_types import Amount, Text
@@ -83,7 +83,7 @@ def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Pl
 
 
 def _has_test(table: Mapping[str, object]) -> bool:
-    """Whether a table of devices contains a key, in itself or in one of its groups. An empty group is no test."""
+    """Whether a table of devices contains a test: a key that is no group, or a group that is not empty."""
     return any(key not in GROUPS or value for key, value in table.items())
 
 
@@ -115,7 +115,7 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
 
 
 def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[Place, Mapping[str, object]]]:
-    """The place and content of a single table, or of each table in a list. place: the table that contains the key.
+    """The place and content of a key's single table, or of each table in its list. place: of the table with the key.
 
     example: a table for messages, as in TOML.
     """
@@ -134,7 +134,7 @@ def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[
 
 
 def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
-    """The tests of a key in a table of devices, or of a group's names. place: the table."""
+    """The tests of a key in a table of devices. A group has a test for each name in it. place: the table."""
     if key in GROUPS:
         return _group(key, raw, place=place, name_problem=GROUPS[key])
     if key in detector.keys:
@@ -145,7 +145,7 @@ def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Pla
 
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
     """The rank of a test by the time that its value takes to read: plain keys, measures, attributes, properties."""
-    group, dot, _ = test.key.partition(".")  # as in attributes.NAME
+    group, dot, _ = test.key.partition(".")  # attributes.NAME or properties.NAME
     if not dot:
         return 1 if test.key in detector.measures else 0
     return 2 if group == "attributes" else 3
@@ -198,7 +198,7 @@ def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: 
         return []
     items = raw if isinstance(raw, list) else [raw]
     to_text = str if isinstance(kind, Amount) else describe_toml_value  # an amount is shown without quotes
-    return [KeyMatcher(key, matchers, text=" or ".join(map(to_text, items)))]
+    return [KeyMatcher(key, matchers, text=OR.join(map(to_text, items)))]
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:

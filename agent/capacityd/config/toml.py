@@ -27,7 +27,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         document: dict[str, Any] = tomllib.loads(text)
         _check_limits(document)
     except RecursionError as e:
-        # Each of these characters may begin a table or a list. The line with the most is probably the cause.
+        # Each of these characters may begin a table or a list, so the line with the most is probably wrong.
         counts = [row.count("[") + row.count("{") + row.count(".") for row in text.split("\n")]
         line = counts.index(max(counts)) + 1
         raise ConfigError(f"has more than {MAX_DEPTH} tables or lists inside each other", line=line) from e

@@ -31,19 +31,20 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Addresses in the networks and on the interfaces that the resource counts, and the names of these interfaces."""
+    """Events of the addresses that the resource counts, according to their networks and interfaces, and of these
+    interfaces."""
     interfaces: set[str] = set()
     addresses = []
     for table in resource.tables:
         interfaces |= {*table.globs("interface")}
-        # link_local stands for both scopes that the addresses of every pod have.
+        # link_local stands for the scopes link and host, because every pod has addresses with these scopes.
         link_local = table.may_match("scope", "link") or table.may_match("scope", "host")
         addresses += [
             AddressPattern(network=network, interface=interface, link_local=link_local)
             for network in table.networks("address")
             for interface in table.globs("interface")
         ]
-    # For any interface ("*"), links need no events: the addresses of a removed link have events of their own.
+    # For any interface ("*"), events of links are not needed: the addresses of a removed link have events of their own.
     named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
     links = LinkFilter(software=named, system=resource.has_test("system"))
     return EventFilters(links=links, addresses=tuple(addresses))

@@ -18,7 +18,7 @@ def find(_: Host) -> Iterator[Device]:
 
 
 def _measure(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a measure. Every processor has each of the measures, so a missing one is unknown, not absent."""
+    """Reads a measure. Every processor has all of them, so one that is not reported is unknown, not absent."""
 
     def read(host: Host, _: Device) -> Value:
         value = host.processors(key)

@@ -31,7 +31,7 @@ _TRANSPORTS = (
     ("/nvme", "nvme"),
     ("/ndbus", "nvdimm"),
 )
-"""Part of the path in /sys, and the transport. The first match wins: a SATA disk behind USB is "usb"."""
+"""Part of the disk's path in /sys, and the transport. The first that matches wins: a SATA disk behind USB is "usb"."""
 _TYPES = {"0": "ssd", "1": "hdd"}
 """Content of queue/rotational -> type."""
 _LOCAL_NVME = ("pcie", "apple-nvme")
@@ -53,12 +53,12 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
-    """The disks with at least one path that the operating system depends on."""
+    """The disks that the operating system depends on by at least one of their paths."""
     system_paths = system_disks(host)
     found = [disk for disk in disks if not system_paths.names.isdisjoint(disk.paths)]
     incomplete_because = system_paths.incomplete_because
     for disk in sorted(found, key=lambda disk: disk.name):
-        # If this may be another path to a different disk, the system may depend on that disk, too.
+        # If this device may be another path to an earlier disk, the system may depend on that disk, too.
         incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
@@ -83,7 +83,7 @@ def _model(host: Host, device: Device) -> Value:
 
 def _vendor(host: Host, device: Device) -> Value:
     vendor = host.text(f"{device_of(host, device.path)}/vendor")
-    is_pci_id = vendor is not None and vendor.startswith("0x")  # for virtio
+    is_pci_id = vendor is not None and vendor.startswith("0x")  # virtio disks have an id instead of a name
     return None if is_pci_id else vendor
 
 
@@ -128,7 +128,7 @@ def _is_parallel(host: Host, real_path: str) -> bool:
     folder = f"/sys/class/scsi_host/{scsi_hosts[0]}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
-        resolve_link(host, folder)  # only for the error
+        resolve_link(host, folder)  # raises HostError if the link is dangling
         return False
     return driver == "ata_piix" or driver.startswith("pata")
 
@@ -136,7 +136,7 @@ def _is_parallel(host: Host, real_path: str) -> bool:
 def _nvme_transport(host: Host, real_path: str) -> str | None:
     """The transport in NVMe's terms: pcie, apple-nvme, tcp, rdma or fc. None if no controller says it.
 
-    With multipath, the disk's folder is in the subsystem's folder, which also contains its controllers.
+    With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
     """
     parent = real_path.rpartition("/")[0]
     controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
@@ -169,7 +169,7 @@ def _size(host: Host, device: Device) -> Value:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """The mounts that decide which disks the system depends on, if the resource tests this."""
+    """Events of the mounts that decide which disks the system depends on; none if the resource does not test this."""
     if not resource.has_test("system"):
         return NO_EVENTS
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})

@@ -25,7 +25,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         output = host.run(command, timeout=timeout)
         number = _number(command[0], output)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the sandbox is not the reason
+        if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
             raise
         advice = host.sandbox_advice(command, program_failed=True)
         raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
@@ -33,8 +33,8 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def _number(program: str, output: Output) -> int:
-    """The printed number. Raises ProgramFailed; its message contains only the length of the program's output, because
-    anybody may read it. The text is in the private detail."""
+    """The printed number. Raises ProgramFailed. Anybody may read its message, so the program's output is in the private
+    detail, and the message contains only the length of the output."""
     error_text = f"standard error: {quoted(output.err)}" if output.err else ""
     error_length = f"standard error: {length_text(output.err)}" if output.err else ""
     if output.status:
@@ -50,7 +50,7 @@ def _number(program: str, output: Output) -> int:
 
 
 def _how_it_ended(status: int) -> str:
-    """How a program ended. status: as in Output, but not 0."""
+    """How a program ended. status: the exit status or, if negative, the signal that killed the program; not 0."""
     if status > 0:
         return f"exited with status {status}"
     signal_number = -status

@@ -27,7 +27,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     try:
         content = host.read_file(path, _MAX_BYTES)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # the advice would be about a path that another user has chosen
+        if e.cause is Cause.NOT_TRUSTED:  # the advice would be about a target that another user has chosen
             raise
         why = f"{e}{host.sandbox_advice([path])}"
         raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail.text) from e
@@ -40,7 +40,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def _valid_for(path: str, age: float, *, max_age: float) -> float:
-    """Seconds until the file is too old. Raises HostError if it is, or if it is dated in the future."""
+    """Seconds until the file is too old. Raises HostError if it is too old now, or if it is dated in the future."""
     future = -age
     if future > _MAX_CLOCK_STEP:
         raise HostError(f"{path} is dated {duration_text(future)} in the future; is the clock right?")

@@ -1,7 +1,7 @@
-"""filesystem: mounted file systems and their sizes. Each counts once, even if mounted several times; local ones by
-default.
+"""filesystem: mounted file systems and their sizes. Each counts once, even if mounted several times; by default, only
+local ones count.
 
-statvfs(2) hangs on a network file system whose server does not respond, so only the mount table decides the kind.
+The mount table alone decides the kind, because statvfs(2) hangs if a network file system's server does not respond.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _value(key: str) -> Callable[[Host, Device], Value]:
 
 
 def _system(_: Host, device: Device) -> Value:
-    """Whether the machine needs the file system; it may need only a part, which a bind mount shows elsewhere."""
+    """Whether the machine needs the file system, or a part of it that a bind mount shows elsewhere."""
     if device.read_system_devices is None:  # not mounted yet
         return device.cached_values["system"]
     filesystem = cast(Filesystem, device.details)
@@ -108,8 +108,8 @@ def _system(_: Host, device: Device) -> Value:
 def _size(host: Host, device: Device) -> Value:
     """The size in bytes by statvfs(2). Includes used space and root's reserve, but not the file system's own tables.
 
-    None for an interface of the kernel without a size. Raises HostError if another file system reports no size, as some
-    FUSE programs do.
+    None for an interface of the kernel without a size. Raises HostError if any other file system reports no size, as
+    some FUSE programs do.
     """
     if isinstance(device.details, str):  # not mounted yet
         raise HostError(device.details)
@@ -125,13 +125,14 @@ def _size(host: Host, device: Device) -> Value:
             return size
         if device.cached_values["kind"] == "pseudo":
             return None
-        error = HostError(f"the file system on {point} reports no size")  # says more than a point that is unreadable
+        # Replaces the error of an earlier point, which could not be read: this one is about the file system itself.
+        error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Mounts of the kinds that the resource counts, at its mount points. If the resource tests which file systems the
-    system depends on, also the mounts that decide this."""
+    """Events of mounts of the kinds, and at the mount points, that the resource counts. If the resource tests which
+    file systems the system depends on, also of the mounts that decide this."""
     counted = tuple(
         Pattern(kind=kind, name=point)
         for table in resource.tables

@@ -1,6 +1,6 @@
-"""nic: network interfaces and their speeds; physical ones by default.
+"""nic: network interfaces and their speeds; by default, only physical ones count.
 
-Virtual functions, bonds, bridges and VLANs report the speed of the underlying interfaces, which must not count twice.
+Virtual functions, bonds, bridges and VLANs report the speed of the interfaces below them, which must not count twice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and an id of the USB or PCI device: the nearest one above the interface; "" and None if there is none.
+    """The bus and an id of the nearest USB or PCI device above the interface; "" and None if there is none.
 
     attributes: bus -> name of the attribute with the id.
     """
@@ -125,7 +125,7 @@ def _link(host: Host, device: Device) -> Value:
 
 
 def _link_by_carrier(host: Host, device: Device) -> Value:
-    """As _link(), from the carrier."""
+    """The state of the link according to its carrier. None if the interface has disappeared."""
     try:
         carrier = host.text(f"{device.path}/carrier")
     except HostError as e:
@@ -182,7 +182,7 @@ def _best_speed(host: Host, name: str) -> int:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Links with hardware, and those of the kinds without hardware that the resource counts."""
+    """Events of links with hardware, and of links of those kinds without hardware that the resource counts."""
     software = tuple(
         Pattern(kind=kind, name=name)
         for table in resource.tables

@@ -1,4 +1,4 @@
-"""pci: PCI functions. A card may have several; with SR-IOV also virtual ones, which do not count by default."""
+"""pci: PCI functions. A card may have several and, with SR-IOV, virtual functions, which do not count by default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
-    """Reads an id without the prefix: the kernel writes 0x10de."""
+    """Reads an id, such as 0x10de, without the 0x."""
 
     def read(host: Host, device: Device) -> Value:
         text = host.text(f"{device.path}/{attribute}")

@@ -1,5 +1,5 @@
-"""pool: the number of addresses that a range provides for pods, in use or not: the scheduler subtracts the used
-ones."""
+"""pool: the number of addresses that a range provides for pods. Addresses in use count as well, because the scheduler
+subtracts what pods use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capacityd.model.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number of usable addresses in all networks, each counted once, without the excepted ones."""
+    """The number of addresses that number() returns, with a note about the excepted ones."""
     networks = parsed_networks(settings["cidr"])
     remaining = number(settings)
     excepted_number = _count(_usable_in_all(networks)) - remaining
@@ -24,10 +24,10 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
 
 
 def number(settings: Mapping[str, object]) -> int:
-    """The number of addresses, as in read()."""
+    """The number of usable addresses in all networks, each counted once, without the excepted ones."""
     usable = _usable_in_all(parsed_networks(settings["cidr"]))
     excepted = parsed_networks(settings["except"])
-    # Not the difference of both numbers: some excepted addresses may be in no network.
+    # Not _count(usable) - _count(excepted), because some excepted addresses may be in no network.
     return _count([*usable, *excepted]) - _count(excepted)
 
 

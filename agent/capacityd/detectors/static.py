@@ -13,8 +13,8 @@ from capacityd.model.setting_types import Integer, Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
-    """The configured number."""
-    return Contribution("configuration", number(settings))
+    """The configured number, as the contribution of the configuration."""
+    return Contribution(device="configuration", amount=number(settings))
 
 
 def number(settings: Mapping[str, object]) -> int:

@@ -43,7 +43,7 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def elsewhere(host: Host, subsystems: Collection[str]) -> str:
-    """If one of these classes lists devices of other subsystems: their names, as the end of a message; else "".
+    """The names of other subsystems whose devices one of these classes lists, as the end of a message; "" if none does.
 
     For example, the class mdev_bus lists devices of the bus pci.
     """
@@ -58,7 +58,7 @@ def elsewhere(host: Host, subsystems: Collection[str]) -> str:
 
 
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
-    """Whether an entry of a bus or class is, or may be, one of its devices: True if this can't be read.
+    """Whether an entry of a bus or class is a device of it; also True if the entry can't be read.
 
     A class may contain attributes beside its devices, and may be an alias of a bus (i2c-adapter).
     """
@@ -92,8 +92,8 @@ def _node(host: Host, device: Device) -> Value:
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """The tags of udev's last event for the device. TAGS also contains those of earlier events; before systemd 247,
-    there is only TAGS."""
+    """The tags of udev's last event for the device. Before systemd 247, there is only TAGS, which also contains tags of
+    earlier events."""
     tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 

@@ -56,7 +56,8 @@ def _is_hub(host: Host, device: Device) -> Value:
 
 
 def _modalias(host: Host, device: Device) -> str | None:
-    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb); the kernel's are for interfaces only.
+    """The modalias in the format of udev's rule (builtin hwdb --subsystem=usb). The kernel has modaliases only of
+    interfaces.
 
     None: the device has disappeared.
     """

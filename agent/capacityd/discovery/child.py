@@ -53,13 +53,13 @@ class Child:
     pipe: int
     """The file descriptor from which the result is read."""
     started: float
-    """A time of time.monotonic(), as in kill_at and kill_at_latest."""
+    """When the child was started. This time, kill_at and kill_at_latest are times of time.monotonic()."""
     max_blocked: float
     """Seconds for which the child may be blocked."""
     kill_at: float
     """When to kill the child, as far as known now: is_late() postpones it by the child's busy time."""
     kill_at_latest: float
-    """When to kill the child, however long it was busy."""
+    """When to kill the child even if it was busy all the time."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
 
@@ -160,13 +160,13 @@ def start_child(
     read_end, write_end = pipe
     if pid == 0:
         os.close(read_end)
-        _be_child(read, resource, write_end, with_private_text=with_private_text)
+        _be_child(read, resource, write_end, with_private_text=with_private_text)  # does not return
     os.close(write_end)
     os.set_blocking(read_end, False)
     started = time.monotonic()
     max_blocked = max_blocked_of(resource)
     kill_at = started + max_blocked
-    has_timeout = bool(_timeouts(resource))  # it also limits the time for which the child is busy
+    has_timeout = bool(_timeouts(resource))
     return Child(
         resource,
         pid,
@@ -174,7 +174,7 @@ def start_child(
         started=started,
         max_blocked=max_blocked,
         kill_at=kill_at,
-        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),
+        kill_at_latest=kill_at if has_timeout else max(kill_at, busy_until),  # a timeout includes busy time
     )
 
 
@@ -182,8 +182,8 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, with
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
         os.setpgid(0, 0)
-        # Replaces the worker's standard output, which the service reads until every process has closed it. A child that
-        # can't be killed must not keep it open.
+        # Standard error replaces the worker's standard output. The service reads that output until every process has
+        # closed it, so a child that can't be killed must not keep it open.
         os.dup2(2, 1)
         with suppress(OSError), open("/proc/self/comm", "w") as f:
             f.write(process_name(resource))
@@ -232,7 +232,7 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
         poll.register(pipe, select.POLLIN)
     seconds = min(child.kill_at for child in running.values()) - time.monotonic()
     ended = []
-    milliseconds = max(0.0, seconds) * 1000 + 1  # afterwards, the time of the child to be killed first has passed
+    milliseconds = max(0.0, seconds) * 1000 + 1  # 1 more, so that kill_at of the first child has passed afterwards
     for pipe, _ in poll.poll(milliseconds):
         part = os.read(pipe, 1 << 20)
         running[pipe].output += part

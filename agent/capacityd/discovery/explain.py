@@ -111,8 +111,8 @@ def _unique(hints: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
-    """The reading. If no device matches, and explain_devices() has no hint, with hints about text that is another name
-    of a device.
+    """The reading. If no device matches, and explain_devices() has added no hint, adds hints about configured names
+    that are another name of a device.
 
     udev knows several names of an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
     """
@@ -132,7 +132,7 @@ def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: V
     try:
         properties = host.properties(path)
     except HostError:
-        return  # a hint is not worth an error
+        return  # without udev's properties, there is no hint
     for key, text in properties.items():
         if text and text in configured:
             table = f'properties = {{ {key} = "{text}" }}'
@@ -142,7 +142,7 @@ def _other_name_hints(host: Host, path: str, *, test: KeyMatcher, kernel_name: V
 def _near_miss(test: KeyMatcher, value: Value) -> str:
     """A hint about text that differs from the configured text only in case, or begins with it; "" for any other text.
 
-    value: the text, or several; the test does not match it.
+    value: one or several texts that the test does not match.
     """
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, tuple):
@@ -181,21 +181,22 @@ def _compare(test: KeyMatcher, value: Value, detector: DeviceDetector | None) ->
         if isinstance(kind, Amount) and isinstance(value, int):
             shown = _in_unit(test, value, units=UNITS[kind.dimension])
         if test.key in detector.defaults:
-            is_default = kind.parse(detector.defaults[test.key]) == test.matchers
+            default_matchers = kind.parse(detector.defaults[test.key])
+            is_default = test.matchers == default_matchers
     return Compared(test.key, value=shown, wanted=test.text, matches=test.matches(value), default=is_default)
 
 
 def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     """An amount in the test's unit; in base units if rounding to a tenth would hide the difference.
 
-    units: name -> factor, as in UNITS. The first is the base unit.
+    units: name -> factor. The first is the base unit.
     """
     found = _UNIT.search(test.text)
     if found is None or found[0] not in units:
         return describe_value(value)
     unit = found[0]
     factor = units[unit]
-    tenths = (20 * value + factor) // (2 * factor)  # 10 * value / factor, rounded to the nearest whole number
+    tenths = _rounded_ratio(10 * value, factor)
     rounds_to_zero = value != 0 and tenths == 0
     rounded = tenths * factor // 10
     rounding_changes_match = test.matches(rounded) != test.matches(value)
@@ -205,8 +206,13 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     return f"{tenths / 10:.12g} {unit}"
 
 
+def _rounded_ratio(dividend: int, divisor: int) -> int:
+    """dividend / divisor, rounded to the nearest whole number."""
+    return (2 * dividend + divisor) // (2 * divisor)
+
+
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:
-    """How to fix an error. unreadable_key: "" if the detector or the measure failed."""
+    """How to fix an error. unreadable_key: the key that failed; "" if the detector or the measure failed."""
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NOT_TRUSTED:

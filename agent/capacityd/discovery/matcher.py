@@ -1,5 +1,5 @@
-"""Decides whether a device matches: yes, no, or unknown because a value could not be read. Only the reader reads
-values.
+"""Decides whether a device matches: yes, no, or unknown because a value could not be read. The values come from a
+function of the reader.
 
 This is Kleene's three-valued logic: one false test decides a table regardless of unknown tests, and one matching table
 decides a list of tables. Texts are formatted only on demand, because a machine may have thousands of devices.
@@ -25,11 +25,11 @@ class MatchResult:
     mismatches: tuple[tuple[KeyMatcher, Value], ...] = ()
     """If no table matches: the first failed test of each table, with the device's value for its key."""
     excepted: tuple[KeyMatcher, ...] | None = None
-    """The tests of the `except` table that excluded the device; None if none did."""
+    """The tests of the `except` table that excluded the device; None if no such table did."""
     matched: tuple[KeyMatcher, ...] = ()
     """The tests of the table that matches."""
     unreadable_key: str = ""
-    """The key that could not be read; "" if all could, or if the measure could not."""
+    """The key that could not be read; "" if all keys could be read, or if the error is not about a key."""
     error: HostError | None = None
     """Why the key or the measure could not be read, or why the device may be counted already."""
 
@@ -55,7 +55,10 @@ class MatchResult:
 
 
 def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callable[[str], Value]) -> MatchResult:
-    """Whether a device counts: at least one table matches it, and no `except` table does. read: returns its values."""
+    """Whether a device counts: at least one table matches it, and no `except` table does.
+
+    read: takes a key and returns the device's value. If it raises HostError, the value is unknown.
+    """
     wanted = _match_any(tables, read)
     if wanted.matches is False:
         return wanted
@@ -68,9 +71,9 @@ def match_device(tables: Sequence[Table], excepts: Sequence[Table], read: Callab
 
 
 def unknown_if_uncertain(result: MatchResult, uncertain_because: str) -> MatchResult:
-    """The result; unknown if the device matches, but may be no device of its own.
+    """The result; unknown if the device matches, but may be another path to a device that was already found.
 
-    uncertain_because: why it may be none, as in Device.uncertain_because; "" if it is one.
+    uncertain_because: why it may be another path; "" if it is a separate device.
     """
     if result.matches and uncertain_because:
         return MatchResult(matches=None, error=HostError(uncertain_because))
@@ -88,8 +91,8 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
             may_match = not possible or test.matches(possible)
             if may_match:
                 first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
-                continue  # a later test may fail, which decides
-            value = possible  # the test matches none of them, so it fails below
+                continue  # a later test may fail, and a failed test decides
+            value = possible  # the test matches none of the possible values, so it fails below
         if not test.matches(value):
             return MatchResult(matches=False, mismatches=((test, value),))
     return first_unknown or MatchResult(matches=True)

@@ -56,8 +56,8 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """Reads the devices; reads all of them again if one disappears in the meantime.
 
-    Partial data must not be used, and the device may have been one of several paths to a disk. If a device disappears
-    in every attempt, its values are unknown, except for those that find() has read, such as its name.
+    All, because the device may have been one of several paths to a disk. If a device disappears in every attempt, its
+    values are unknown, except for those that find() has read, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):
@@ -73,8 +73,8 @@ def _read_devices_once(
     resource: Resource, detector: DeviceDetector, host: Host, *, is_last_attempt: bool, explain: bool
 ) -> Reading:
     """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
-    scope = detector.scope
-    subsystems = resource.texts_for(scope.key) if scope else ()  # the names that the configuration contains
+    scope = detector.scope  # if not None, only the subsystems that the configuration names are searched
+    subsystems = resource.texts_for(scope.key) if scope else ()
     candidates = scope.find(host, subsystems) if scope else detector.find(host)
     contributions: list[Contribution] = []
     shares: list[int] = []  # of the devices in contributions, in base units
@@ -113,7 +113,7 @@ def _read_devices_once(
 
 
 def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
-    """The reading for at least one undetermined device. unknown: one for each such device."""
+    """The reading if it is unknown whether some devices count. unknown: the reason for each of these devices."""
     first = unknown[0]
     more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
     return Unknown(f"{first.reason}{more}", first.cause)
@@ -132,9 +132,9 @@ def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str]
 def _cached_reader(
     host: Host, detector: DeviceDetector, device: Device, *, is_last_attempt: bool
 ) -> Callable[[str], Value]:
-    """A reader that reads each key at most once: several tables may test a key, and its value may change in between.
+    """A function that reads each key at most once: several tables may test a key, and its value may change in between.
 
-    If the device has disappeared, the reader raises _DisappearedError or, in the last attempt, HostError.
+    If the device has disappeared, it raises _DisappearedError or, in the last attempt, HostError.
     """
     cache: dict[str, Value] = {}
 
@@ -197,11 +197,11 @@ def _whole_number(measure: str, value: Value) -> int:
 
 
 def _quantity(resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int]) -> Reading:
-    """The reading of a resource with these contributions. shares: theirs, in base units."""
+    """The reading of a resource with these contributions. shares: the same amounts in base units."""
     value = resource.quantity_of(shares)
     if not countable(value):
-        larger = "; use a larger unit" if resource.unit else ""
-        return Unknown(f"{value} is more than Kubernetes can count{larger}", Cause.TOO_LARGE)
+        advice = "; use a larger unit" if resource.unit else ""
+        return Unknown(f"{value} is more than Kubernetes can count{advice}", Cause.TOO_LARGE)
     warning = ""
     if value <= 0 and resource.reduced(shares) != 0:  # there are devices, but not more than the reserve
         unit = f" {resource.unit.name}" if resource.unit else ""

@@ -1,6 +1,6 @@
 """Reads all resources, each in its own child process.
 
-So if a detector hangs in the kernel, dies, leaks memory or leaves children behind, only its own resource is unknown.
+So if a detector hangs in the kernel, dies, leaks memory or leaves children behind, only that resource is unknown.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources whose children of earlier passes could not be killed. Their parent is now the service.
+    """The readings of resources whose children of earlier passes could not be killed. The service is now the parent of
+    these children.
 
     Another child for the same resource would also hang, and after many passes such children would fill the memory.
     """

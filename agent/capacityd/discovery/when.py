@@ -39,7 +39,7 @@ def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: 
 def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str) -> Value:
     """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME.
 
-    For path, those of the configured paths that exist.
+    For path, the value is those of the configured paths that exist.
     """
     group, _, name = key.partition(".")
     if group == "dmi":
@@ -80,7 +80,7 @@ def _dmi_text(host: Host, path: str) -> str | None:
     text = host.text(path)
     if text is None:
         folder = path.rpartition("/")[0]
-        resolve_link(host, folder)  # only for the error
+        resolve_link(host, folder)  # raises HostError if the link is dangling
         return None
     text = strip_control(text)
     if has_escapes(text):

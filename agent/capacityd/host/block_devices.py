@@ -27,14 +27,14 @@ def block_device_path(host: Host, node: str) -> str:
 
 
 def _named_by_kernel(host: Host, node: str) -> str | None:
-    """The path of the device to which the kernel gives this name; None if there is none."""
-    # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after it was opened.
+    """The path in /sys of the device to which the kernel gives this name; None if there is none."""
+    # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
     name = node.removeprefix("/dev").removeprefix("/").replace("/", "!")
     return host.resolve(f"{_BLOCKS}/{name}")
 
 
 def _named_by_mapper(host: Host, node: str) -> str | None:
-    """The path of the device to which the device mapper gives this name; None if there is none."""
+    """The path in /sys of the device to which the device mapper gives this name; None if there is none."""
     if not node.startswith("/dev/mapper/"):
         return None
     wanted = node.removeprefix("/dev/mapper/")
@@ -45,15 +45,15 @@ def _named_by_mapper(host: Host, node: str) -> str | None:
 
 
 def _target_of_link(host: Host, node: str) -> str | None:
-    """The path of the device that this link leads to, such as /dev/disk/by-uuid/…; None if it leads to none."""
+    """The path in /sys of the device that a link such as /dev/disk/by-uuid/… leads to; None if it leads to none."""
     target = os.path.basename(host.resolve(node) or "")
     return host.resolve(f"{_BLOCKS}/{target}") if target else None
 
 
 def _linked_by_udev(host: Host, node: str) -> str | None:
-    """The path of the device for which udev made this link; None if udev knows none.
+    """The path in /sys of the device for which udev made this link; None if udev knows no such device.
 
-    The service's own /dev lacks the links, but udev's database lists them.
+    The service's own /dev lacks udev's links, but udev's database lists them.
     """
     if not node.startswith("/dev/"):
         return None

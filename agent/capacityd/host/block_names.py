@@ -8,7 +8,7 @@ _VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices
 """Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
 (scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
-"""Prefixes of names of block devices without hardware, which are never disks. Such names are reliable in any /sys."""
+"""Prefixes of names of block devices without hardware, which are never disks. No disk has such a name."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
 """Prefixes of names of drives and network disks whose paths look like those of disks."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
@@ -26,5 +26,5 @@ def is_excluded(name: str) -> bool:
 
 
 def is_virtual(name: str, real: str) -> bool:
-    """Whether a block device is made by software. real: its path in /sys."""
+    """Whether a block device is made by software. real: its path in /sys without links."""
     return real.startswith(_VIRTUAL) and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None

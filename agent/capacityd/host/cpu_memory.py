@@ -24,8 +24,8 @@ from capacityd.model.text import printable
 _CPUS = "/sys/devices/system/cpu"
 _FREQUENCIES = f"{_CPUS}/cpufreq"
 _LARGEST_MEMORY = 2**58
-"""Bytes, 64 times the physical memory that x86-64 can address. lxcfs reports the limit of a cgroup as swap: without a
-limit, this is nearly 2**63."""
+"""Bytes, 64 times the physical memory that x86-64 can address. lxcfs reports the limit of a cgroup as swap, and nearly
+2**63 if there is no limit."""
 _CPU = re.compile("cpu[0-9]+")
 _PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
 _CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
@@ -44,7 +44,7 @@ def memory(host: Host) -> Memory:
     """The kernel's memory, and its swap. Raises HostError.
 
     psutil fails at a line of /proc/meminfo that it does not expect, such as one of NULs (lxcfs), or one without a space
-    (ShadowCallStack on arm64). But it finds the swap on kernels that leave out the line.
+    (ShadowCallStack on arm64), so it is only used on kernels that leave out one of the two lines.
     """
     lines = host.lines("/proc/meminfo")
     size = _meminfo(lines, "MemTotal")
@@ -68,7 +68,7 @@ def _meminfo(lines: Sequence[str], name: str) -> int | None:
 
 def _cores(host: Host) -> int | None:
     """The number of cores with online processors; None if it is unknown."""
-    cores = _groups(host, _online_folders(host), names=_CORE_LISTS)
+    cores = _number_of_groups(host, _online_folders(host), names=_CORE_LISTS)
     if cores is None:
         with _psutil_errors("the processors"):
             cores = psutil.cpu_count(logical=False)
@@ -81,7 +81,7 @@ def _cores(host: Host) -> int | None:
 
 
 def _threads(host: Host) -> int | None:
-    """The number of online processors, as psutil or else /sys reports it."""
+    """The number of online processors from psutil; from /sys if psutil fails."""
     try:
         with _psutil_errors("the processors"):
             threads: int | None = psutil.cpu_count(logical=True)
@@ -110,10 +110,10 @@ def _sockets(host: Host) -> int | None:
     if may_have_device_tree and not (has_ids and _ids_are_of_packages(host)):
         return None
     if not has_ids:
-        packages = _groups(host, folders, names=_PACKAGE_LISTS)
+        packages = _number_of_groups(host, folders, names=_PACKAGE_LISTS)
         # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips. A single
         # core is in a single package.
-        lists_are_of_cores = packages != 1 and packages == _groups(host, folders, names=_CORE_LISTS)
+        lists_are_of_cores = packages != 1 and packages == _number_of_groups(host, folders, names=_CORE_LISTS)
         return None if lists_are_of_cores else packages
     drawers = [host.text(f"{folder}/topology/drawer_id") for folder in folders]  # of each processor; None: no drawers
     books = [host.text(f"{folder}/topology/book_id") for folder in folders]
@@ -189,7 +189,7 @@ def _psutil_errors(subject: str) -> Iterator[None]:
 def _online_folders(host: Host) -> list[str]:
     """The folders in /sys of the online processors; of all processors if the kernel can't take any offline.
 
-    Kernels without the list have a file for each processor that can be taken offline.
+    Kernels without the list of online processors have a file for each processor that can be taken offline.
     """
     names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
     online = host.text(f"{_CPUS}/online")
@@ -215,7 +215,7 @@ def _numbers_in_list(text: str) -> set[int]:
         raise HostError(why, detail=f"it is {quoted(text)}") from e
 
 
-def _groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
+def _number_of_groups(host: Host, folders: Sequence[str], names: Sequence[str]) -> int | None:
     """The number of cores or packages that the processors form; None if the kernel does not list their members.
 
     folders: of the online processors. names: _CORE_LISTS or _PACKAGE_LISTS.

@@ -18,26 +18,28 @@ from capacityd.model.host import Host, read_int, read_optional_attr, resolve_lin
 BLOCK = "/sys/block"
 
 _UNCERTAIN = "it is unknown whether it is another path to a disk"
+# No world-wide id decides alone, because each kind is known to be shared by different disks:
+# - naa. and eui.: SSDs and enclosures with a placeholder (naa.5000000000000001)
+# - t10.: software targets with the same name for the first disk of every server (tgt)
+# - eui. and uuid.: NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h)
+# The kinds are those of scsi_vpd_lun_id in drivers/scsi/scsi_lib.c (naa., eui., t10., and SCSI name strings) and of
+# wwid_show for NVMe.
+
 _SINGLE_PATH = re.compile("/usb|/ata")
-"""Parts of the paths in /sys of disks that have only one path. Their ids need no comparison: USB enclosures and cheap
-SATA disks of one model often share one."""
+"""Parts of a disk's folder in /sys which show that no second path can lead to the disk. Ids of such disks are not
+compared: USB enclosures and cheap SATA disks of one model often share one."""
 _SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
+"""The beginning of a disk's folder in /sys, up to the folder of its SCSI target."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
-drivers/nvme/host/sysfs.c). Clouds give all controllers the same serial number, and thus all such ids are the same."""
+drivers/nvme/host/sysfs.c). The id contains the serial number, which is the same for all controllers of a cloud."""
 _MULTIPATH_PREFIX = "mpath-"
 """The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
-alone decides: the system itself already uses the paths that share it as one disk.
-
-No world-wide id decides alone, because each kind is known to be shared by different disks: naa. and eui. of SSDs and
-enclosures with a placeholder (naa.5000000000000001), t10. of software targets with the same name for the first disk of
-every server (tgt), eui. and uuid. of NVMe disks (NVME_QUIRK_BOGUS_NID in drivers/nvme/host/nvme.h). The kinds are those
-of scsi_vpd_lun_id in drivers/scsi/scsi_lib.c (naa., eui., t10., and SCSI name strings) and of wwid_show for NVMe.
-"""
+decides alone: the system already uses the paths that share it as one disk."""
 _SCSI_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
 """udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
 _OTHER_SERIAL = "ID_SERIAL_SHORT"
-"""udev's property with the serial number of other disks. For a SCSI disk with a world-wide id, it repeats the id."""
+"""udev's property with the serial number of disks other than SCSI. For a SCSI disk, it repeats the world-wide id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Disk:
     uncertain_because: str
     """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
     incomplete_because: str
-    """Why the disk may have more paths; "" if it certainly has not."""
+    """Why the disk may have more paths than these; "" if these are certainly all."""
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class _FoundDisk:
 
     names: list[str]
     uncertain_because: str
-    """As in Disk."""
+    """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
     may_have_others: bool
     """Whether disks with unknown ids may be other paths to this disk."""
 
@@ -72,7 +74,7 @@ def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
     If the ids of a disk are unknown, it may be another path to each earlier disk with ids, and each later disk with ids
-    may be another path to it: they might be counted twice.
+    may be another path to it. Counting them would count one disk twice.
     """
     disks: list[_FoundDisk] = []
     by_id: dict[str, list[_FoundDisk]] = {}
@@ -118,7 +120,7 @@ def world_wide_id(host: Host, path: str) -> str | None:
 
 def device_of(host: Host, path: str) -> str:
     """The path of the device that a disk belongs to. Raises HostError if its link is dangling."""
-    resolve_link(host, f"{path}/device")  # only for the error
+    resolve_link(host, f"{path}/device")  # raises HostError if the link is dangling
     return f"{path}/device"
 
 
@@ -145,8 +147,8 @@ def _earlier_disk(
 ) -> tuple[_FoundDisk | None, str]:
     """Finds the disk, among those found earlier, to which this path leads as well. Returns None if there is none.
 
-    Also returns the reason why the answer is unknown; "" if it is known. name, ids: of the path. by_id: id -> the disks
-    found earlier. facts: _facts() for a name and an id.
+    Also returns why the path may lead to an earlier disk although the first result is None; "" if it certainly does
+    not. name, ids: of the path. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
     """
     uncertain_because = ""
     for id_ in ids:
@@ -206,21 +208,21 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 
 
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
-    """udev's serial number of other disks than SCSI; "" if it only repeats the world-wide id."""
+    """udev's serial number of a disk other than SCSI; "" if it only repeats the world-wide id."""
     serial = host.property(path, _OTHER_SERIAL) or ""
     return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
 
 
 def _letters_and_digits(text: str) -> str:
-    """The text without separators and case: udev and the kernel write the same id with different ones."""
+    """The text in lower case without separators: udev and the kernel write the same id differently."""
     return "".join(filter(str.isalnum, text.lower()))
 
 
 def serial_number(host: Host, path: str) -> str | None:
     """The serial number of a disk. Raises HostError.
 
-    For virtio it is at the disk, for NVMe and memory cards at the device, for SCSI and USB in udev. udev's properties
-    are tried in lsblk's order.
+    For virtio it is in the disk's folder, for NVMe and memory cards in the device's, for SCSI and USB in udev's
+    database. The order of udev's properties is that of lsblk.
     """
     for folder in (path, device_of(host, path)):
         if (serial := host.text(f"{folder}/serial")) is not None:

@@ -43,7 +43,7 @@ net/ethtool/common.c."""
 def speeds_of(modes: Iterable[str]) -> list[int]:
     """The speeds of link modes, in bit/s, in ascending order. modes: their names.
 
-    Raises HostError for a name that is not known: it may be that of the highest speed, so a guess could be too low.
+    Raises HostError for an unknown name: it may be the link mode with the highest speed.
     """
     speeds = set()
     for mode in modes:
@@ -110,7 +110,8 @@ def _mode_names(s: socket.socket, interface: str) -> list[str]:
 
 def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
     """The answer of the kernel, which the kernel writes over the question. Raises OSError."""
-    # The request (struct ifreq) contains the address of a buffer. Of Python's types, only an array shows its address.
+    # The request (struct ifreq) contains the address of a buffer. Of Python's types, only an array shows the address of
+    # its data.
     buffer = array("B", question)
     address, _ = buffer.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)

@@ -36,7 +36,7 @@ class Filesystem:
     mount_ids: frozenset[str]
     """The ids of the file system's mounts: the first field in mountinfo."""
     is_trigger: bool
-    """Whether it is not a file system but the mount point of one that is mounted at the first access."""
+    """Whether this is only the mount point of a file system that is mounted at the first access."""
 
 
 def filesystems(host: Host) -> list[Filesystem]:
@@ -67,9 +67,10 @@ def _is_local(filesystem: Filesystem) -> bool:
 def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     """The size in bytes of the file system mounted at this point; 0 if it reports none.
 
-    mount_ids: the ids of its mounts (mountinfo's first field).
+    mount_ids: the ids of its mounts, the first field in mountinfo. Only with them can this notice that the point now
+    leads to another file system.
 
-    Raises HostError, also if another file system is mounted over it, or if it does not respond in time.
+    Raises HostError, also if the point leads to another file system, or if the file system does not respond in time.
     """
     results: list[int | HostError] = []
 
@@ -95,7 +96,7 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
 
 
 def _measure(point: str, mount_ids: Collection[str]) -> int:
-    """As filesystem_size(), but may hang."""
+    """Returns the size of the file system as filesystem_size() does, but may hang."""
     try:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:

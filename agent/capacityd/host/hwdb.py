@@ -15,7 +15,7 @@ _TIMEOUT = 5.0  # seconds; a look-up usually takes five milliseconds
 
 @cache
 def look_up(modalias: str) -> Mapping[str, str]:
-    """The database's properties for this modalias; empty if there is no database or no response."""
+    """The database's properties for this modalias; empty if there is no database, or its program does not respond."""
     if not modalias or "\0" in modalias:
         return {}
     try:

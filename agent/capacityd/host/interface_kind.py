@@ -1,4 +1,4 @@
-"""The kind of a network interface: a port of the machine, or an interface that shares a port or needs none.
+"""The kind of a network interface: a port of the machine, an interface that shares a port, or one without a port.
 
 The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
 devices that they pass.
@@ -119,7 +119,7 @@ def _is_function_of_port(host: Host, path: str, hardware: str) -> bool:
 
 
 def _kind_by_bus(host: Host, hardware: str) -> str:
-    """As hardware_kind(), but according to the bus of the device and of those above it."""
+    """The kind of an interface according to the buses of its device and of the devices above."""
     bus = link_name(host, f"{hardware}/subsystem")
     if bus is None:
         return "physical"
@@ -138,16 +138,17 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
 
 
 def _is_vdpa(host: Host, hardware: str) -> bool:
-    """Whether a virtio device is part of a network card (virtio_vdpa), not a card that a hypervisor provides.
+    """Whether a virtio device is vDPA (drivers/virtio/virtio_vdpa.c): a part of a network card.
 
-    Its parent is then the card's own function, or a device of the bus vdpa (drivers/virtio/virtio_vdpa.c).
+    Its parent is then a device of the bus vdpa, or the PCI function of the network card. The parent of a hypervisor's
+    virtio device may also be a PCI function, but one with the driver virtio-pci.
     """
     parent = os.path.dirname(hardware)
-    bus = link_name(host, f"{parent}/subsystem")
-    if bus != "pci":
-        return bus == "vdpa"
-    driver = link_name(host, f"{parent}/driver")
-    return driver not in (None, "virtio-pci")  # virtio-pci drives the cards that a hypervisor provides
+    parent_bus = link_name(host, f"{parent}/subsystem")
+    if parent_bus == "pci":
+        parent_driver = link_name(host, f"{parent}/driver")
+        return parent_driver not in (None, "virtio-pci")
+    return parent_bus == "vdpa"
 
 
 def _is_below_pci_function(host: Host, hardware: str) -> bool:
@@ -175,7 +176,7 @@ def _is_bmc(host: Host, hardware: str) -> bool:
 
 
 def hardware_id(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus of the nearest device, at or above a device, that has an id, and this id. ("", None): none has one.
+    """The bus and the id of the nearest device with an id: this one or one above it. ("", None): none has an id.
 
     names: bus -> the name of the attribute with the id. Raises HostError.
     """

@@ -35,7 +35,7 @@ class LiveHost:
     """The machine on which this process runs: a Host (model/host.py). scandir and readlink are for the recorder."""
 
     def __init__(self) -> None:
-        self._udev: Any = None  # one pyudev Context for all devices, because each one loads libudev again: 65 KiB
+        self._udev: Any = None  # one pyudev Context for all devices: each Context loads libudev again, 65 KiB
 
     def listdir(self, folder: str) -> Sequence[str]:
         try:
@@ -98,8 +98,8 @@ class LiveHost:
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
         """Raises HostError if a rule of udev may apply to a device of which libudev has found no entry.
 
-        Then its properties are unknown, not missing. If no rule applies, udevd makes no entry for a device without a
-        number of a node or an interface, such as a PCI function.
+        Then its properties are unknown, not missing. If no rule applies, udevd makes no entry for a device that has
+        neither the number of a node nor that of an interface, such as a PCI function.
         """
         has_number_in_udev = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number_in_udev or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):

@@ -40,7 +40,8 @@ DEVICE_OPTIONS = ("logdev", "rtdev", "jdev", "journal_path")
 LAYER_OPTIONS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 """Options of an overlay that name folders: Documentation/filesystems/overlayfs.rst."""
 INITRAMFS_ROOT = "/sysroot"
-"""The folder that dracut's initramfs uses for what is / later. Layers that it has mounted keep their names."""
+"""The folder in dracut's initramfs that becomes / later. Overlays that were mounted before keep its name in their
+layers."""
 JOURNALS = "/proc/fs/jbd2"
 """A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
@@ -81,7 +82,7 @@ def layers_of(mount: Mount) -> list[str]:
 class LowerDisks:
     """Finds the disks of one machine. Each method yields names of whole disks.
 
-    If not all disks can be determined, it raises HostError after yielding those found before.
+    If not all disks can be determined, the method raises HostError after yielding those found before.
     """
 
     def __init__(self, host: Host, tree: MountTree) -> None:
@@ -179,7 +180,7 @@ class LowerDisks:
             yield from self.of_file(real, above)
 
     def _existing(self, path: str) -> str:
-        """The path, without links, of a file or folder that another process named and this one may not see."""
+        """The path, without links, of a file or folder that another process named, and that may not exist here."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")

@@ -46,7 +46,7 @@ def kernel_errors(subject: str) -> Iterator[None]:
 
 
 def retried_if_interface_vanishes(read: Callable[[], Answer]) -> Answer:
-    """Calls read, again if an interface has disappeared meanwhile, and returns its answer. Raises OSError.
+    """Returns what read returns. Calls it again if an interface has disappeared meanwhile. Raises OSError.
 
     read: turns numbers of interfaces into names, and raises ENXIO for a number without an interface.
     """
@@ -70,10 +70,10 @@ def link_kind(interface: str) -> str:
 
 
 def linked_interface(interface: str) -> str:
-    """The interface that another one uses, as "ip link" shows it behind an @; "" if there is none.
+    """The interface that the given one uses, as "ip link" shows it behind an @; "" if there is none.
 
-    This is the interface that a tunnel is bound to, or the other end of a veth pair. "" if it is in another network
-    namespace. Raises HostError, also if the interface does not exist.
+    This is the interface that a tunnel is bound to, or the other end of a veth pair. "" if the used interface is in
+    another network namespace. Raises HostError, also if the given interface does not exist.
     """
     with kernel_errors(f"the interface that {printable(interface)} uses"):
         message = _link(interface)

@@ -25,7 +25,7 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
     """Runs a program for at most timeout seconds. The calling process must have no other children.
 
     Returns the exit status, standard output and standard error. Raises HostError if the program can't be started, does
-    not end in time, or writes more than 64 KiB, and ProgramNotTrusted if another user could change what it runs.
+    not end in time, or writes more than 64 KiB, and ProgramNotTrusted if another user could change a file that it runs.
     """
     program = command[0]
     _require_executable(program)
@@ -50,7 +50,7 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
 
 
 def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """The first file that somebody else could change, of all that run_trusted() would run; None if there is none."""
+    """The first file that somebody else could change, of all files that the command runs; None if there is none."""
     return flaw_of_command(command, search_path=_ENVIRONMENT["PATH"], trust=trust)
 
 

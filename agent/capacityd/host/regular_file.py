@@ -16,13 +16,13 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO)
 
 
 def read_text(path: str, limit: int) -> str:
-    """The content of a regular file. A byte that is not UTF-8 is a surrogate. Raises HostError, as read_regular()."""
+    """The content of a regular file. A byte that is not UTF-8 is a surrogate. Raises HostError."""
     content, _ = read_regular(path, limit)
     return content.decode("utf-8", "surrogateescape")
 
 
 def read_optional_text(path: str, limit: int) -> str | None:
-    """As read_text(), but None if the file does not exist, or is a folder."""
+    """The text that read_text() returns; None if the file does not exist, or is a folder."""
     try:
         return read_text(path, limit)
     except HostError as e:

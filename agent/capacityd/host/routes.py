@@ -1,7 +1,7 @@
 """The interfaces of the machine's default routes, from rtnetlink(7).
 
-/proc/net/route would be simpler. But for a route over several interfaces (ECMP: two uplinks with BGP), it shows only
-the first, so nothing would seem to depend on the second.
+/proc/net/route would be simpler. But of a route over several interfaces (ECMP: two uplinks with BGP), it shows only the
+first interface, so nothing would seem to depend on the others.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _tables() -> Mapping[int, set[int]]:
         values = attributes(message[_ROUTE.size :])
         if _L3MDEV in values:  # one rule leads to the tables of all VRFs
             has_vrf_rule = True
-        # A rule for some packets applies to nearly all packets if it is inverted.
+        # An inverted rule for some packets applies to all other packets.
         is_for_some_packets = bool(type_of_service) or _excludes_own_packets(values)
         is_inverted = bool(flags & _INVERT)
         if action == _TO_TABLE and (is_inverted or not is_for_some_packets):

@@ -19,7 +19,7 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host, SystemDevices
 
 OS_FOLDERS = ("/", "/var")
-"""Mount points of the machine's own file systems. A file system below, as on /var/local, need not be its own."""
+"""Mount points of the machine's own file systems. A file system below them, as on /var/local, may be for pods."""
 OS_TREES = ("/boot", "/efi", "/etc", "/gnu", "/nix", "/usr")
 """Folders in which every file system is the machine's: /boot/efi, /boot/firmware (Raspberry Pi), /usr/share/oem, …
 
@@ -68,7 +68,7 @@ def system_disks(host: Host) -> SystemDevices:
         lower = LowerDisks(host, tree)
         if tree.at("/") is None:
             reason = f"cannot determine the system's disks: {MOUNT_TABLE} has no /"
-        # Each search is what is searched, for a message, and an iterator that yields the disks or raises HostError.
+        # A search: its subject, for a message, and an iterator that yields the disks or raises HostError.
         searches: list[tuple[str, Iterator[str]]] = [
             (f"{mount.point} ({mount.type} from {mount.source})", lower.of_mount(mount))
             for mount in _needed_mounts(host, table, tree)
@@ -115,7 +115,7 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
                 continue  # another line of the table has the disk
             if host.resolve(gpt_automount_unit(mount.point)):
                 continue  # always on the disk of /; an automount of fstab may be on any disk
-        # Below these folders, only mounts on disks: there are also kernel interfaces and programs (FUSE).
+        # Below these folders, only mounts on disks are needed, not those of kernel interfaces and programs (FUSE).
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
@@ -141,5 +141,5 @@ def _resume_number(host: Host) -> str:
     except HostError as e:
         if e.errno != errno.ENODATA:
             raise
-        return ""  # recordings of earlier versions lack it
+        return ""  # recordings of earlier versions lack this file
     return number if number and has_device(number) else ""

@@ -29,13 +29,13 @@ _NETS = "/sys/class/net"
 
 
 def system_interfaces(host: Host) -> SystemDevices:
-    """The interfaces that carry a default route, and those below."""
+    """The interfaces that carry a default route, and all interfaces by which their packets may leave."""
     names: set[str] = set()
     try:
         route_interfaces = host.default_interfaces()
     except HostError as e:
         return SystemDevices(frozenset(), incomplete_because=f"cannot determine the system's interfaces: {e}")
-    # At boot, the route may appear later. Until then, "not an interface of the system" would be a guess.
+    # At boot, the default route may appear later. Until then, "not an interface of the system" would be a guess.
     reason = "" if route_interfaces else "cannot determine the system's interface: no default route"
     for route_interface in route_interfaces:
         failed = f"cannot determine the system's interface: default route through {printable(route_interface)}"
@@ -57,9 +57,9 @@ def lower_interfaces(host: Host, name: str) -> list[str]:
 
 
 def linked_number(host: Host, name: str) -> str:
-    """The number of the interface that another one uses, from iflink; "" if there is none. Raises HostError.
+    """The number of the interface that the given one uses, from iflink; "" if there is none. Raises HostError.
 
-    The number may be that of an interface in another network namespace.
+    The used interface may be in another network namespace.
     """
     number = host.text(f"{_NETS}/{name}/iflink")
     if number is None or number == host.text(f"{_NETS}/{name}/ifindex"):
@@ -108,15 +108,15 @@ def _linked(host: Host, name: str) -> list[str]:
         linked = host.linked_interface(name)
         return [linked, *_members_of_master(host, linked)] if linked else []
     if host.link_kind(name) == "openvswitch":
-        # /sys does not show the datapath of this interface, so the ports of all count.
+        # /sys does not show the datapath of this interface, so the ports of all datapaths count.
         return [port for other in host.listdir(_NETS) for port in _ports_of_datapath(host, other)]
     return []
 
 
 def _members_of_master(host: Host, name: str) -> list[str]:
-    """All members of the bond or bridge that an interface belongs to: packets that enter by it leave by the others.
+    """All members of the bond or bridge that an interface belongs to; empty if it belongs to none.
 
-    Empty if the interface belongs to none.
+    Packets that enter by one member leave by the others.
     """
     master = link_name(host, f"{_NETS}/{name}/master")
     return lower_interfaces(host, master) if master else []

@@ -64,8 +64,8 @@ def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) ->
 def read_regular_file(path: str) -> bytes:
     """The content of a file. Raises FileNotFoundError if it does not exist, another OSError if it can't be read.
 
-    A path that is not a regular file is an error. It is not opened, because open() can have an effect on a device. A
-    file of more than MAX_BYTES is also an error.
+    A path that is not a regular file is an error. It is not even opened, because open() can have an effect on a device.
+    A file of more than MAX_BYTES is also an error.
     """
     _require_regular(os.stat(path), path)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:

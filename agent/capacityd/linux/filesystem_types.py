@@ -35,7 +35,7 @@ _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
     **dict.fromkeys(("aufs", "ecryptfs", "overlay", "unionfs"), Backing.LAYERS),
-    # FUSE programs that do the same as the kernel's types above, or show files of elsewhere to users or containers.
+    # FUSE programs that do the same as the kernel's types above, or show files that are elsewhere.
     **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
     **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
     **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
@@ -59,12 +59,12 @@ _SNAPSHOT_FOLDER = re.compile("/([.~]snapshot|[.]zfs/snapshot)/")
 
 
 def may_hang(type_: str) -> bool:
-    """Whether access may hang because another machine, a network or a program does not respond. type_: as mounted."""
+    """Whether access may hang because another machine, a network or a program does not respond. type_: in mountinfo."""
     return type_.startswith("fuse") or backing(type_) in (Backing.SERVER, Backing.CLUSTER, Backing.TRIGGER)
 
 
 def is_snapshot(type_: str, source: str) -> bool:
-    """Whether this is a snapshot that an access mounts for a few minutes: of ZFS, or of a server with such a folder."""
+    """Whether this is a snapshot, of ZFS or in a server's _SNAPSHOT_FOLDER. An access mounts it for a few minutes."""
     if backing(type_) is Backing.SERVER:
         return _SNAPSHOT_FOLDER.search(source) is not None
     return type_ == "zfs" and "@" in source
@@ -112,7 +112,7 @@ _OF_PODS = re.compile(
             "/io[.]containerd[.][^/]+/",  # containerd's root file systems and layers
             "/snapshots/[0-9]+/(fs|mnt)$",  # layers of containerd's remote snapshotters: stargz, SOCI, Nydus
             "/containers/storage/",  # CRI-O, Podman
-            "/overlay2?/[^/]+/merged$",  # the same in another root directory, and Docker
+            "/overlay2?/[^/]+/merged$",  # CRI-O and Podman in another root directory, and Docker
             "/docker/(containers|fuse-overlayfs|overlay2|volumes|zfs/graph)/",
             "/rootfs/overlayfs/",  # Docker since version 29
             "/kata-containers/shared/",

@@ -14,10 +14,10 @@ from capacityd.linux.paths import is_inside, parents, steps_to
 MOUNT_TABLE = "/proc/self/mountinfo"
 
 AUTOMOUNT_OPTIONS = ("direct", "indirect", "offset")
-"""Options of autofs that say what it mounts: autofs_show_options in the kernel's fs/autofs/inode.c."""
+"""Options that say what kind of automount it is: autofs_show_options in the kernel's fs/autofs/inode.c."""
 
 READ_ONLY_OPTIONS = ("ro", "emergency_ro", "shutdown")
-"""Options of a file system that accepts no write. After an error, ext4 may do so without the option ro
+"""Options of a file system that accepts no write. After an error, ext4 may refuse writes without the option ro
 (ext4_show_options in the kernel's fs/ext4/super.c)."""
 
 SUBVOLUME_OPTION = "subvol"
@@ -86,9 +86,9 @@ class MountTree:
     """The mounts of a table as they are stacked: each mount lies on a mount point in the mount below it."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
-        """mounts: in the order of the table. Of two mounts on one point whose parent is not in it, the later is above.
+        """mounts: in the order of the table, which lacks parents outside of this process's root directory.
 
-        The table lacks the parents outside of this process's root directory.
+        If two mounts on one point have a parent that the table lacks, the later mount is above.
         """
         self._roots: list[Mount] = []  # mounts without a mount below them
         # id() identifies the object, not the field Mount.id.

@@ -26,7 +26,7 @@ _ATTEMPTS = 5
 
 
 def ask(message_type: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]:
-    """Sends a request. Returns type and body of each message in the response. dump: whether it asks for a list.
+    """Sends a request. Returns type and body of each message in the response. dump: whether the response is a list.
 
     If the table changed during the read (NLM_F_DUMP_INTR), the list may be incomplete, so this asks again. Raises
     OSError with the kernel's errno, and EAGAIN if the table changed during each attempt.
@@ -68,7 +68,7 @@ def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[i
                     return
             if not dump:
                 return  # the response to any other request is a single message
-            if not data:  # no end of the list, and no further message
+            if not data:  # the response stopped before the end of the list
                 raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
 
@@ -77,7 +77,7 @@ def listen(groups: int) -> socket.socket:
     socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     s = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
-        # The kernel allows at most twice net.core.rmem_max, which is more than the default.
+        # The kernel caps the size at twice net.core.rmem_max. That is still more than the size without this option.
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
         s.bind((0, groups))
     except OSError:
@@ -129,7 +129,7 @@ def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...]
         if not header.size <= length <= len(data):
             return
         yield fields, data[header.size : length]
-        padded_length = length + -length % 4  # the next one starts at a multiple of 4 bytes
+        padded_length = length + -length % 4  # the next piece starts at a multiple of 4 bytes
         data = data[padded_length:]
 
 

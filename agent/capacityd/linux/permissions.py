@@ -32,7 +32,7 @@ def why_unreadable_to_root(path: str) -> str:
         if not _permissions_of_root(status) & needed_permission:
             if status.st_uid == 0:
                 command = ["chmod", "u+x" if is_folder else "u+r", part]
-            elif is_folder:  # another user's, who needs it: a home, for example
+            elif is_folder:  # such as the home of another user, who must stay the owner
                 command = ["chmod", "o+x", part]
             else:
                 command = ["chown", "root", part]
@@ -46,7 +46,7 @@ def why_unreadable_to_root(path: str) -> str:
 def others_may_read(path: str, root: str) -> bool:
     """Whether every user may read a file, according to its mode and those of the folders above it.
 
-    root: this folder and those above it do not count, unless the file is a link that leads out of this folder.
+    root: the folder used as /. This folder and those above do not count, unless the file is a link to a place outside.
     """
     *folders, file = steps_to(os.path.realpath(path))
     real_root = os.path.realpath(root)
@@ -60,7 +60,7 @@ def others_may_read(path: str, root: str) -> bool:
 
 
 def _permissions_of_root(status: os.stat_result) -> int:
-    """The permissions that the mode gives to user 0 and group 0, as the mode's lowest three bits, those of others."""
+    """The permissions that the mode gives to user 0 and group 0, shifted to the bits of others (S_IROTH, S_IXOTH)."""
     if status.st_uid == 0:
         return status.st_mode >> 6
     if status.st_gid == 0:

@@ -23,7 +23,7 @@ class OutputTooLargeError(Exception):
     """The program wrote more than allowed to standard output or standard error."""
 
 
-def run_program(  # noqa: PLR0913  # what a program needs
+def run_program(  # noqa: PLR0913  # these are all that starting a program needs
     command: Sequence[str],
     timeout: float,
     environment: Mapping[str, str],
@@ -97,7 +97,7 @@ def _signals_held_back() -> Iterator[None]:
 def _collect(pid: int, pipes: Sequence[int], *, deadline: float, max_output: int) -> list[bytes]:
     """The output in each pipe, once the program has ended. Processes that the program left behind may keep pipes open.
 
-    pipes: descriptors. deadline: as time.monotonic(). max_output: limit of bytes for each pipe. Raises
+    pipes: descriptors. deadline: a time of time.monotonic(). max_output: limit of bytes for each pipe. Raises
     ProgramTimeoutError and OutputTooLargeError.
     """
     output = {pipe: bytearray() for pipe in pipes}

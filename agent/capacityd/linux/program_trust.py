@@ -41,14 +41,16 @@ def flaw_of_command(command: Sequence[str], search_path: str, trust: Trust, *, d
 def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth: int = _MAX_DEPTH) -> Flaw | None:
     """The first flaw of a path in arguments or variables of a command that is started in /; None if there is none.
 
-    search_path, depth: as for flaw_of_command().
+    search_path: the command's PATH. depth: as for flaw_of_command().
     """
     for text in texts:
         for path in _paths(text):
             flaw = _flaw_of_start([path], search_path, trust, depth=depth)
             if flaw is None:
                 continue
-            if flaw.remedy.endswith(_REMEDY_FOR_DATA):  # of a text in this file's first line
+            if flaw.remedy.endswith(
+                _REMEDY_FOR_DATA
+            ):  # added already, for a text in the first line of the file at path
                 return flaw
             return replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
     return None
@@ -86,7 +88,8 @@ def _paths(text: str) -> Iterator[str]:
 
 
 def _flaw_of_start(command: Sequence[str], search_path: str, trust: Trust, *, depth: int) -> Flaw | None:
-    """As flaw_of_command(), but ignores the arguments, unless the program is env, which starts one of them."""
+    """The first flaw of the program that a command starts. Ignores the arguments, unless the program is env, which
+    starts one of them."""
     program, *arguments = command
     try:
         flaw = flaw_of_program(program, trust)
@@ -94,7 +97,7 @@ def _flaw_of_start(command: Sequence[str], search_path: str, trust: Trust, *, de
         return None
     if flaw or depth == 0:
         return flaw
-    # Both names, because env may be a link to a program of many names, such as busybox, or the target of a link.
+    # With and without links, because env may be a link to busybox, or a link with another name may lead to env.
     if "env" in (os.path.basename(program), os.path.basename(os.path.realpath(program))):
         return _flaw_of_env(program, arguments, search_path, trust, depth=depth)
     try:
@@ -166,7 +169,7 @@ def _started_by_env(arguments: Sequence[str], search_path: str) -> tuple[list[st
 
 def _interpreter(program: str) -> list[str]:
     """The interpreter in a script's first line, and its argument; empty if the file is no script. Raises OSError."""
-    if not os.path.isfile(program):  # only a regular file has a first line, and reading another one may have an effect
+    if not os.path.isfile(program):  # reading a device or a pipe may have an effect
         return []
     line = first_line(program)
     if not line.startswith(b"#!"):

@@ -1,6 +1,6 @@
 """The sandbox of the service's unit: what it hides, and the drop-in that opens it.
 
-Root in a shell can use files below /tmp or /root, but the service can't, so each message about such a file says so. The
+Root in a shell can use files below /tmp or /root, but the service can't, so a message about a file there says this. The
 settings come from systemd, so that they include all drop-ins.
 """
 
@@ -67,7 +67,7 @@ class Sandbox:
     def advice(self, path: str, *, runs: bool = False) -> str:
         """Why the service does not see a path, and how to change this; "" if the service sees the path.
 
-        runs: whether the path is in the command of a program.
+        runs: whether a program was to be run, and its command contains the path.
         """
         hidden = self.hiding(path)
         if not hidden:
@@ -102,9 +102,9 @@ def service_sandbox() -> Sandbox:
 
 
 def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str:
-    """The reason in the service's sandbox why paths can't be used, as the end of a message; "" outside of the sandbox.
+    """Why the service's sandbox may be the reason of a failure, as the end of a message; "" outside of the sandbox.
 
-    paths: what was read, or the command whose program failed.
+    paths: what could not be read. program_failed: whether paths is the command of a program that failed.
     """
     if not is_sandboxed():
         return ""

@@ -19,7 +19,7 @@ def become_subreaper() -> None:
 
 
 def children(pid: int) -> list[int]:
-    """PIDs of a process's children, running or not yet reaped. The kernel lists them by thread."""
+    """PIDs of a process's children, running or not yet reaped. The kernel lists the children of each thread."""
     found = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

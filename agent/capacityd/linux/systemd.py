@@ -63,7 +63,7 @@ def watchdog_timeout() -> float:
 
     An administrator may have shortened WatchdogSec= of the unit.
     """
-    if os.environ.get("WATCHDOG_PID", "") not in ("", str(os.getpid())):  # another process's
+    if os.environ.get("WATCHDOG_PID", "") not in ("", str(os.getpid())):  # the watchdog is for another process
         return math.inf
     try:
         microseconds = int(os.environ["WATCHDOG_USEC"])
@@ -93,7 +93,7 @@ def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping
 
 
 def _journal_is_writable() -> bool:
-    """Whether journald is running and reading. libsystemd blocks if journald hangs, and reports no error if it is
+    """Whether journald is running and reading. libsystemd blocks if journald hangs, and reports no error if journald is
     gone."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as s:

@@ -35,11 +35,12 @@ _OTHER_FOLDER = "use a different folder, or let only root write this one"
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A file, folder or link that somebody else can change. The remedy is mostly a command."""
+    """A file, folder or link that somebody else can change."""
 
     path: str
     problem: str
     remedy: str
+    """A command, or an advice if no command alone is right."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}: {self.remedy}"
@@ -110,12 +111,13 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
 
 
 def flaw_of_folder(path: str, trust: Trust) -> Flaw | None:
-    """As flaw_of(), for a folder in which names are looked up: nobody else may be able to create a file in it."""
+    """The flaw of a folder in which names are looked up: also one in which somebody else can create a file."""
     return _first_flaw(path, trust, may_be_in_shared_folder=True, may_be_shared_folder=False)
 
 
 def flaw_of_program(path: str, trust: Trust) -> Flaw | None:
-    """As flaw_of(), for a program, a script, or a folder of them: nobody else may create a file beside it."""
+    """The flaw of a program, a script, or a folder of them: also a folder where somebody else can create a file beside
+    it."""
     return _first_flaw(path, trust, may_be_in_shared_folder=False, may_be_shared_folder=False)
 
 
@@ -139,7 +141,7 @@ def open_trusted(path: str, trust: Trust) -> int:
 
 
 def _first_flaw(path: str, trust: Trust, *, may_be_in_shared_folder: bool, may_be_shared_folder: bool) -> Flaw | None:
-    """As flaw_of(). A shared folder is one with the sticky bit in which others may create files.
+    """The flaw that flaw_of() returns. A shared folder is one with the sticky bit in which others may create files.
 
     may_be_in_shared_folder: whether the last part of the path may be in a shared folder. may_be_shared_folder: whether
     the last part may be one itself.
@@ -204,7 +206,7 @@ def _flaw_of_part(path: str, status: os.stat_result, trust: Trust, *, sticky_bit
     mode = status.st_mode
     is_link = stat.S_ISLNK(mode)
     if status.st_uid not in trust.users:
-        if _is_home_of(status.st_uid, path):  # its user needs it
+        if _is_home_of(status.st_uid, path):  # the user must stay the owner
             return Flaw(path, f"is the home of another user {shown_mode}", remedy="use a different folder")
         command = ["chown", "-h", "root", path] if is_link else ["chown", "root", path]
         return Flaw(path, f"does not belong to root {shown_mode}", remedy=shlex.join(command))

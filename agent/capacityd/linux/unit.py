@@ -1,4 +1,4 @@
-"""The state of a systemd unit, and the settings in the file of one."""
+"""The state of a systemd unit, and the settings in a unit's file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _TIMEOUT = 5.0  # seconds
 _ONLY_UNTIL_REBOOT = ("enabled-runtime", "linked-runtime")
-"""UnitFileState of a unit that links in /run enable, so that it is not started at the next boot."""
+"""UnitFileState of a unit that is enabled only by links in /run, so it is not started at the next boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def unit_state(unit: str) -> UnitState | None:
     if load_state not in ("loaded", "masked"):
         return None
     wanted_by_others = bool(values.get("WantedBy") or values.get("RequiredBy"))
-    # The two states differ until systemd reads a changed file.
+    # LoadState and UnitFileState differ until systemd reads a changed file.
     is_masked_now = load_state == "masked"
     is_masked_at_boot = file_state == "masked"
     may_start_at_boot = not (is_masked_now or is_masked_at_boot or file_state in _ONLY_UNTIL_REBOOT)

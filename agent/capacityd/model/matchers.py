@@ -88,6 +88,10 @@ class CidrMatcher:
 Matcher: TypeAlias = GlobMatcher | RangeMatcher | BoolMatcher | CidrMatcher
 
 
+OR = " or "
+"""What separates the values of a list in the text of a KeyMatcher."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyMatcher:
     """A key of a table, with its matchers."""

@@ -25,7 +25,7 @@ TREES = _names(
     /sys/fs/bcachefs /sys/fs/btrfs
     """
 )
-"""Folders whose contents a recording contains or lists completely. Of other folders, it contains single files."""
+"""Folders whose entries a recording lists completely. Of other folders, it contains single files."""
 
 ATTRIBUTES = _names(
     """
@@ -99,7 +99,7 @@ PROPERTY_IDENTIFIERS = _names(
 )
 """Patterns of names of properties to record as a hash. Their values are also replaced in the device's other properties.
 
-A property that is on no list is also recorded as a hash.
+A property that is neither in PROPERTIES nor here is also recorded as a hash.
 """
 
 COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
@@ -180,7 +180,7 @@ def _mount_without_options(line: str) -> str:
     if is_of_system(mount.point):
         kept_names.update(LAYER_OPTIONS)
     if mount.is_subvolume:
-        kept_names.add(SUBVOLUME_OPTION)  # reveals nothing more: the line also contains the path as the mount's root
+        kept_names.add(SUBVOLUME_OPTION)  # reveals nothing more: the line contains the same path as the mount's root
     first, *others = mount.options.split(",")  # the first is rw or ro
     kept_options = [option for option in others if option.partition("=")[0] in kept_names]
     before_hyphen, hyphen, after_hyphen = line.partition(" - ")

@@ -14,7 +14,7 @@ from capacityd.linux.paths import parents, reversed_names
 from capacityd.model.errors import HostError, NotRecorded
 
 _COMPLETE_TREES = tuple(f"{tree}/" for tree in TREES)
-"""Folders of which a recording names all contents, also those that it leaves out."""
+"""Folders of which a recording names all entries, also those whose contents it leaves out."""
 
 
 class RecordedFiles:
@@ -37,7 +37,7 @@ class RecordedFiles:
             self._add_to_folders(path)
 
     def listdir(self, folder: str) -> Sequence[str]:
-        """As Host.listdir()."""
+        """The names in a folder, sorted; empty if it does not exist. Raises HostError if it is not recorded."""
         real = self.real_path_or_none(folder)
         # Without /sys in the recording, nothing is known about a folder in it.
         is_without_sysfs = "/sys/devices" not in self._folders
@@ -58,12 +58,12 @@ class RecordedFiles:
         return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
 
     def resolve(self, path: str) -> str | None:
-        """As Host.resolve()."""
+        """The path with all links resolved; None if it does not exist. Raises HostError."""
         real = self.real_path_or_none(path, only_existence=True)
         return real if real is not None and self._exists(real) else None
 
     def exists(self, path: str) -> bool:
-        """As Host.exists()."""
+        """Whether the path exists. Raises HostError if the recording does not show it."""
         real = self.real_path_or_none(path, only_existence=True)
         if real is None:
             return False
@@ -80,7 +80,7 @@ class RecordedFiles:
     def content(self, path: str, limit: int) -> str | None:
         """A file's content; None if the file does not exist.
 
-        Raises HostError if it is not recorded, and with EFBIG if it is longer than limit bytes.
+        Raises HostError if the file exists but is not recorded, and with EFBIG if it is longer than limit bytes.
         """
         real = self.real_path(path)
         if real in self._unrecorded_files:
@@ -91,7 +91,7 @@ class RecordedFiles:
         return content
 
     def optional_content(self, path: str, limit: int) -> str | None:
-        """As content(), but also None if the kernel reported that the file does not exist."""
+        """The content that content() returns; also None if the kernel reported that the file does not exist."""
         try:
             return self.content(path, limit)
         except HostError as e:
@@ -127,7 +127,7 @@ class RecordedFiles:
         return real
 
     def real_path_or_none(self, path: str, *, only_existence: bool = False) -> str | None:
-        """As real_path(), but None if the kernel reported that the path does not exist."""
+        """The path that real_path() returns; None if the kernel reported that the path does not exist."""
         try:
             return self.real_path(path, only_existence=only_existence)
         except HostError as e:
@@ -151,7 +151,7 @@ class RecordedFiles:
         return any(folder in self._unrecorded_folders for folder in parents(real))
 
     def _kind(self, path: str) -> str:
-        """As in scandir() of LiveHost. An unrecorded file can't be recorded again, so it has the kind ""."""
+        """ "link", "folder" or "file"; "" for an unrecorded file, which can't be recorded again."""
         if path in self._links:
             return "link"
         if path in self._unrecorded_files:

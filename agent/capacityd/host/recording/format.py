@@ -113,7 +113,7 @@ def _is_result_of_program(value: object) -> bool:
 
 
 def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Returns a check whether a value is an object whose values all pass the inner check."""
+    """Returns a function that checks whether a value is an object whose values all pass the inner check."""
     return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
 
 
@@ -127,19 +127,19 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
     "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
     "link_speeds": _table(_are_numbers),  # interface -> their speeds in bit/s, in recordings of earlier versions
-    "link_kinds": _table(_is_text),  # interface -> kind
+    "link_kinds": _table(_is_text),  # interface -> kind, as "ip -details link" shows it
     "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
-    "default_interfaces": _are_texts,
+    "default_interfaces": _are_texts,  # names of the interfaces of default routes
     "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
     "processors": _table(lambda value: value is None or _is_number(value)),  # measure -> its value
     "memory": _is_memory,  # field of Memory -> bytes
     "filesystem_sizes": _table(_is_number),  # mount point -> bytes
-    "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds
+    "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds since it was changed
     "programs": _table(_is_result_of_program),  # command as JSON -> exit status, standard output, standard error
     "arch": _is_text,
     "hostname": _is_text,
-    # Questions without an answer: "properties /sys/…", "link_modes eth0", "filesystem_sizes /mnt 29" (a mount's id)
-    # -> name of the errno or null, message
+    # Question that the machine did not answer -> name of the errno or null, message. A question is the part and the key
+    # of its answer: "memory", "link_modes eth0"; for a mount point also a mount's id: "filesystem_sizes /mnt 29".
     "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
     "redacted": lambda value: isinstance(value, bool),  # whether identifiers are replaced by hashes
 }

@@ -30,7 +30,7 @@ class Hashes:
         return f"{leading_space}{prefix}{self.hashed(without_prefix)}{trailing_space}"
 
     def unless_placeholder(self, text: str) -> str:
-        """The hash of a text that has an identifier's form; unchanged if the text is like 00:00:00:00:00:00."""
+        """The hash of a text that has an identifier's form; unchanged for a placeholder such as 00:00:00:00:00:00."""
         is_placeholder = len(set(plain(text))) <= 2  # at most two different characters, as in 00:00:00:00:00:01
         return text if is_placeholder else self.hashed(text)
 

@@ -29,7 +29,7 @@ SHAPES = {
 """Identifiers that are recognized anywhere by their form -> a regular expression."""
 
 _SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
-_WITH_PUBLIC_UUIDS = re.compile("/(?:wmi|mei|tee)/")  # below these folders, a UUID identifies a kind of device
+_WITH_PUBLIC_UUIDS = re.compile("/(?:wmi|mei|tee)/")  # in these folders, a UUID identifies a kind of device
 _FOLDERS_OF_UUIDS = ("by-uuid", "by-partuuid")  # in /dev/disk, with links named by identifiers
 _WORD = re.compile("[0-9A-Za-z]{6,}")
 _MIN_SUBSTRING = 6  # a shorter identifier is replaced only if it is a separate word
@@ -55,7 +55,7 @@ class Privacy:
         self._recording = recording
         self._words: dict[str, str] = {}  # known identifiers of only letters and digits -> hash
         self._parts: dict[str, str] = {}  # a cache: parts of paths and other text -> the same without identifiers
-        # The kernel's own names and the words in them stay, although a root hub's serial number equals one of them.
+        # The kernel's own names and the words in them stay, although a USB root hub's serial number is such a name.
         paths = [path for path in (*recording["files"], *recording["links"]) if path.startswith("/sys/")]
         names = {name for path in paths for name in path.split("/")}
         self._kernel_words = names | {word.lower() for name in names for word in SEPARATOR.split(name)}
@@ -128,7 +128,7 @@ class Privacy:
         return "/".join(redacted)
 
     def _part(self, part: str) -> str:
-        """As text(), for a part of a path."""
+        """A part of a path without identifiers."""
         redacted = self._parts.get(part)
         if redacted is None:
             redacted = _SHAPES.sub(lambda shape: self._hashes.unless_placeholder(shape[0]), part)
@@ -174,7 +174,7 @@ class Privacy:
                 redacted[name] = self._hashes.identifier(value)
             elif name in COMPOSED:
                 redacted[name] = self._composed(name, properties, hashes=hashes)
-                hashes[value] = redacted[name]  # for DEVLINKS, which contains it
+                hashes[value] = redacted[name]  # for DEVLINKS, which contains this property
             else:
                 redacted[name] = self.text(value)
         if "DEVLINKS" in redacted:
@@ -208,10 +208,8 @@ class Privacy:
         return f"{self.text(before_hyphen)}{hyphen}{type_} {redacted_source} {redacted_options}"
 
     def _text_with_link(self, text: str) -> str:
-        """As text(), for a text that may end with a link in /dev/disk/by-id: a path, an option or a line of a unit.
-
-        The link's name contains a serial number.
-        """
+        """A path, an option or a line of a unit without identifiers. It may end with a link in /dev/disk/by-id, whose
+        name contains a serial number."""
         before, by_id, name = text.partition("/by-id/")
         return f"{before}{by_id}{self._hashes.identifier(name)}" if by_id else self.text(text)
 

@@ -20,7 +20,7 @@ Source: TypeAlias = LiveHost | RecordedHost
 PARTS_WITH_KEYS = (
     "properties", "link_modes", "link_kinds", "linked_interfaces", "processors", "filesystem_sizes",
 )  # fmt: skip
-"""The parts of a recording with an answer for each key. Of the other questions, the answer is the part."""
+"""The parts of a recording with an answer for each key. For the other questions, the whole part is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Question:
     """A question to the machine, and the place of its answer in the recording."""
 
     name: str
-    """Its name in the recording's part "unknown", if there is no answer."""
+    """The question's name in the recording's part "unknown", if there is no answer."""
     part: str
     key: str
-    """The key of the answer in the part; "" if the part is the answer."""
+    """The key of the answer in the part; "" if the whole part is the answer."""
     ask: Callable[[], Any]
     """Raises HostError."""
 
@@ -47,7 +47,7 @@ def questions(source: Source, devices: Iterable[str], interfaces: Iterable[str])
     for measure in PROCESSOR_MEASURES:
         yield _about("processors", measure, partial(source.processors, measure))
     for point, mount_ids in _local_mount_points(source):
-        # The name contains a mount's id, because a file system that another one hides has the same mount point.
+        # The name contains a mount's id, because two file systems, of which one hides the other, have one mount point.
         name = f"filesystem_sizes {point} {min(mount_ids)}"
         ask = partial(source.filesystem_size, point, mount_ids)
         yield Question(name, part="filesystem_sizes", key=point, ask=ask)

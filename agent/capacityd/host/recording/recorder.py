@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 _MAX_RECORDED_BYTES = 8192  # of an attribute: most kernels write at most a page of 4096 bytes
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which is also a driver's answer
-_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # from a driver that does not support the value
+_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # of files whose value the driver does not support
 _DEVICES = "/sys/devices"
 _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
 
@@ -50,29 +50,32 @@ class Recorder:
         self.files: dict[str, str] = {}
         self._source = source
         self._skip = skip
-        self._links: dict[str, str] = {}
-        self._errors: dict[str, str] = {}
-        self._left_out: dict[str, list[str]] = {}
+        self._links: dict[str, str] = {}  # path -> target
+        self._errors: dict[str, str] = {}  # path -> name of the errno
+        self._left_out: dict[str, list[str]] = {}  # folder -> names of its entries that were not read
         self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
         self._read_folders: set[str] = set()  # folders whose entries are recorded
         self._listed_devices: set[str] = set()  # devices that a bus or class lists
         self._unknown: dict[str, list[str | None]] = {}  # question -> name of the errno or None, message
 
     def run(self) -> Recording:
-        """The whole recording, with all identifiers. Errors become a part of it; run() raises no HostError."""
+        """The whole recording, with serial numbers, addresses and other identifiers.
+
+        Errors become a part of it; run() raises no HostError.
+        """
         self._record_folder(_DEVICES)
-        for bus, _ in self._record_folder("/sys/bus"):
+        for bus, _kind in self._record_folder("/sys/bus"):
             self._record_folder(f"/sys/bus/{bus}")
             self._record_devices(f"/sys/bus/{bus}/devices")
-        for subsystem, _ in self._record_folder("/sys/class"):
+        for subsystem, _kind in self._record_folder("/sys/class"):
             self._record_devices(f"/sys/class/{subsystem}")
         for folder in ("/sys/block", "/sys/dev/block"):
             self._record_devices(folder)
-        for pool, _ in self._record_folder("/sys/fs/btrfs"):
-            self._record_devices(f"/sys/fs/btrfs/{pool}/devices")
-        for pool, _ in self._record_folder(BCACHEFS):
-            for device, _ in self._record_folder(f"{BCACHEFS}/{pool}"):
-                self._record_link(f"{BCACHEFS}/{pool}/{device}/block")
+        for filesystem, _kind in self._record_folder("/sys/fs/btrfs"):
+            self._record_devices(f"/sys/fs/btrfs/{filesystem}/devices")
+        for filesystem, _kind in self._record_folder(BCACHEFS):
+            for device, _kind in self._record_folder(f"{BCACHEFS}/{filesystem}"):
+                self._record_link(f"{BCACHEFS}/{filesystem}/{device}/block")
         if self._resolve("/proc/device-tree"):
             self._record_link("/proc/device-tree")
             self._record_folder("/sys/firmware/devicetree/base")
@@ -100,7 +103,7 @@ class Recorder:
 
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out."""
-        names = self._left_out[folder]  # of folders with a "/" at the end
+        names = self._left_out[folder]  # names of folders end with "/"
         return [name for name in names if f"{folder}/{name.removesuffix('/')}" not in self._read_folders]
 
     def _possible_devices(self) -> Iterator[str]:
@@ -128,7 +131,9 @@ class Recorder:
                 self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
-        """Records a folder's entries, and those of its listed subfolders. Returns the entries."""
+        """Records a folder's entries, and those of its subfolders that contents.py lists. Returns the name and kind of
+        each entry;
+        nothing if the folder was recorded before."""
         if folder in self._read_folders:
             return ()
         try:
@@ -226,7 +231,8 @@ class Recorder:
         return answers
 
     def _ask(self, question: str, ask: Callable[[], Answer]) -> Answer:
-        """What ask returns. question: what it asks or reads. Raises HostError, also for a question to skip."""
+        """What ask() returns. question: the question or path that ask() reads. Raises HostError, also if it is to be
+        skipped."""
         if self.stopped:
             raise RecorderStoppedError
         if question in self._skip:

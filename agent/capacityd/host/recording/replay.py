@@ -74,7 +74,7 @@ class RecordedHost:
         return [address_of(values) for values in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
-        self._require("processors")  # in recordings of earlier versions, the question about all measures
+        self._require("processors")  # recordings of earlier versions have one question about all measures
         number: int | None = self._answer("processors", measure, subject=f"the processors' {measure}")
         return number
 
@@ -82,7 +82,7 @@ class RecordedHost:
         return Memory(**self._part("memory"))
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
-        mount_id = min(mount_ids, default="")  # the recorder also names the question with the least of the ids
+        mount_id = min(mount_ids, default="")  # the recorder puts the least of the ids into the question's name
         self._require(f"filesystem_sizes {point} {mount_id}")
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 

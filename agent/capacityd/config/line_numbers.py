@@ -39,7 +39,11 @@ def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
 
 
 def _lines(text: str) -> dict[tuple[Step, ...], int]:
-    """Path -> line of each table and key. The tables of a list are numbered as in Step."""
+    """Path -> line of each table and key.
+
+    A step of a path is a name and a number: the first table [[a]] has 1, the next one 2. The number is 0 outside lists,
+    and in a list with only one table.
+    """
     rows = text.split("\n")
     numbered_lists = _numbered_lists(rows)
     counts: dict[tuple[str, ...], int] = {}  # number of tables in each list so far

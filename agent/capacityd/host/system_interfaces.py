@@ -9,7 +9,8 @@ How packets leave an interface by another one, and where the kernel shows it:
   switch (DSA), HSR, batman-adv, rmnet, VXLAN with a device, Hyper-V's netvsc, and virtio's failover
 - iflink in /sys and IFLA_LINK (ndo_get_iflink): a child of an IPoIB interface, a tunnel that is bound to a device
   (GRE, IPIP, SIT, VTI, ip6tnl), an XFRM interface, and a veth pair: its other end may be a port of a bridge
-- the kind "openvswitch": by any port of the same datapath, which has the ports as lower_*
+- an internal port of Open vSwitch (kind "openvswitch"): any port of its datapath. The datapath's own interface, such as
+  ovs-system, has all of its ports as lower_*
 - the PCI function: a virtual function by its physical function (device/physfn), a subfunction and vDPA by the PCI
   function above them
 

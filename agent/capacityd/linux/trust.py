@@ -1,5 +1,4 @@
-"""Finds files that somebody else could change, among those that decide what root does: configuration, programs, their
-interpreters, and credentials.
+"""Finds files that others could change, of those that decide what root does: configuration, programs and credentials.
 
 Such a file, and every folder and symbolic link on its path, from / on, must belong to a trusted user, and nobody else
 may be able to write it. Trusted users are root and the user who runs the command.
@@ -153,7 +152,10 @@ def _first_flaw(path: str, trust: Trust, *, may_be_in_shared_folder: bool, may_b
             # The current folder has no path any more, but ".." still leads out of it, so the file may exist.
             return Flaw(path, "is relative to a folder that was removed", remedy="write the absolute path")
     reached = "/"
-    status = os.stat(reached)
+    try:
+        status = os.stat(reached)
+    except OSError:
+        return None
     try:
         for entry in path_entries(path):
             entry_may_be_in_shared_folder = may_be_in_shared_folder or not entry.is_last

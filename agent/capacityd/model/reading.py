@@ -16,7 +16,7 @@ class Contribution:
 
     device: str
     amount: int | float
-    """The device's share of the quantity, in the resource's unit, before reduce and reserve."""
+    """The device's share of the quantity, in the resource's unit, before the settings `reduce` and `reserve` apply."""
     note: str = ""
     detail: Private = NOTHING
     """What the device or program says beside the number."""

@@ -159,6 +159,7 @@ class Client:
                 if e.status not in absent_on:
                     raise
                 body = b"null"  # so that parse() takes None
+        # "it" is the response, which the message names before.
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(body))
 

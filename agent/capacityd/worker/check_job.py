@@ -75,7 +75,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     kubeconfig_paths = [kubeconfig] if kubeconfig else KUBECONFIG_PATHS
     files = dict.fromkeys(kubeconfig_paths, PassReason.CREDENTIALS)
-    files[CHECKPOINT] = PassReason.PLUGINS
+    files[CHECKPOINT] = PassReason.PLUGINS  # the kubelet's file that lists the device plugins
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):

@@ -65,7 +65,7 @@ _DECLARED: dict[str, list[Exception]] = {
 }
 _CAN_NOT_FAIL = (
     *("fspath", "geteuid", "getpid", "pack", "pack_into", "strerror", "uname"),
-    *("__del__", "threading.__init__", "threading.join"),
+    *("__del__", "threading.__init__", "threading.current_thread", "threading.join", "threading.main_thread"),
     # Without the option strict, realpath() ignores errors.
     *(f"posixpath.{name}" for name in ("basename", "dirname", "join", "realpath")),
 )

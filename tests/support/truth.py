@@ -62,8 +62,8 @@ class Truth:
         """When another agent wrote the Node the last time, or could have."""
         self.fine_at = loop.world.uptime
         """When nothing was wrong the last time."""
-        self._published_since: dict[tuple[str, int], float] = {}
-        """Name and published quantity -> since when it has been published, in seconds of uptime."""
+        self._published_since: dict[tuple[str, str, int], float] = {}
+        """Uid of the Node, name and published quantity -> since when that Node has had it, in seconds of uptime."""
 
     def excuse(self) -> None:
         """The service could not act until now: it starts, or the machine was suspended."""
@@ -91,8 +91,7 @@ class Truth:
         self.lies = {wrong: self.lies.get(wrong, uptime) for wrong in self._wrong()}
         if not self.lies and self._loop.world.server.condition.get("status") == "True":
             self.fine_at = uptime
-        published = annotated_quantities(self._loop.world.server.annotation).items()
-        self._published_since = {entry: self._published_since.get(entry, uptime) for entry in published}
+        self._published_since = {entry: self._published_since.get(entry, uptime) for entry in self._published()}
         self._check_unhealthy()
         self._check_agents()
         for wrong, since in self.lies.items():
@@ -100,6 +99,12 @@ class Truth:
             assert uptime - since <= allowed, (
                 f"True for {uptime - since:.1f} s (at most {allowed:.1f}) beside {' '.join(wrong)}"
             )
+
+    def _published(self) -> list[tuple[str, str, int]]:
+        """Uid of the Node, name and quantity of each entry of the annotation."""
+        server = self._loop.world.server
+        uid = server.document["metadata"]["uid"] if server.document else ""
+        return [(uid, name, quantity) for name, quantity in annotated_quantities(server.annotation).items()]
 
     def _check_unhealthy(self) -> None:
         """While a kubelet undoes each repair of allocatable, the condition does not become True for a moment."""
@@ -109,7 +114,7 @@ class Truth:
             return
         config = world.machine.configured
         names = {resource.name for resource in config.resources} if not config.settings.observe else set()
-        lasting = {name for (name, n), at in self._published_since.items() if n > 0 and world.uptime >= at + QUIET}
+        lasting = {name for (_, name, n), at in self._published_since.items() if n > 0 and world.uptime >= at + QUIET}
         unhealthy = names & world.unhealthy & lasting
         own = unhealthy - world.machine.device_plugins - loop.unheard.keys()
         assert not own or not config.settings.condition, f"True beside {own}, which a kubelet keeps at 0"

@@ -237,6 +237,8 @@ class Outcome:
     """Errors from creating Events."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this attempt."""
+    attempted: tuple[str, ...] = ()
+    """The names with a change in the first patch of this attempt, whatever became of them."""
 
     @property
     def condition_not_stored(self) -> bool:

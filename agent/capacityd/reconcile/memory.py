@@ -184,9 +184,10 @@ def _since(before: float | None, uptime: float, *, lasts: bool) -> float | None:
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
-    """The write times. A denied write counts as a write, because its next attempt costs as many requests."""
+    """The write times. A denied write counts as a write, because its next attempt costs as many requests. A label that
+    was denied together with its resource counts, even if the rest of the pass had nothing to write for it."""
     times = last.of_node(outcome.node_state).write_times.recent(uptime)
-    attempted = (*changed, *outcome.denied)
+    attempted = tuple(sorted({*changed, *outcome.attempted}))
     if attempted or outcome.applied:
         return times.after_write(attempted, uptime)
     return times

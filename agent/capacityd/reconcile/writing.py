@@ -28,7 +28,7 @@ def write(attempt: Attempt) -> Outcome:
     altered = altered_quantities(plan, node_state)
     if altered or plan.write.condition_follows:
         return _finish(attempt, node_state, denied=altered)
-    return report(attempt.node, Outcome(plan, node_state, applied=True))
+    return report(attempt.node, Outcome(plan, node_state, applied=True, attempted=plan.changed_names))
 
 
 def write_in_parts(attempt: Attempt, error: NodeRejected) -> Outcome:
@@ -100,5 +100,6 @@ def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: N
         node_state,
         applied=bool(attempt.written or plan.write.patch),
         denied=denied,
+        attempted=attempt.plan.changed_names,
     )
     return report(attempt.node, outcome)

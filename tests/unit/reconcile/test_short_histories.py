@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from capacityd.model.config import Settings
+from capacityd.model.label import label_of
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.reasons import PassReason
-from tests.support.denials import Alters
+from tests.support.denials import Alters, Denies
 from tests.support.model_server import A, B
 from tests.unit.reconcile.test_histories import Act, LongHistory
 
@@ -21,6 +22,7 @@ def has(name: str, quantity: int | None) -> Act:
     return ("hardware_changes", name, reading, PassReason.HARDWARE)
 
 
+LABEL_A = label_of(A)
 END: tuple[Act, float] = (("all_causes_end",), 0.0)
 
 HISTORIES: dict[str, list[tuple[Act, float]]] = {
@@ -106,6 +108,12 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
         (("server.delete",), 15.0),
         (("world.register_anew",), 15.0),
         END,
+    ],
+    "a label is denied at other times than its resource": [
+        (has(A, 2), 15.0),
+        (("admission_denies", (Denies(A, 403), Denies(LABEL_A, 403)), Quantity(3)), 200.0),
+        (("server.write", LABEL_A, "1k"), 7.0),
+        (has(A, 4), 900.0),
     ],
     "the watch is late": [
         (has(A, 2), 15.0),

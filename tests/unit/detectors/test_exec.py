@@ -14,6 +14,7 @@ from capacityd.model.errors import Cause, HostError
 from capacityd.model.private import Private
 from capacityd.model.reading import Contribution
 from tests.support.forked import forked, has_children, open_files, still_alive
+from tests.support.reachable import make_reachable
 from tests.support.readings import value_detector
 
 DETECTOR = value_detector("exec")
@@ -166,6 +167,7 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
 def test_a_failure_in_the_services_sandbox_names_the_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandboxed: bool
 ) -> None:
+    make_reachable(tmp_path)  # otherwise the error says that the service cannot read the program
     (tmp_path / "status").write_text(f"Seccomp:\t0\nNoNewPrivs:\t{int(sandboxed)}\n")
     monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
     assert ("probe --as-service" in error(script(tmp_path, "exit 1"))) is sandboxed

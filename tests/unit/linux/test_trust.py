@@ -382,6 +382,7 @@ def test_in_the_services_user_namespace_the_flaws_are_the_same(file: Path) -> No
     assert answer() == "None"
 
 
+@as_root
 def test_a_home_is_left_to_its_user(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """chown root would lock the user out."""
     os.chown(file.parent, OTHER, OTHER)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,7 +89,7 @@ def _failure(error: Exception) -> ModuleMissing:
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
     # The missing part is a dependency of our library, or a shared library such as libudev.
-    python = f"{sys.executable} (Python {platform.python_version()})"
+    python = f"{sys.executable} (Python {sys.version.split()[0]})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     paths = [frame.f_code.co_filename for frame in frames]

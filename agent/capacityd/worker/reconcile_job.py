@@ -29,10 +29,11 @@ from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
+from capacityd.worker.active_config import active_config
 from capacityd.worker.answer import answer_of, failure_of
 from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus, other_writers
 from capacityd.worker.runtime_files import CheckedConfig
-from capacityd.worker.selection import active_config, host_of, node_name_of, node_of
+from capacityd.worker.selection import host_of, node_name_of, node_of
 
 _LOCK_TIMEOUT = 30.0  # seconds that a pass waits for a user's command that writes
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from capacityd.config import load
 from capacityd.host.live import LiveHost
 from capacityd.model.config import Config
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
-from capacityd.model.options import Selection, WorkerOptions
+from capacityd.model.options import Selection
 from capacityd.node import CredentialsCache, open_node, open_node_file
-from capacityd.worker import runtime_files
-from capacityd.worker.runtime_files import CheckedConfig
 
 
 def host_of(selection: Selection) -> Host:
@@ -41,12 +38,3 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
         system_uuid=system_uuid(host) if own_id else "",
         cache=cache,
     )
-
-
-def active_config(options: WorkerOptions) -> CheckedConfig:
-    """The configuration that the service's workers use, and the errors of the last check."""
-    if saved := runtime_files.read_config(options.folder):
-        return saved
-    # There was no room to save the configuration at boot, so this worker reads the files.
-    loaded = load(options.selection.config)
-    return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))

@@ -15,7 +15,8 @@ from capacityd.node.watch_target import WatchTarget
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.known_node import watched_names
 from capacityd.worker import runtime_files, send_message
-from capacityd.worker.selection import active_config, host_of, node_of
+from capacityd.worker.active_config import active_config
+from capacityd.worker.selection import host_of, node_of
 
 
 def determine_target(options: WorkerOptions) -> int:

@@ -1,0 +1,17 @@
+"""The configuration that the service's workers use: parsed once by the check, and saved in /run."""
+
+from __future__ import annotations
+
+from capacityd.config import load
+from capacityd.model.options import WorkerOptions
+from capacityd.worker import runtime_files
+from capacityd.worker.runtime_files import CheckedConfig
+
+
+def active_config(options: WorkerOptions) -> CheckedConfig:
+    """The active configuration, and the errors of its check. Raises nothing."""
+    if saved := runtime_files.read_config(options.folder):
+        return saved
+    # There was no room to save the configuration at boot, so this worker reads the files.
+    loaded = load(options.selection.config)
+    return CheckedConfig(loaded.config, tuple(problem.public() for problem in loaded.problems))

@@ -1,6 +1,7 @@
 """The cost of the idle service: its resident process, run by Debian's Python.
 
-A stub that reports at once replaces the service's workers. Only what they leave in the process is measured.
+A stub that reports at once replaces the service's workers, and another one the watcher of a Node that does not change.
+Only what they leave in the process is measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from tests import ROOT
+from tests.bench import machines
 from tests.bench.measure import Figure
 from tests.cluster.agent import PYTHON
 
@@ -40,7 +42,8 @@ _CONFIG = {
     "detectors_timeout": 100.0,
 }
 
-# The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once.
+# The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once. The job target
+# is the watcher here, because the service's arguments name no other command for it.
 _STUB = """
 case "$1" in
 check) echo '["CheckResult", {"config": CONFIG}]' ;;
@@ -49,7 +52,11 @@ reconcile)
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0
-    echo '["PassResult", {"requeue_after": '$again'}]'
+    echo '["PassResult", {"requeue_after": '$again', "node": "as seen", "healthy": true}]'
+    ;;
+target)
+    echo '["NodeSeen", {"fingerprint": "as seen"}]'
+    exec sleep infinity
     ;;
 esac
 """
@@ -76,7 +83,7 @@ class Resident:
         self._process.send_signal(signal.SIGHUP)
         self._wait_for(lambda: self._count() >= wanted)
         self._go.unlink()
-        self._wait_for(lambda: not self._process.children(), 40)
+        self._wait_for(lambda: len(self._process.children()) == 1, 40)  # only the watcher
 
     def sizes(self) -> tuple[float, int]:
         """Returns the memory of the resident process in MiB, and the number of its open files."""
@@ -117,7 +124,7 @@ def resident() -> Iterator[Resident]:
 
 def figures() -> list[Figure]:
     """The resources that the process uses."""
-    with resident() as service:
+    with machines.udev_running(), resident() as service:
         service.reconcile(20)
         memory, _ = service.sizes()
         wakeups = service.wakeups(QUIET)
@@ -126,7 +133,7 @@ def figures() -> list[Figure]:
         service.reconcile(CHILDREN)
         memory_after, files_after = service.sizes()
     return [
-        Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 18),
+        Figure("resident, memory (RSS)", memory, "{:.1f} MiB", 19),
         Figure("resident, idle, wake-ups a minute", wakeups, "{:.1f}", 2),
         Figure(
             f"after {CHILDREN} more passes, memory more than before",

@@ -651,7 +651,7 @@ usual = how_hard().max_examples
 
 
 @pytest.mark.timeout(1800)  # all examples take minutes, on a busy machine many
-@how_hard(max_examples=min(2 * usual, 20_000) if usual > 20 else 5 * usual, suppress_health_check=list(HealthCheck))
+@how_hard(max_examples=min(5 * usual, 20_000), suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**16), st.sampled_from([True, True, True, False]), values, long_histories)
 def test_any_long_history_ends_right_and_publishes_in_time(
     seed: int, registered: bool, theirs: str | None, acts: list[tuple[Act, bool, float]]

@@ -10,9 +10,9 @@ from markdown import escaped, table, terms
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, FactTable
 from capacityd.config.toml import toml_value
 from capacityd.detectors import load, names
-from capacityd.model.address_ranges import AddressRanges
-from capacityd.model.device import Detector, DeviceDetector
-from capacityd.model.setting_types import (
+from capacityd.schema.address_ranges import AddressRanges
+from capacityd.schema.device import Detector, DeviceDetector
+from capacityd.schema.setting_types import (
     Boolean,
     Command,
     Duration,
@@ -23,8 +23,8 @@ from capacityd.model.setting_types import (
     Setting,
     Word,
 )
-from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount, Choice, Flag, HexId, Network, Text
+from capacityd.schema.units import UNITS
+from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Network, Text
 
 _EITHER = {
     "except": "a table or a list of tables",

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from capacityd.model.config import Settings
 from capacityd.model.node import (
     ANNOTATION,
     CONDITION,
@@ -31,6 +30,7 @@ from capacityd.model.quantity import whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node import open_node
 from capacityd.node.documents.node import node_state
+from capacityd.schema.config import Settings
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user

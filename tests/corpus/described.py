@@ -22,11 +22,11 @@ from capacityd.config import load as configuration
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource
-from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import HostError
 from capacityd.model.reading import Quantity, Reading
-from capacityd.model.value_types import Text
+from capacityd.schema.config import Resource
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.value_types import Text
 from tests.support.readings import device_detector, outcome
 
 if sys.version_info >= (3, 11):

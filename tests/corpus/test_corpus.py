@@ -23,8 +23,8 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.errors import HostError
-from capacityd.model.matchers import Value
-from capacityd.model.value_types import Text
+from capacityd.schema.matchers import Value
+from capacityd.schema.value_types import Text
 from tests.corpus.described import (
     NOT_RECORDED,
     host,

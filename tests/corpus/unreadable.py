@@ -30,9 +30,9 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import read_recording
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource
 from capacityd.model.host import Host
-from capacityd.model.value_types import Amount, Choice, Flag, Kind
+from capacityd.schema.config import Resource
+from capacityd.schema.value_types import Amount, Choice, Flag, Kind
 from tests.corpus.described import machines, resources, resources_of_page
 from tests.support.forked import run_alone
 from tests.support.listings import list_devices

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from capacityd.config import Loaded, load
-from capacityd.model.config import Config, Resource, Settings
+from capacityd.schema.config import Config, Resource, Settings
 
 NAME = "example.com/x"
 HEADER = f'[resources."{NAME}"]'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from capacityd.cli.inventory.devices import DeviceListing, listing_of
 from capacityd.cli.inventory.found import find
-from capacityd.model.device import DeviceDetector
 from capacityd.model.host import Host
+from capacityd.schema.device import DeviceDetector
 
 
 def list_devices(host: Host, detector: DeviceDetector) -> DeviceListing:

@@ -18,7 +18,6 @@ from typing import Any
 
 from capacityd.discovery.runner import Discovery
 from capacityd.linux.atomic_file import read_regular_file
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import StateError
 from capacityd.model.messages import Message, PassResult
 from capacityd.model.options import Selection, WorkerOptions
@@ -30,6 +29,7 @@ from capacityd.node import api_node
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, attempt, machine_record
 from capacityd.reconcile.known_node import watched_names
+from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import journal, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.runtime_files import CheckedConfig

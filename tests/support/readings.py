@@ -7,14 +7,14 @@ from typing import Any
 
 from capacityd.detectors import load, names
 from capacityd.discovery.reader import read_resource, value_of
-from capacityd.model.config import Config, Resource, Table
-from capacityd.model.device import DeviceDetector, ValueDetector
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.matchers import KeyMatcher, Value
 from capacityd.model.options import Selection
 from capacityd.model.reading import Absent, Quantity, Reading
-from capacityd.model.value_types import Text
+from capacityd.schema.config import Config, Resource, Table
+from capacityd.schema.device import DeviceDetector, ValueDetector
+from capacityd.schema.matchers import KeyMatcher, Value
+from capacityd.schema.value_types import Text
 from capacityd.worker.check_job import service_config
 
 TomlTable = Mapping[str, Any]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.node import CONDITION, Condition, NodeState
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
 from capacityd.worker.pass_state import Counters, PassStatus

@@ -11,13 +11,13 @@ import random
 import time
 from collections.abc import Callable
 
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.node.documents.json_patch import patched
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
+from capacityd.schema.config import Config, Resource, Settings
 from capacityd.service.event_rate import BURST, BURST_PERIOD
 from capacityd.service.loop import COMPARE_PERIOD
 from capacityd.service.node_comparison import NodeComparison

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.detectors import load, names
-from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import NodeError
 from capacityd.node.operator_kubeconfig import context_names
+from capacityd.schema.device import DeviceDetector
 
 CONTEXT = "CONTEXT"
 """The metavar, in cli/parser.py, of a context of the user's kubeconfig."""

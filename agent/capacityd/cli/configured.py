@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from capacityd.cli.output.terminal import print_message
 from capacityd.config import load
-from capacityd.model.config import Config
 from capacityd.model.options import Selection
+from capacityd.schema.config import Config
 
 
 def config_of(selection: Selection) -> Config:

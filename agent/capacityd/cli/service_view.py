@@ -11,11 +11,11 @@ from capacityd.host.program import untrusted
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import Sandbox, service_sandbox
 from capacityd.linux.trust import service_trust
-from capacityd.model.config import Config, Resource, Table
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
-from capacityd.model.matchers import GlobMatcher
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
+from capacityd.schema.config import Config, Resource, Table
+from capacityd.schema.matchers import GlobMatcher
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:

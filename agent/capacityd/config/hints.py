@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from capacityd.detectors import load
 from capacityd.linux.paths import is_inside
-from capacityd.model.address_ranges import parsed_networks
-from capacityd.model.config import Resource
-from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
-from capacityd.model.matchers import OR
-from capacityd.model.units import is_amount
+from capacityd.schema.address_ranges import parsed_networks
+from capacityd.schema.config import Resource
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.matchers import OR
+from capacityd.schema.units import is_amount
 
 _UNDATED_FOLDERS = ("/proc", "/sys")
 """Folders whose files have the time at which the kernel created them, not at which their content changed."""

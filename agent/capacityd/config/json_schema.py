@@ -12,12 +12,12 @@ from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, Fac
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY
 from capacityd.detectors import load, names
-from capacityd.model.device import Detector, DeviceDetector
 from capacityd.model.quantity import NAME_SCHEMA
-from capacityd.model.setting_types import Setting, SettingKind
-from capacityd.model.toml_values import Schema
-from capacityd.model.units import UNITS
-from capacityd.model.value_types import Text
+from capacityd.schema.device import Detector, DeviceDetector
+from capacityd.schema.setting_types import Setting, SettingKind
+from capacityd.schema.toml_values import Schema
+from capacityd.schema.units import UNITS
+from capacityd.schema.value_types import Text
 
 
 def schema() -> Schema:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from capacityd.detectors import names
-from capacityd.model.config import REDUCTIONS, Resource, Settings
-from capacityd.model.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.model.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
-from capacityd.model.value_types import Text
+from capacityd.schema.config import REDUCTIONS, Resource, Settings
+from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
+from capacityd.schema.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
+from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
     **dict.fromkeys(("amd64", "x86-64", "x64"), "x86_64"),

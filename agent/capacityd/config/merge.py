@@ -14,9 +14,9 @@ from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
 from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean, nearest
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.quantity import name_problem
-from capacityd.model.toml_values import describe_toml_value
+from capacityd.schema.config import Config, Resource, Settings
+from capacityd.schema.toml_values import describe_toml_value
 
 _KEY_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
 """A key whose value is not false."""

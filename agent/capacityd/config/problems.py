@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
 from capacityd.config.toml import toml_key
-from capacityd.model.config import Config
 from capacityd.model.errors import ConfigError
 from capacityd.model.text import printable
+from capacityd.schema.config import Config
 
 _T = TypeVar("_T")
 

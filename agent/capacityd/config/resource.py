@@ -9,14 +9,14 @@ from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import GROUPS, detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import load, names
-from capacityd.model.config import Resource
-from capacityd.model.device import Detector, DeviceDetector, ValueDetector
 from capacityd.model.label import may_label
 from capacityd.model.quantity import countable
-from capacityd.model.setting_types import Setting
-from capacityd.model.toml_values import describe_toml_value
-from capacityd.model.units import UNITS, Unit, expected_unit
-from capacityd.model.value_types import Amount
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Detector, DeviceDetector, ValueDetector
+from capacityd.schema.setting_types import Setting
+from capacityd.schema.toml_values import describe_toml_value
+from capacityd.schema.units import UNITS, Unit, expected_unit
+from capacityd.schema.value_types import Amount
 
 DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""

@@ -9,12 +9,12 @@ from functools import partial
 
 from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, FactTable
 from capacityd.config.problems import Place, expected
-from capacityd.model.config import Table
-from capacityd.model.device import DeviceDetector, ValueDetector
-from capacityd.model.matchers import OR, GlobMatcher, KeyMatcher
-from capacityd.model.setting_types import SettingKind, SettingValue
-from capacityd.model.toml_values import describe_toml_value
-from capacityd.model.value_types import Amount, Text
+from capacityd.schema.config import Table
+from capacityd.schema.device import DeviceDetector, ValueDetector
+from capacityd.schema.matchers import OR, GlobMatcher, KeyMatcher
+from capacityd.schema.setting_types import SettingKind, SettingValue
+from capacityd.schema.toml_values import describe_toml_value
+from capacityd.schema.value_types import Amount, Text
 
 PROPERTY = r"[^\s=/]+"
 """A regular expression for the name of a udev property."""

@@ -6,7 +6,7 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from capacityd.model.device import Detector
+from capacityd.schema.device import Detector
 
 
 @cache

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from functools import cache, partial
 
 from capacityd.host.system_interfaces import system_interfaces
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector, Key, cached, is_system
 from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.model.host import Host
-from capacityd.model.mistakes import NO_INTERFACE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.model.value_types import Choice, Flag, Network, Text
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector, Key, cached, is_system
+from capacityd.schema.mistakes import NO_INTERFACE
+from capacityd.schema.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.matchers import Value
-from capacityd.model.value_types import Amount
+from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.matchers import Value
+from capacityd.schema.value_types import Amount
 
 
 def find(_: Host) -> Iterator[Device]:

@@ -9,16 +9,16 @@ from typing import cast
 
 from capacityd.host.disks import BLOCK, Disk, device_of, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import PATH_FOR_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
 from capacityd.model.private import length_text, quoted
 from capacityd.model.reasons import KernelEvents
-from capacityd.model.value_types import Amount, Choice, Flag, Text
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector, Key, is_system
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import PATH_FOR_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
+from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _SECTOR_BYTES = 512
 """The unit of sizes in /sys, regardless of the disk's block size."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from signal import SIGKILL
 from typing import cast
 
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Host, Output
 from capacityd.model.private import Private, length_text, quoted, shortened
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
-from capacityd.model.setting_types import Command, Duration, Setting
 from capacityd.model.text import printable
+from capacityd.schema.device import ValueDetector
+from capacityd.schema.setting_types import Command, Duration, Setting
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:

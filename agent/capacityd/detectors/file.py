@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
 from capacityd.model.private import quoted
 from capacityd.model.quantity import whole_number
 from capacityd.model.reading import Contribution
-from capacityd.model.setting_types import Duration, FilePath, Setting
 from capacityd.model.text import duration_text
+from capacityd.schema.device import ValueDetector
+from capacityd.schema.setting_types import Duration, FilePath, Setting
 
 _MAX_BYTES = 4096
 """More than any number needs: a larger file is a mistake."""

@@ -17,16 +17,16 @@ from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, is_o
 from capacityd.linux.filesystem_types import KINDS, has_device, is_of_pods, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.paths import is_inside
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
 from capacityd.model.host import Host, SystemDevices
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.model.value_types import Amount, Choice, Flag, Text
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import FINAL_SLASH, NOT_ABSOLUTE
+from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
 """How the sources of file systems on a block device start in units and in fstab(5)."""

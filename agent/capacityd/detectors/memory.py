@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from capacityd.model.device import Device, DeviceDetector, Key, cached
 from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
-from capacityd.model.value_types import Amount
+from capacityd.schema.device import Device, DeviceDetector, Key, cached
+from capacityd.schema.value_types import Amount
 
 
 def find(host: Host) -> Iterator[Device]:

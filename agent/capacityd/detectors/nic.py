@@ -13,8 +13,6 @@ from functools import cache, partial
 from capacityd.host.ethtool import speeds_of
 from capacityd.host.interface_kind import hardware_id, hardware_kind, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector, Key, is_system
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.event_filters import EventFilters, LinkFilter, Pattern
 from capacityd.model.host import (
@@ -24,11 +22,13 @@ from capacityd.model.host import (
     read_optional_attr,
     resolve_link,
 )
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, NO_INTERFACE
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.model.value_types import Amount, Choice, Flag, HexId, Text
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector, Key, is_system
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import ALTERNATIVES, NO_INTERFACE
+from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
 
 _INTERFACES = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")

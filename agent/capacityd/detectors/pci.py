@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host, link_name, read_int, resolve_link
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, NO_PCI_DOMAIN
-from capacityd.model.value_types import Amount, Flag, HexId, Text
+from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import ALTERNATIVES, NO_PCI_DOMAIN
+from capacityd.schema.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
 _MODALIAS_LETTERS = {"vendor": "v", "device": "d", "subsystem_vendor": "sv", "subsystem_device": "sd"}

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-from capacityd.model.address_ranges import AddressRanges, parsed_networks
-from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
-from capacityd.model.matchers import IPNetwork
 from capacityd.model.reading import Contribution
-from capacityd.model.setting_types import Setting
+from capacityd.schema.address_ranges import AddressRanges, parsed_networks
+from capacityd.schema.device import ValueDetector
+from capacityd.schema.matchers import IPNetwork
+from capacityd.schema.setting_types import Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:

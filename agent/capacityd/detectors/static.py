@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from capacityd.model.device import ValueDetector
 from capacityd.model.host import Host
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.model.reading import Contribution
-from capacityd.model.setting_types import Integer, Setting
+from capacityd.schema.device import ValueDetector
+from capacityd.schema.setting_types import Integer, Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from capacityd.model.device import Device, DeviceDetector, Key, Scope
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH_FOR_NAME
-from capacityd.model.value_types import Text
+from capacityd.schema.device import Device, DeviceDetector, Key, Scope
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH_FOR_NAME
+from capacityd.schema.value_types import Text
 
 _BUSES = "/sys/bus"
 _CLASSES = "/sys/class"

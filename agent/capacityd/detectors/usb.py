@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from capacityd.model.device import Device, DeviceDetector, Key
 from capacityd.model.host import Host, link_name
-from capacityd.model.matchers import Value
-from capacityd.model.mistakes import ALTERNATIVES
-from capacityd.model.value_types import Flag, HexId, Text
+from capacityd.schema.device import Device, DeviceDetector, Key
+from capacityd.schema.matchers import Value
+from capacityd.schema.mistakes import ALTERNATIVES
+from capacityd.schema.value_types import Flag, HexId, Text
 
 _DEVICES = "/sys/bus/usb/devices"
 _HUB = "09"  # bDeviceClass, https://www.usb.org/defined-class-codes

@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 
 from capacityd.linux.clock import busy_time
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
-from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.private import Private, how_to_see
 from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
+from capacityd.schema.config import Resource
 
 MAX_BLOCKED = 10.0
 """Seconds for which a detector without a timeout setting may be blocked, as when it hangs in the kernel. The time for

@@ -10,11 +10,8 @@ from typing import TypeAlias
 
 from capacityd.discovery.child import MAX_MEMORY
 from capacityd.discovery.matcher import MatchResult, describe_value
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import Cause, HostError, NotRecorded
 from capacityd.model.host import Host
-from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
 from capacityd.model.reading import (
     Absent,
     Compared,
@@ -25,8 +22,11 @@ from capacityd.model.reading import (
     Undetermined,
     Unknown,
 )
-from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
+from capacityd.schema.units import UNITS
+from capacityd.schema.value_types import Amount
 
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 """The unit at the end of an amount."""

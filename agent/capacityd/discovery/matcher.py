@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.config import Table
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
-from capacityd.model.matchers import KeyMatcher, Value, is_missing
 from capacityd.model.private import NOTHING, Private
+from capacityd.schema.config import Table
+from capacityd.schema.matchers import KeyMatcher, Value, is_missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from capacityd.detectors import load
 from capacityd.discovery.explain import Match, explain_devices, explain_error, with_other_names
 from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector, ValueDetector
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import Value, is_missing
 from capacityd.model.private import Private, how_to_see, length_text, quoted
 from capacityd.model.quantity import countable, number_in
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector, ValueDetector
+from capacityd.schema.matchers import Value, is_missing
 
 _MAX_ATTEMPTS = 3
 """Attempts to read a resource if devices disappear in the meantime."""

@@ -18,11 +18,11 @@ from capacityd.discovery.child import MAX_BUSY, Child, process_name, start_child
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.subreaper import children as children_of
-from capacityd.model.config import Config, Resource
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Reading, Unknown
+from capacityd.schema.config import Config, Resource
+from capacityd.schema.device import ValueDetector
 
 _MAX_CHILDREN = 8  # running at the same time
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from capacityd.discovery.explain import explain_when
 from capacityd.discovery.matcher import match_all
-from capacityd.model.config import Resource
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import GlobMatcher, Value
 from capacityd.model.private import how_to_see, length_text, quoted
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
+from capacityd.schema.config import Resource
+from capacityd.schema.matchers import GlobMatcher, Value
 
 
 def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.config import Config
 from capacityd.model.node import NodeState
 from capacityd.model.other_agent import ANSWER_TIME, WRITE_INTERVAL, OtherAgent
 from capacityd.model.plan import MachineRecord, Plan
@@ -13,6 +12,7 @@ from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.reconcile.memory import Memory
+from capacityd.schema.config import Config
 
 
 @dataclass(frozen=True, slots=True)

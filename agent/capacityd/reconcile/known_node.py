@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from capacityd.model.config import Config
 from capacityd.model.node import NodeState
 from capacityd.model.plan import MachineRecord
 from capacityd.model.watch import WatchedNode
 from capacityd.reconcile.memory import Memory
+from capacityd.schema.config import Config
 
 
 def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:

@@ -11,8 +11,6 @@ from capacityd.config.saved import stamps_of
 from capacityd.detectors import load as load_detector
 from capacityd.discovery.child import MAX_BUSY, max_blocked_of
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.config import Config, Resource
-from capacityd.model.device import DeviceDetector
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
@@ -20,6 +18,8 @@ from capacityd.model.messages import CheckResult, ConfigFiles, ServiceConfig
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from capacityd.schema.config import Config, Resource
+from capacityd.schema.device import DeviceDetector
 from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import CheckedConfig
 

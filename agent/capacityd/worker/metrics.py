@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd import __version__
-from capacityd.model.config import Config
 from capacityd.model.node import NodeState, published_resources
 from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
+from capacityd.schema.config import Config
 from capacityd.worker.pass_state import Counters, PassStatus
 
 _NODE_LABEL = "capacityd_node"

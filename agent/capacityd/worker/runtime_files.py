@@ -21,11 +21,11 @@ from typing import TypeVar
 from capacityd import __version__
 from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve_room, write_error
 from capacityd.model.codec import Malformed
-from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import from_file, to_file
 from capacityd.model.messages import SERVICE_STATUS, WATCHED_NODE, ServiceStatus
 from capacityd.model.watch import WatchedNode
+from capacityd.schema.config import Config
 from capacityd.worker.pass_state import PassState
 
 _T = TypeVar("_T")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from capacityd.host.live import LiveHost
-from capacityd.model.config import Config
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.model.options import Selection
 from capacityd.node import CredentialsCache, open_node, open_node_file
+from capacityd.schema.config import Config
 
 
 def host_of(selection: Selection) -> Host:

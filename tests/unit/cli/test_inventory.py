@@ -19,7 +19,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.codec import decode_variant, encode_variant
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity, Unknown
-from capacityd.model.units import Dimension
+from capacityd.schema.units import Dimension
 from tests.support.configs import HEADER, loaded
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.listings import list_devices

@@ -15,9 +15,9 @@ from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.device import DeviceDetector
 from capacityd.model.host import Host
 from capacityd.model.reading import Quantity
+from capacityd.schema.device import DeviceDetector
 from tests.support.configs import loaded
 from tests.support.listings import list_devices
 from tests.support.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub

@@ -23,8 +23,8 @@ from capacityd.config.keys import RESOURCE_KEYS
 from capacityd.config.toml import parse_toml
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import ConfigError
+from capacityd.schema.device import DeviceDetector
 from tests import ROOT
 from tests.support.config_errors import cases
 from tests.support.configs import HEADER, loaded

@@ -18,11 +18,11 @@ from capacityd.config import load
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.model.config import Resource, Settings, Table
-from capacityd.model.device import DeviceDetector
-from capacityd.model.matchers import BoolMatcher, GlobMatcher, KeyMatcher
-from capacityd.model.setting_types import Reserve
-from capacityd.model.units import Unit
+from capacityd.schema.config import Resource, Settings, Table
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.matchers import BoolMatcher, GlobMatcher, KeyMatcher
+from capacityd.schema.setting_types import Reserve
+from capacityd.schema.units import Unit
 from tests import ROOT
 from tests.support.configs import HEADER, NAME, loaded
 

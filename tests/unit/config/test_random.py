@@ -15,11 +15,11 @@ from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.config.toml import parse_toml, toml_key, toml_value
 from capacityd.detectors import load as load_detector
 from capacityd.detectors import names
-from capacityd.model.config import Config
-from capacityd.model.device import DeviceDetector
 from capacityd.model.quantity import name_problem
-from capacityd.model.units import UNITS, Dimension
-from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
+from capacityd.schema.config import Config
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.units import UNITS, Dimension
+from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 from tests.support.configs import loaded
 
 

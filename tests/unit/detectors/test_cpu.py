@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.model.reading import Unknown
-from capacityd.model.units import Unit
+from capacityd.schema.units import Unit
 from tests.support.machines import machine, processors
 from tests.support.readings import counted, event_sources, quantity, read, values
 

@@ -10,7 +10,7 @@ import pytest
 
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Unknown
-from capacityd.model.units import Unit
+from capacityd.schema.units import Unit
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, disk, errors, machine, merge
 from tests.support.readings import counted, event_sources, quantity, read, values

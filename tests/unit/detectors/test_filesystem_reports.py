@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capacityd.detectors.filesystem import DETECTOR
-from capacityd.model.units import Unit
+from capacityd.schema.units import Unit
 from capacityd.service.table_events import relevant_mounts
 from tests.support.machines import Recording, errors, files, machine, merge, mount_table
 from tests.support.readings import counted, outcome, quantity, read, resource, values

@@ -7,7 +7,7 @@ import pytest
 from capacityd.host.live import LiveHost
 from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Quantity
-from capacityd.model.units import Unit
+from capacityd.schema.units import Unit
 from tests.support.machines import machine, memory
 from tests.support.readings import counted, event_sources, quantity, read, values
 

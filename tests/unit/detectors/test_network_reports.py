@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.reading import Absent, Unknown
-from capacityd.model.units import UNITS, Unit
+from capacityd.schema.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     machine,

@@ -8,7 +8,7 @@ import pytest
 
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Unknown
-from capacityd.model.units import UNITS, Unit
+from capacityd.schema.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     errors,

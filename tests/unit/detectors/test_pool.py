@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from capacityd.config import load as load_config
 from capacityd.discovery.reader import read_resource
-from capacityd.model.address_ranges import AddressRanges
 from capacityd.model.reading import Quantity
+from capacityd.schema.address_ranges import AddressRanges
 from tests.support.machines import machine
 from tests.support.readings import value_detector
 

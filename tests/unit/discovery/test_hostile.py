@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.schema.config import Resource
 from tests.support.machines import errors, merge
 from tests.support.readings import outcome, resource, table
 from tests.unit.discovery.test_unreadable import MBITS, RESOURCES, WORLD

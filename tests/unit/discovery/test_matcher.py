@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from capacityd.discovery.matcher import describe_value, match_all, match_device
-from capacityd.model.config import Table
 from capacityd.model.errors import AmbiguousValue, HostError
-from capacityd.model.matchers import GlobMatcher, KeyMatcher, Value
+from capacityd.schema.config import Table
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher, Value
 
 KEYS = ("a", "b", "c")
 State = dict[str, bool | None]

@@ -9,10 +9,10 @@ import pytest
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.codec import encode_variant
-from capacityd.model.config import Resource
 from capacityd.model.errors import HostError
 from capacityd.model.private import Private
 from capacityd.model.reading import Explanation, Unknown, without_details
+from capacityd.schema.config import Resource
 from tests.support.machines import files as files_of
 from tests.support.machines import merge
 from tests.unit.discovery.test_hostile import DEVICES, FILES

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource, Table
 from capacityd.model.errors import Cause
-from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.quantity import LARGEST_QUANTITY, storable
 from capacityd.model.reading import Absent, Contribution, Quantity, Unknown
-from capacityd.model.setting_types import Reserve
-from capacityd.model.units import UNITS, Unit
+from capacityd.schema.config import Resource, Table
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher
+from capacityd.schema.setting_types import Reserve
+from capacityd.schema.units import UNITS, Unit
 from tests.support.machines import (
     Recording,
     disk,

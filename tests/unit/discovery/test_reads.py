@@ -12,9 +12,9 @@ from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import RESUME
 from capacityd.linux.mountinfo import MOUNT_TABLE
-from capacityd.model.config import Resource
-from capacityd.model.device import DeviceDetector
 from capacityd.model.reading import Quantity
+from capacityd.schema.config import Resource
+from capacityd.schema.device import DeviceDetector
 from tests.support.listings import list_devices
 from tests.support.machines import Recording, bare, merge, usb_device
 from tests.support.readings import device_detectors, resource

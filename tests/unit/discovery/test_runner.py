@@ -24,12 +24,12 @@ from capacityd.discovery.runner import discover, probe
 from capacityd.host.live import LiveHost
 from capacityd.linux import sandbox
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.model.config import Config, Resource, Table
-from capacityd.model.device import ValueDetector
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
-from capacityd.model.setting_types import SettingValue
+from capacityd.schema.config import Config, Resource, Table
+from capacityd.schema.device import ValueDetector
+from capacityd.schema.setting_types import SettingValue
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.machines import machine, usb_device
 from tests.support.readings import resource

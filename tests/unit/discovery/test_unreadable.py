@@ -6,10 +6,10 @@ import pytest
 
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource
-from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.reading import Quantity, Unknown
-from capacityd.model.units import Unit
+from capacityd.schema.config import Resource
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher
+from capacityd.schema.units import Unit
 from tests.support.machines import (
     bare,
     disk,

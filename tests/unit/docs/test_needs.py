@@ -13,8 +13,8 @@ import pytest
 from capacityd.config import load
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
-from capacityd.model.config import Resource
 from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.schema.config import Resource
 from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, pci_nic, routes, usb_device
 from tests.support.tour import recordings
 from tests.support.trees import Tree

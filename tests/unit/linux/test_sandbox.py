@@ -11,9 +11,9 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.live import LiveHost
 from capacityd.linux import sandbox
 from capacityd.linux.sandbox import is_sandboxed, sandbox_advice, service_sandbox
-from capacityd.model.config import Resource, Table
-from capacityd.model.matchers import GlobMatcher, KeyMatcher
 from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.schema.config import Resource, Table
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 
 SHIPPED = """\
 PrivateDevices=yes

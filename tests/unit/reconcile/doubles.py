@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeError, NodeUnreachable, StateError
 from capacityd.model.node import Event, Node, NodeState
 from capacityd.model.plan import MachineRecord, Plan
@@ -18,6 +17,7 @@ from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
+from capacityd.schema.config import Config, Resource, Settings
 from tests.support.nodes import apply_patch, node
 
 A, B = "example.com/a", "example.com/b"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.config import Settings
 from capacityd.model.errors import NodeRejected, NodeUnreachable, NodeWriteFailed
 from capacityd.model.node import ANNOTATION, NodeState
 from capacityd.model.plan import MachineRecord, Outcome, Plan
@@ -26,6 +25,7 @@ from capacityd.reconcile.isolation import MAX_ONE_BY_ONE, isolate
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL
+from capacityd.schema.config import Settings
 from tests.support.configs import config_with
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import MemoryNode, Service

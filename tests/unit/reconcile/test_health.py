@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from capacityd.model.config import Settings
 from capacityd.model.node import CONFIGURATION_ANNOTATION, ConditionReason
 from capacityd.model.other_agent import OtherAgent
 from capacityd.model.plan import UNSAVED, Health
@@ -15,6 +14,7 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile.condition import changed_condition, desired_condition
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan
+from capacityd.schema.config import Settings
 from tests.support.configs import config_with
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, Service

@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as how_hard
 from hypothesis import strategies as st
 
-from capacityd.model.config import Settings
 from capacityd.model.label import label_of, resource_of
 from capacityd.model.node import NodeState
 from capacityd.model.plan import Plan
@@ -30,6 +29,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown, without_
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan, make_withdrawal
+from capacityd.schema.config import Settings
 from tests.support.configs import config_with
 from tests.support.denials import Alters, Denies, alterations, denials
 from tests.support.model_machine import Machine, damage, remove, remove_obstacle

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.plan import MachineRecord, Plan
@@ -21,6 +20,7 @@ from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan, make_withdrawal
 from capacityd.reconcile.timing import BURST, WriteTimes
+from capacityd.schema.config import Config, Resource, Settings
 from tests.support.configs import loaded
 from tests.support.nodes import UID, apply_patch, node
 from tests.support.write_checks import check_guards

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from capacityd.linux.clock import BOOT_SECONDS
-from capacityd.model.config import Settings
 from capacityd.model.errors import (
     CredentialsMissing,
     NodeConflict,
@@ -31,6 +30,7 @@ from capacityd.reconcile.less_allocatable import LessAllocatable
 from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.reconcile.timing import BURST, MIN_INTERVAL, Denial, WriteTimes
+from capacityd.schema.config import Settings
 from capacityd.service.schedule import Schedule
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, MemoryNode, Service, WithoutConditions, held

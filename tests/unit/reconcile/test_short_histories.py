@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from capacityd.model.config import Settings
 from capacityd.model.label import label_of
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.model.reasons import PassReason
+from capacityd.schema.config import Settings
 from tests.support.denials import Alters, Denies
 from tests.support.model_server import A, B
 from tests.unit.reconcile.test_histories import Act, LongHistory

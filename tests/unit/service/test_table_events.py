@@ -13,10 +13,10 @@ from capacityd.detectors import load
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import filesystem_types
 from capacityd.linux.mountinfo import MOUNT_TABLE
-from capacityd.model.config import Config
-from capacityd.model.device import DeviceDetector
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.options import Selection
+from capacityd.schema.config import Config
+from capacityd.schema.device import DeviceDetector
 from capacityd.service import table_events
 from capacityd.worker.check_job import service_config
 from tests.support.forked import can_be_alone

@@ -11,13 +11,13 @@ import pytest
 from capacityd import __version__
 from capacityd.cli import run
 from capacityd.discovery.runner import Discovery
-from capacityd.model.config import Config, Resource, Settings
 from capacityd.model.file_codec import to_file
 from capacityd.model.messages import WATCHED_NODE, Message, PassResult, ServiceStatus
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
 from capacityd.model.watch import WatchedNode
+from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import runtime_files
 from capacityd.worker.journal import Entry
 from capacityd.worker.pass_state import PassState, PassStatus

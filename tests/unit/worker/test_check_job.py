@@ -13,7 +13,6 @@ import pytest
 from capacityd.config import load
 from capacityd.discovery.child import MAX_BLOCKED, MAX_BUSY
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES
-from capacityd.model.config import Config
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.event_filters import (
     ALL_EVENTS,
@@ -27,6 +26,7 @@ from capacityd.model.event_filters import (
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import Job, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from capacityd.schema.config import Config
 from capacityd.worker import check_job
 from capacityd.worker.check_job import check, service_config
 from capacityd.worker.runtime_files import read_config

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from capacityd.linux.systemd import EntryKind, Priority
-from capacityd.model.config import Settings
 from capacityd.model.errors import NodeRejected, NodeUnauthorized, NodeUnreachable
 from capacityd.model.node import CONDITION
 from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.schema.config import Settings
 from capacityd.worker import journal
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import ABSENT, FOUR, UNKNOWN, A, B, WithoutConditions

@@ -9,11 +9,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd import __version__
-from capacityd.model.config import Config, Resource
 from capacityd.model.plan import Action, Change, Health
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node.documents.node import node_state
+from capacityd.schema.config import Config, Resource
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
 from capacityd.worker.pass_state import Counters, PassStatus

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.config import Config, Settings
 from capacityd.model.messages import MetricsResult
 from capacityd.model.plan import Action, Change
+from capacityd.schema.config import Config, Settings
 from capacityd.worker import metrics, metrics_file
 from capacityd.worker.pass_state import Counters, PassStatus
 from tests import ROOT

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from capacityd.cli.output.resource_rows import resource_rows
-from capacityd.model.config import Settings
 from capacityd.model.errors import NodeMissing, NodeUnreachable, StateError
 from capacityd.model.messages import WATCHED_NODE
 from capacityd.model.node import CONDITION, NodeState
@@ -18,6 +17,7 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from capacityd.model.watch import fingerprint
 from capacityd.node.documents.node import node_state
+from capacityd.schema.config import Settings
 from capacityd.worker.pass_state import OtherWriter, PassStatus
 from tests.support.nodes import node
 from tests.unit.reconcile.doubles import FOUR, UNKNOWN, MemoryNode

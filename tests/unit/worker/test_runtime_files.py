@@ -16,7 +16,6 @@ import pytest
 
 from capacityd import __version__
 from capacityd.config import load
-from capacityd.model.config import Config, Resource, Table
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.file_codec import _checksum, to_file
 from capacityd.model.messages import ServiceStatus
@@ -30,6 +29,7 @@ from capacityd.node import Review
 from capacityd.reconcile.less_allocatable import LessAllocatable
 from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.timing import Denial, WriteTimes
+from capacityd.schema.config import Config, Resource, Table
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import CheckedConfig

@@ -20,8 +20,8 @@ from capacityd.cli.output.terminal import (
     terminal_width,
 )
 from capacityd.detectors import load, names
-from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import UsageError
+from capacityd.schema.device import DeviceDetector
 from capacityd.worker.selection import host_of
 
 

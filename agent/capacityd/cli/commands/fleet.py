@@ -18,7 +18,7 @@ from capacityd.cli.output.terminal import print_json
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
-from capacityd.model.setting_types import Duration
+from capacityd.schema.setting_types import Duration
 
 _MAX_AGE = Duration(least=1.0, most=365 * 86400.0)
 """The values of --max-age; the bounds exclude only mistakes."""

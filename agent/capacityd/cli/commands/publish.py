@@ -16,7 +16,6 @@ from capacityd.config import load
 from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
-from capacityd.model.config import Config
 from capacityd.model.errors import UsageError
 from capacityd.model.node import Node, NodeState, annotated_quantities
 from capacityd.model.plan import MachineRecord, Plan
@@ -28,6 +27,7 @@ from capacityd.reconcile.attempt import Denied, Planner
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.plan import make_plan as plan_from_facts
 from capacityd.reconcile.plan import make_withdrawal, only_annotated
+from capacityd.schema.config import Config
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_name_of, node_of
 

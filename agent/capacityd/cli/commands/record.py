@@ -21,10 +21,10 @@ from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.trust import flaw_of, own_trust
-from capacityd.model.device import DeviceDetector
 from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import machine_id
 from capacityd.model.text import printable
+from capacityd.schema.device import DeviceDetector
 
 _READ_TIMEOUT = 5.0  # seconds to read one path: a file of the kernel takes longer only if hardware hangs
 _MAX_PATHS = 5  # number of paths to list in a message

@@ -20,11 +20,11 @@ from capacityd.cli.output.terminal import print_json, print_line, print_message
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
-from capacityd.model.config import Config
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import NodeSummary
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.text import plural
+from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capacityd.cli.inventory.found import FoundDevice, FoundDevices
 from capacityd.cli.inventory.selectors import DeviceIndex, TomlSelector, kind_selector, unique_selector
-from capacityd.model.device import DeviceDetector
+from capacityd.schema.device import DeviceDetector
 
 _COMPANY_SUFFIX = re.compile(
     r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I

@@ -9,12 +9,12 @@ from functools import partial
 
 from capacityd.discovery.child import MAX_BUSY, Child, start_child, wait_for_any
 from capacityd.discovery.reader import value_of
-from capacityd.model.config import Resource
-from capacityd.model.device import Device, DeviceDetector
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.matchers import Value, is_missing
 from capacityd.model.reading import Unknown
+from capacityd.schema.config import Resource
+from capacityd.schema.device import Device, DeviceDetector
+from capacityd.schema.matchers import Value, is_missing
 
 _VENDOR_PROPERTY = "ID_VENDOR_FROM_DATABASE"  # set by udev, see hwdb(7)
 _MODEL_PROPERTY = "ID_MODEL_FROM_DATABASE"

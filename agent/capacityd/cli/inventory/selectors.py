@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from capacityd.cli.inventory.found import FoundDevice
 from capacityd.config.toml import toml_value
 from capacityd.discovery.matcher import MatchResult, match_all, unknown_if_uncertain
-from capacityd.model.device import DeviceDetector
-from capacityd.model.matchers import GLOB_CHARACTERS, KeyMatcher, Value
-from capacityd.model.units import UNITS
-from capacityd.model.value_types import Amount, Flag, HexId, Kind, Text
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.matchers import GLOB_CHARACTERS, KeyMatcher, Value
+from capacityd.schema.units import UNITS
+from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 
 _ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
 """Characters that some keys accept only in brackets, such as a[,]b: elsewhere they look like a list of names, see
-SEVERAL_NAMES in model/mistakes.py."""
+SEVERAL_NAMES in schema/mistakes.py."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.selectors import key_matchers, match_tests, toml_line
 from capacityd.cli.output.terminal import listed
-from capacityd.model.device import DeviceDetector
-from capacityd.model.units import Dimension
-from capacityd.model.value_types import Flag
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.units import Dimension
+from capacityd.schema.value_types import Flag
 
 _DOMAIN = "example.com"  # of the resources' names; the user replaces it
 _MAX_NAMES = 8  # number of devices to list in a comment

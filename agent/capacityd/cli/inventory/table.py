@@ -15,10 +15,10 @@ from fractions import Fraction
 from capacityd.cli.inventory.devices import DeviceEntry
 from capacityd.cli.inventory.found import FoundDevice
 from capacityd.cli.inventory.selectors import TomlSelector
-from capacityd.model.device import DeviceDetector
-from capacityd.model.matchers import Value
-from capacityd.model.units import Dimension
-from capacityd.model.value_types import Amount, Flag, HexId, Kind
+from capacityd.schema.device import DeviceDetector
+from capacityd.schema.matchers import Value
+from capacityd.schema.units import Dimension
+from capacityd.schema.value_types import Amount, Flag, HexId, Kind
 
 OVERVIEW_ROWS = 8
 """Maximum number of devices of a kind in an overview."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.config.hints import hints
-from capacityd.model.config import Resource
 from capacityd.model.errors import Cause
 from capacityd.model.reading import (
     Absent,
@@ -20,6 +19,7 @@ from capacityd.model.reading import (
     is_below,
     reading_text,
 )
+from capacityd.schema.config import Resource
 
 _MAX_ROWS = 10  # number of devices with the same sign that get a row each; more devices are grouped by rule
 _MAX_REASONS = 3  # number of reasons of a rule that get a row each

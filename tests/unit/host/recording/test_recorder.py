@@ -27,9 +27,9 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import ATTRIBUTES, keeps_file
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost, load
-from capacityd.model.device import Device
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
+from capacityd.schema.device import Device
 from tests import ROOT
 from tests.support.machines import bare, merge, usb_device
 from tests.support.tour import MACHINE

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.config import Resource
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.host import Host, SystemDevices
-from capacityd.model.matchers import Value
 from capacityd.model.reading import Contribution
 from capacityd.model.reasons import KernelEvents
-from capacityd.model.setting_types import Setting
-from capacityd.model.value_types import Amount, Kind
+from capacityd.schema.config import Resource
+from capacityd.schema.matchers import Value
+from capacityd.schema.setting_types import Setting
+from capacityd.schema.value_types import Amount, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from capacityd.model.matchers import IPNetwork, parse_network
-from capacityd.model.toml_values import Schema, describe_toml_value, texts_schema
+from capacityd.schema.matchers import IPNetwork, parse_network
+from capacityd.schema.toml_values import Schema, describe_toml_value, texts_schema
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:

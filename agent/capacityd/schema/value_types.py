@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from capacityd.model.matchers import (
+from capacityd.schema.matchers import (
     BoolMatcher,
     CidrMatcher,
     GlobMatcher,
@@ -21,8 +21,8 @@ from capacityd.model.matchers import (
     check_glob,
     parse_network,
 )
-from capacityd.model.mistakes import NEGATION, Mistake
-from capacityd.model.toml_values import (
+from capacityd.schema.mistakes import NEGATION, Mistake
+from capacityd.schema.toml_values import (
     Schema,
     describe_toml_value,
     or_whole_number,
@@ -30,7 +30,7 @@ from capacityd.model.toml_values import (
     strings,
     texts_schema,
 )
-from capacityd.model.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
+from capacityd.schema.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 _SIGN = re.compile(">=|<=|>|<|=|")

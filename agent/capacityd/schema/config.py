@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.model.label import label_of, resource_of
-from capacityd.model.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
-from capacityd.model.setting_types import (
+from capacityd.schema.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
+from capacityd.schema.setting_types import (
     Boolean,
     Duration,
     FilePath,
@@ -18,7 +18,7 @@ from capacityd.model.setting_types import (
     SettingKind,
     SettingValue,
 )
-from capacityd.model.units import Unit
+from capacityd.schema.units import Unit
 
 _DAY = 86400.0
 _NO_RESERVE = Reserve()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.setting_types import Duration, duration_value
+from capacityd.schema.setting_types import Duration, duration_value
 
 ANY_DURATION = Duration(least=0, most=10**9)
 

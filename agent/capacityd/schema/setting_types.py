@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.model.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
+from capacityd.schema.toml_values import Schema, describe_toml_value, or_whole_number, parse_boolean
 
 LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 """A label of a DNS name (RFC 1123), as a regular expression."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.model.matchers import Value
-from capacityd.model.units import UNITS, Dimension, parse_amount
-from capacityd.model.value_types import Amount, Choice, Flag, HexId, Kind, Text
+from capacityd.schema.matchers import Value
+from capacityd.schema.units import UNITS, Dimension, parse_amount
+from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Kind, Text
 
 
 def matches(kind: Kind, written: object, value: Value) -> bool:

@@ -26,6 +26,8 @@ class WatchedNode:
     """The resources in the configuration and in the machine record, as of the start of the watch."""
     server: str = "the API server"
     """The API server, as messages call it."""
+    named_by_credentials: bool = False
+    """Whether the credentials are those of this Node's kubelet, so that they decide the name."""
 
 
 @dataclass(frozen=True, slots=True)

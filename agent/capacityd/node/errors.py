@@ -22,7 +22,7 @@ from capacityd.model.modules import import_failure
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.status import status_details
-from capacityd.node.identity import KUBELET_PREFIX
+from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 from capacityd.node.kubelet_kubeconfig import credentials_advice
 from capacityd.node.redaction import NO_SECRETS, Secrets
 from capacityd.node.refusal import Call, HttpError, Refusal
@@ -171,8 +171,10 @@ def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
 
 def _missing(call: Call) -> NodeMissing:
     access = call.access
-    is_own_node = call.user == f"{KUBELET_PREFIX}{call.node}"
-    return NodeMissing(access.api_server, node=call.node, detail=access.address, named_by_credentials=is_own_node)
+    named_by_credentials = is_kubelet_of(call.user, call.node)
+    return NodeMissing(
+        access.api_server, node=call.node, detail=access.address, named_by_credentials=named_by_credentials
+    )
 
 
 def _forbidden(refusal: Refusal) -> NodeForbidden:

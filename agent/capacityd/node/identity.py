@@ -59,6 +59,11 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
     return Identity(user=review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
 
 
+def is_kubelet_of(user: str, node: str) -> bool:
+    """Whether this user is the kubelet of this Node, so that the credentials decide the Node's name."""
+    return user == f"{KUBELET_PREFIX}{node}"
+
+
 def token_user(token: str) -> str:
     """Returns what stays the same if this user's token is renewed.
 

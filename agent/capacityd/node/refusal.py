@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import StatusDetails
-from capacityd.node.identity import KUBELET_PREFIX
+from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 from capacityd.node.redaction import truncated
 
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
@@ -118,8 +118,7 @@ class Refusal:
         The token may have been replaced with another Node's since we asked for the user. Before Kubernetes 1.32, such a
         token can read our Node, so only NodeRestriction denies the write.
         """
-        own_user = f"{KUBELET_PREFIX}{self.call.node}"
-        if self.user.startswith(KUBELET_PREFIX) and self.user != own_user:
+        if self.user.startswith(KUBELET_PREFIX) and not is_kubelet_of(self.user, self.call.node):
             return True
         return _OTHER_NODE.search(self.details.message) is not None
 

@@ -76,7 +76,8 @@ class Pass:
         if watched is None:
             return self.read_and_reconcile()
         if watched.state is None and facts.memory.node is None:  # no earlier pass has found the Node either
-            return self.fail(None, NodeMissing(watched.server, watched.name))
+            missing = NodeMissing(watched.server, watched.name, named_by_credentials=watched.named_by_credentials)
+            return self.fail(None, missing)
         known = known_node(watched, facts.memory)
         if known is None:
             return self.read_and_reconcile()

@@ -15,7 +15,7 @@ from capacityd.model.file_codec import to_file
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.model.node import NodeState
 from capacityd.model.watch import WatchedNode, fingerprint
-from capacityd.node.identity import require_own_machine
+from capacityd.node.identity import is_kubelet_of, require_own_machine
 from capacityd.node.watch import Limits, NodeWatch
 from capacityd.node.watch_target import WatchTarget
 from capacityd.watcher import send_message
@@ -113,6 +113,7 @@ class Watcher:
                 connected_at=connected_at_uptime,
                 names=target.names,
                 server=target.access.api_server,
+                named_by_credentials=is_kubelet_of(target.user, target.node),
             )
             content = to_file(watched, __version__)
         except RecursionError:

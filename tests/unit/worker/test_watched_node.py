@@ -57,14 +57,17 @@ def test_only_an_undamaged_file_of_this_version_spares_the_read(worker: Worker) 
     assert worker.node.reads == 1
 
 
-def test_a_node_that_the_watch_says_is_missing_costs_no_request(worker: Worker) -> None:
-    missing = WatchedNode(None, "n1", 1500.0)
-    worker.node.reads, worker.node.errors = 0, [NodeMissing("the API server", "n1")]
+@pytest.mark.parametrize("by_kubelet", [True, False])
+def test_a_node_that_the_watch_says_is_missing_costs_no_request(worker: Worker, by_kubelet: bool) -> None:
+    """The watch and a request have the same message, which is logged once."""
+    missing = WatchedNode(None, "n1", 1500.0, named_by_credentials=by_kubelet)
+    error = NodeMissing("the API server", "n1", named_by_credentials=by_kubelet)
+    worker.node.reads, worker.node.errors = 0, [error]
     for at in (1600.0, 1601.0):
         (worker.folder / WATCHED_NODE).write_bytes(to_file(missing, __version__))
         result = worker.make_pass(at, "node", a=FOUR)
         assert result.failure
-        assert 'the API server has no Node "n1"' in result.failure.message
+        assert result.failure.message == str(error)
     assert worker.node.reads <= 1
 
 

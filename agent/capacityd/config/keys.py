@@ -103,9 +103,9 @@ WHEN_KEYS: dict[str, Setting | FactTable] = {
         "text of properties in /proc/device-tree, such as model",
         pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
     ),
-    "arch": Setting(Text(mistakes=(_ARCHITECTURE,)), "the architecture as uname -m prints it"),
+    "arch": Setting(Text(rejects=(_ARCHITECTURE,)), "the architecture as uname -m prints it"),
     "node_name": Setting(Text(), "the Node's name"),
-    "path": Setting(Text(mistakes=(NOT_ABSOLUTE, NOT_EXACT_PATH)), "a file or folder that must exist"),
+    "path": Setting(Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH)), "a file or folder that must exist"),
 }
 """The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
 

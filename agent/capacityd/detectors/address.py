@@ -56,7 +56,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "interface": Key(
-            Text(mistakes=NO_INTERFACE),
+            Text(rejects=NO_INTERFACE),
             cached("interface"),
             "the interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),

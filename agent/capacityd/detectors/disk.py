@@ -182,7 +182,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "name": Key(
-            Text(mistakes=(PATH_FOR_NAME, SEVERAL_NAMES)),
+            Text(rejects=(PATH_FOR_NAME, SEVERAL_NAMES)),
             lambda _, device: device.name,
             "the kernel's name, such as sda; may change at a reboot",
         ),
@@ -194,7 +194,7 @@ DETECTOR = DeviceDetector(
             "serial number; many virtual disks have none, and those of virtio end after 20 characters",
         ),
         "wwn": Key(
-            Text(ignore_case=True, mistakes=(WWN_IN_OTHER_FORMAT,)),
+            Text(ignore_case=True, rejects=(WWN_IN_OTHER_FORMAT,)),
             _wwn,
             "world-wide name, such as 0x5000c500a1b2c3d4 or eui.0025385b71b00c1d",
         ),

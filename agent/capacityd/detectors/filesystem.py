@@ -53,7 +53,7 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
     partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
     points = tuple(map(printable, filesystem.points))
     return Device(
-        path=partition or MOUNT_TABLE,
+        path=partition or MOUNT_TABLE,  # without a partition, only this table shows that the file system exists
         name=points[0],
         read_system_devices=read_system_filesystems,
         cached_values={
@@ -152,7 +152,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "mount": Key(
-            Text(mistakes=(NOT_ABSOLUTE, FINAL_SLASH)),
+            Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
             _value("mount"),
             "mount point of the whole file system or of a btrfs subvolume, or /; if there are several, any of them "
             "matches",

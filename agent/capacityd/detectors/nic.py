@@ -200,8 +200,8 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(mistakes=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _driver, "the hardware's driver"),
+        "name": Key(Text(rejects=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
+        "driver": Key(Text(rejects=(ALTERNATIVES,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
         "vendor": Key(HexId(4), _vendor, "vendor id of the PCI or USB device"),
         "device": Key(HexId(4), _product, "device or product id of the PCI or USB device"),

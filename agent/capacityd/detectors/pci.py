@@ -85,12 +85,12 @@ DETECTOR = DeviceDetector(
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
         "driver": Key(
-            Text(mistakes=(ALTERNATIVES,)),
+            Text(rejects=(ALTERNATIVES,)),
             lambda host, device: link_name(host, f"{device.path}/driver"),
             "the driver; missing if there is none",
         ),
         "address": Key(
-            Text(ignore_case=True, mistakes=(NO_PCI_DOMAIN,)),
+            Text(ignore_case=True, rejects=(NO_PCI_DOMAIN,)),
             lambda _, device: device.name,
             "the address, such as 0000:3b:00.0",
         ),

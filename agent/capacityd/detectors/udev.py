@@ -108,9 +108,9 @@ DETECTOR = DeviceDetector(
     about="devices of a named subsystem; for devices that another detector counts, use that detector",
     find=find,
     keys={
-        "subsystem": Key(Text(mistakes=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
+        "subsystem": Key(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
         "name": Key(
-            Text(mistakes=(PATH_FOR_NAME, ALTERNATIVES)),
+            Text(rejects=(PATH_FOR_NAME, ALTERNATIVES)),
             lambda _, device: device.name,
             "the kernel's name, such as ttyUSB0",
         ),
@@ -120,11 +120,11 @@ DETECTOR = DeviceDetector(
             "the type, if the subsystem has several",
         ),
         "driver": Key(
-            Text(mistakes=(ALTERNATIVES,)), lambda host, device: link_name(host, f"{device.path}/driver"), "the driver"
+            Text(rejects=(ALTERNATIVES,)), lambda host, device: link_name(host, f"{device.path}/driver"), "the driver"
         ),
-        "node": Key(Text(mistakes=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
+        "node": Key(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": Key(
-            Text(mistakes=(NOT_IN_DEV,)),
+            Text(rejects=(NOT_IN_DEV,)),
             _links,
             "a link to the node that udev created, such as /dev/serial/by-id/usb-FTDI_*",
         ),

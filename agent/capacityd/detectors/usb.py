@@ -81,7 +81,7 @@ DETECTOR = DeviceDetector(
             _classes,
             "class, subclass and protocol of the device or any of its interfaces",
         ),
-        "driver": Key(Text(mistakes=(ALTERNATIVES,)), _drivers, "driver of the device or any of its interfaces"),
+        "driver": Key(Text(rejects=(ALTERNATIVES,)), _drivers, "driver of the device or any of its interfaces"),
         "port": Key(
             Text(),
             lambda _, device: device.name,

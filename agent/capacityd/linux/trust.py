@@ -178,7 +178,8 @@ def _flaw_of_entry(entry: PathEntry, trust: Trust, *, may_be_in_shared_folder: b
     """The flaw of an entry's folder, or of the entry itself if it is a link."""
     if flaw := _flaw_of_part(entry.folder, entry.folder_status, trust, sticky_bit_suffices=True):
         return flaw
-    # The folder has no other flaw, so it has one now only if it is shared.
+    # The folder has no other flaw, so it has one now only if it is shared. A folder in a shared folder is no flaw: no
+    # other user can replace it or make a hard link to it, and it is itself checked as the folder of the next entry.
     flaw_of_shared_folder = _flaw_of_part(entry.folder, entry.folder_status, trust, sticky_bit_suffices=False)
     if entry.status is None:
         return flaw_of_shared_folder

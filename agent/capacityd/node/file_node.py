@@ -61,7 +61,7 @@ class FileNode:
         return self._state(self._load())
 
     def check(self, state: NodeState) -> None:
-        """Does nothing: the user has named the Node."""
+        """Does not check that it is this machine's Node: the user has named it."""
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Atomically replaces the file with the patched Node, and returns it.

@@ -118,8 +118,8 @@ class Pass:
             outcome = carry_out(node, known)
         except NodeError as error:
             return self.fail(plan_of_known, error)
-        # Without a request that returns the Node, the outcome contains the known state.
-        return replace(self.finish(outcome), has_response=outcome.node_state != known)
+        has_response = outcome.node_state is not known  # without a request, the outcome holds the known state itself
+        return replace(self.finish(outcome), has_response=has_response)
 
     def finish(self, outcome: Outcome) -> ReconcileResult:
         """The result of a pass that has carried out its plan."""

@@ -91,11 +91,14 @@ class Resource:
         return (total * (whole - part) - self.reserve.units * factor * whole) // (factor * whole)
 
     def has_test(self, key: str) -> bool:
-        """Whether a table of the resource tests this key."""
+        """Whether the resource's tables, or those of its `except`, test this key."""
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
 
     def texts_for(self, key: str) -> tuple[str, ...]:
-        """The texts, exact or globs, that the resource's tables contain for this key, sorted."""
+        """The texts, exact or globs, that the resource's tables contain for this key, sorted.
+
+        Those of its `except` are left out, because they only exclude devices.
+        """
         tests = [test for table in self.tables for test in table.tests if test.key == key]
         matchers = [matcher for test in tests for matcher in test.matchers]
         return tuple(sorted({matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)}))

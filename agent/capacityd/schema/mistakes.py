@@ -49,7 +49,7 @@ NEGATION = Mistake(
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
 """No name of an interface or disk contains these characters. If one does, a glob with a class matches it: "a[,]b"."""
 ALTERNATIVES = Mistake(r"^[^\[]*[|]", _list_of)
-"""As SEVERAL_NAMES, for names that may contain commas."""
+"""As SEVERAL_NAMES, for text that may contain commas: "a|b"."""
 ALIAS = Mistake(
     r"^[^\[]*:",
     lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',

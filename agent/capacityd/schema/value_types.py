@@ -43,13 +43,13 @@ class Text:
 
     ignore_case: bool = False
     """Whether to ignore case."""
-    mistakes: tuple[Mistake, ...] = ()
-    """Ways to write text that matches no value of this key."""
+    rejects: tuple[Mistake, ...] = ()
+    """Ways to write text that matches no value of this key. They are errors, and so is NEGATION."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = strings(raw, "text")
         for text in written:
-            for mistake in (NEGATION, *self.mistakes):
+            for mistake in (NEGATION, *self.rejects):
                 if re.search(mistake.pattern, text):
                     raise ValueError(f'"{text}" {mistake.remedy(text)}')
             check_glob(text)
@@ -58,7 +58,7 @@ class Text:
         )
 
     def schema(self) -> Schema:
-        wrong = "|".join(mistake.pattern for mistake in (NEGATION, *self.mistakes))
+        wrong = "|".join(mistake.pattern for mistake in (NEGATION, *self.rejects))
         return texts_schema({"not": {"type": "string", "pattern": wrong}})
 
 

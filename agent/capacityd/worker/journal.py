@@ -44,8 +44,8 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
         return
     node = result.outcome.node_state.name
     last = previous or NO_PASS
-    # newly_refused compares with what Events have reported. A pass that can't save the machine record can't remember
-    # that, so this compares also with the last pass.
+    # The machine record remembers which refusals Events have reported. If a pass can't save this record, the name stays
+    # in newly_refused, so it is also compared with the last pass.
     refused_before = {change.name for change in last.changes if change.action is Action.REFUSE}
     for change in status.changes:
         is_newly_refused = change.name in result.outcome.plan.newly_refused and change.name not in refused_before

@@ -107,7 +107,7 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
         if result.matches is False:
             test, _value = result.mismatches[0]
             reason = f"because of {test.key}"
-        elif not entry.kind.toml:
+        elif not entry.kind.toml:  # no table selects its kind
             reason = f"because a value is unknown ({entry.kind.reason})"
         else:
             continue

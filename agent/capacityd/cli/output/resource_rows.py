@@ -74,7 +74,11 @@ def _row(
 
 
 def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) -> bool:
-    """Whether a resource is less than `expect`, which may be newer than the last plan. change: None: no plan yet."""
+    """Whether a resource is less than `expect`, which may be newer than the last plan.
+
+    If the plan found it below the `expect` of then, its quantity of then counts. If the Node keeps another quantity
+    than the reading, this is unknown, and counts as no. Otherwise the reading counts. change: None: no plan yet.
+    """
     reading = last_pass.readings.get(name)
     expect = last_pass.expect.get(name)
     if reading is None or expect is None:
@@ -83,7 +87,7 @@ def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) ->
         quantity, _expected_by_plan = last_pass.health.below_expected[name]
         return quantity < expect
     if change is not None and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
-        return False  # the Node keeps another quantity than the reading
+        return False
     return is_below(reading, expect)
 
 

@@ -25,7 +25,7 @@ class RecordedFiles:
         self._files: Mapping[str, str] = recording.get("files", {})
         self._links: Mapping[str, str] = recording.get("links", {})
         self._errors: Mapping[str, str] = recording.get("errors", {})
-        self._devices: Collection[str] = recording.get("properties", {})
+        self._devices: Collection[str] = recording.get("properties", {})  # path of a device -> its properties
         left_out: Mapping[str, Sequence[str]] = recording.get("left_out", {})
         unrecorded = [f"{folder}/{name}" for folder, names in left_out.items() for name in names]
         self._unrecorded_files = {path for path in unrecorded if not path.endswith("/")}
@@ -37,9 +37,11 @@ class RecordedFiles:
             self._add_to_folders(path)
 
     def listdir(self, folder: str) -> Sequence[str]:
-        """The names in a folder, sorted; empty if it does not exist. Raises HostError if it is not recorded."""
+        """The names in a folder, sorted; empty if it does not exist.
+
+        Raises HostError if it is not recorded, or if it is below /sys and the recording has no /sys.
+        """
         real = self.real_path_or_none(folder)
-        # Without /sys in the recording, nothing is known about a folder in it.
         is_without_sysfs = "/sys/devices" not in self._folders
         if real not in self._folders and folder.startswith("/sys/") and is_without_sysfs:
             raise HostError(f"{folder} does not exist", errno.ENOENT)

@@ -44,7 +44,7 @@ class RecordedHost:
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._files.real_path(device)
-        self._require(f"properties {real}", recorded_path=real, shown_path=device)
+        self._raise_if_unanswered(f"properties {real}", recorded_path=real, shown_path=device)
         known = self._properties.get(real, {})
         return {printable(name): printable(value) for name, value in known.items()}
 
@@ -74,7 +74,7 @@ class RecordedHost:
         return [address_of(values) for values in self._part("addresses")]
 
     def processors(self, measure: str) -> int | None:
-        self._require("processors")  # recordings of earlier versions have one question about all measures
+        self._raise_if_unanswered("processors")  # recordings of earlier versions have one question about all measures
         number: int | None = self._answer("processors", measure, subject=f"the processors' {measure}")
         return number
 
@@ -83,7 +83,7 @@ class RecordedHost:
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
         mount_id = min(mount_ids, default="")  # the recorder puts the least of the ids into the question's name
-        self._require(f"filesystem_sizes {point} {mount_id}")
+        self._raise_if_unanswered(f"filesystem_sizes {point} {mount_id}")
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
@@ -121,20 +121,20 @@ class RecordedHost:
 
     def _part(self, part: str) -> Any:
         """A part of the recording. Raises HostError if the recording lacks it."""
-        self._require(part)
+        self._raise_if_unanswered(part)
         if part not in self._recording:
             raise HostError(f'the recording lacks the part "{part}": record the machine again')
         return self._recording[part]
 
     def _answer(self, part: str, key: str, subject: str) -> Any:
         """The answer for this key in a part of the recording. subject: names it in the message of the HostError."""
-        self._require(f"{part} {key}")
+        self._raise_if_unanswered(f"{part} {key}")
         answers = self._recording.get(part, {})
         if key not in answers:
             raise HostError(f"the recording does not contain {subject}", errno.ENODEV)
         return answers[key]
 
-    def _require(self, question: str, recorded_path: str = "", shown_path: str = "") -> None:
+    def _raise_if_unanswered(self, question: str, recorded_path: str = "", shown_path: str = "") -> None:
         """Raises HostError if the machine did not answer this question during recording.
 
         shown_path: the path to show instead of recorded_path in the recorded message.

@@ -166,7 +166,10 @@ class Schedule:
         """When the events of these reasons have been debounced and no burst limit holds them back."""
         first = min(self._events[reason][0] for reason in reasons)
         last = max(self._events[reason][1] for reason in reasons)
-        if reasons == {PassReason.NODE}:
+        if PassReason.NODE in reasons and self.node_may_end_error:
+            # The Node has probably just been registered. A kubelet that starts causes other events, too.
+            at = self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
+        elif reasons == {PassReason.NODE}:
             at = first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
         else:
             debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE

@@ -246,6 +246,7 @@ def test_a_change_of_the_node_ends_the_wait_unless_another_writer_may_cause_the_
     schedule = after_boot(longest)
     schedule.failed(100.0, None, cause)
     schedule.notify({PassReason.NODE}, 101.0)
+    schedule.notify({PassReason.PLUGINS}, 101.2)  # a kubelet that starts writes its files
     waits = cause in (RetryCause.REJECTED, RetryCause.CONFLICT)
     assert schedule.wakes_at() == pytest.approx(140.0 if waits else 101.0 + PROMPT_DEBOUNCE)
     schedule.failed(200.0, 20.0, cause)

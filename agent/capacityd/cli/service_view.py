@@ -48,7 +48,8 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
 
 def _key_by_path(resource: Resource) -> dict[str, str]:
-    """Each absolute path in the resource -> the resource's key that contains the path."""
+    """Each absolute path in the resource -> the resource's key that contains the path. A path in `when` is absolute and
+    has no wildcard (config/keys.py)."""
     keys: dict[str, str] = {}
     for test in resource.when:
         if test.key == "path":

@@ -31,7 +31,7 @@ class MountFilter:
     disks: bool = False
     """Whether the configuration depends on the disks below the machine's file systems."""
     points: frozenset[str] = frozenset()
-    """Mount points of the machine's file systems."""
+    """Mount points of the machine's file systems, each alone."""
     trees: tuple[str, ...] = ()
     """Folders in which every mount belongs to the machine's file systems."""
 

@@ -123,7 +123,9 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             # After a lost response, the intention stays, because its quantities may be on the Node.
             if attempt is not None and not lost_response:
                 machine_record = _take_intention_back(record_file, attempt)
-            if rejection:  # another writer wrote between the patches of write_in_parts()
+            if rejection:
+                # Another writer wrote between the patches of write_in_parts(). This attempt was the answer to the
+                # rejection, which is still what is wrong; the next pass starts over.
                 raise rejection from e
             conflict = e
             conflicts += 1

@@ -26,7 +26,8 @@ _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
 def reported_before(facts: Facts) -> Reported:
-    """What Events have already reported. A Node that was deleted and created again starts with nothing reported."""
+    """What Events have already reported. Nothing about a Node that was deleted and created again: Facts.of_node() drops
+    the machine record of the earlier Node."""
     machine_record = facts.machine_record
     return Reported() if machine_record is None else machine_record.reported
 
@@ -38,7 +39,7 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
     not_compared = {*health.unknown, *health.denied, *health.refused}
     still_below = last.below_expected & not_compared & facts.config.expectations().keys()
     return Reported(
-        refused=frozenset((*health.refused, *health.unverified)),
+        refused=frozenset((*health.refused, *health.unverified)),  # the change of an unverified name is REFUSE, too
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
         configuration=_hash(health.configuration_errors),

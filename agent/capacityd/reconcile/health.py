@@ -61,7 +61,7 @@ def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
     if expected is None or not isinstance(step.reading, Quantity | Absent):
         return None
     if isinstance(step.reading, Absent) and not step.reading.applies:
-        return None
+        return None  # `when` excludes this machine
     if step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
     if step.action is Action.HOLD:

@@ -24,7 +24,7 @@ def write(attempt: Attempt) -> Outcome:
         node_state = attempt.write_plan(plan)
     except NodeRejected as error:
         return write_in_parts(attempt, error)
-    attempt.check_annotation(plan, node_state)
+    attempt.check_annotation(plan, node_state)  # raises NodeRejected if the API server has stored another one
     altered = altered_quantities(plan, node_state)
     if altered or plan.write.condition_follows:
         return _finish(attempt, node_state, denied=altered)

@@ -65,7 +65,7 @@ class ExecPlugin:
             flaw = flaw_of_command([program, *self.arguments], search_path, trust)
             if flaw:
                 return flaw
-        return flaw_of_texts(self.environment.values(), search_path, trust)
+        return flaw_of_texts(self.environment.values(), search_path, trust)  # a variable may name a file
 
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.

@@ -115,6 +115,10 @@ HISTORIES: dict[str, list[tuple[Act, float]]] = {
         (("server.write", LABEL_A, "1k"), 7.0),
         (has(A, 4), 900.0),
     ],
+    "a source becomes too old": [
+        (has(A, 2), 15.0),
+        (("a_source_becomes_too_old", A, 3, 20.0), 400.0),
+    ],
     "the watch is late": [
         (has(A, 2), 15.0),
         (("the_watch_lags", 65.0), 0.0),

@@ -43,9 +43,9 @@ _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RES
 """Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
 _NODE_MAY_END = frozenset(RetryCause) - {RetryCause.REJECTED, RetryCause.CONFLICT}
-"""Errors that may have ended when the Node changes or is watched again: above all, the Node was missing (OTHER), or the API
-server was unreachable. For the remaining causes, an early pass does no harm. REJECTED and CONFLICT do not end that way, and
-another writer may change the Node all the time."""
+"""Errors that may have ended when the Node changes or is watched again: above all, the Node was missing (OTHER), or the
+API server was unreachable. For the remaining causes, an early pass does no harm. REJECTED and CONFLICT do not end that
+way, and another writer may change the Node all the time."""
 
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Passes that refresh the condition's heartbeat."""

@@ -1,7 +1,7 @@
 """The cost of the idle service: its resident process, run by Debian's Python.
 
-A stub that reports at once replaces the service's workers, and another one the watcher of a Node that does not change.
-Only what they leave in the process is measured.
+A stub replaces the service's workers, which report at once, and the watcher, whose Node does not change. Only what they
+leave in the process is measured.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class AddressPattern:
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
-    """The events that concern a configuration. By default, all: a pattern that matches every name lets every event
-    through, so the other fields of a filter do not matter."""
+    """The events that concern a configuration. By default, all but those of link-local addresses: the patterns match
+    every kind and name, so the other fields of a filter do not matter."""
 
     mounts: MountFilter = MountFilter(counted=(Pattern(),))
     links: LinkFilter = LinkFilter(software=(Pattern(),))

@@ -61,7 +61,7 @@ def load_operator_file(kubeconfig: str, context: str | None = None) -> ClusterAc
 
     Raises the errors of load().
     """
-    files = CredentialFiles(kubeconfig, trust=None)  # None: nobody's files are refused, as with kubectl
+    files = CredentialFiles(kubeconfig, trust=None)  # None: no owner or mode is refused, as with kubectl
     return _load(kubeconfig, files, plugin_timeout=_OPERATORS_PLUGIN_TIMEOUT, context_name=context)
 
 

@@ -124,8 +124,8 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             if attempt is not None and not lost_response:
                 machine_record = _take_intention_back(record_file, attempt)
             if rejection:
-                # Another writer wrote between the patches of write_in_parts(). This attempt was the answer to the
-                # rejection, which is still what is wrong; the next pass starts over.
+                # Another writer wrote between the patches of write_in_parts(). The pass reports the rejection that led
+                # to these patches, and the next pass starts over.
                 raise rejection from e
             conflict = e
             conflicts += 1

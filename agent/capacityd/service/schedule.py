@@ -25,7 +25,8 @@ DEBOUNCE_MAX = 10.0
 waits this long, too."""
 
 PROMPT_DEBOUNCE = 0.1
-"""The value of DEBOUNCE if no hardware has to settle: only the Node or the credentials have changed."""
+"""The value of DEBOUNCE if no hardware has to settle, because only the Node or the credentials have changed, and for
+news of the Node that may end an error."""
 
 POLL_PERIOD = 60.0
 POLL_PERIOD_HEALTHY = 300.0

@@ -31,8 +31,16 @@ def test_absent(path: str) -> Mapping[str, object]:
 
 
 def test_stored(path: str, stored: str | None) -> Mapping[str, object]:
-    """Tests a value in a map. None: the key is absent."""
+    """Tests a value in a map that exists. None: the key is absent."""
     return test_absent(path) if stored is None else test(path, stored)
+
+
+def test_key(path: str, current: Mapping[str, str] | None, key: str) -> Mapping[str, object]:
+    """Tests that a key still has its value in the map at this path, or is still absent. current: the map as stored.
+
+    If there is no map (None), the map itself is tested: a test below a missing map never succeeds.
+    """
+    return test_absent(path) if current is None else test_stored(child(path, key), current.get(key))
 
 
 def set_or_remove(path: str, desired: str | None) -> Mapping[str, object]:

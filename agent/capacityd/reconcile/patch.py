@@ -100,7 +100,7 @@ def _quantities(path: str, current: Mapping[str, str] | None, changes: Sequence[
             desired[resource_of(change.name)] = change.new if change.action is Action.SET else None
     if current is None:
         return operations.new_map(path, desired)
-    tests = [operations.test_stored(operations.child(path, key), current.get(key)) for key in desired]
+    tests = [operations.test_key(path, current, key) for key in desired]
     writes = [
         operations.set_or_remove(operations.child(path, key), quantity)
         for key, quantity in desired.items()
@@ -124,10 +124,9 @@ def _published_guards(node_state: NodeState, changes: Sequence[Change], annotate
     written = {change.name for change in changes if change.action.writes}
     names = [name for name in annotated if name not in written]
     resources = [name for name in names if not is_label(name)]
-    allocatable = node_state.allocatable or {}
     return [
-        *(operations.test_stored(_path_of(name), node_state.stored(name)) for name in names),
-        *(operations.test_stored(operations.child(_ALLOCATABLE, name), allocatable.get(name)) for name in resources),
+        *(_test_capacity_or_label(node_state, name) for name in names),
+        *(operations.test_key(_ALLOCATABLE, node_state.allocatable, name) for name in resources),
     ]
 
 
@@ -172,7 +171,7 @@ def _newly_annotated_guards(
     this value, which the patch does not write."""
     current = annotation_content(node_state.annotation)
     return [
-        operations.test_stored(_path_of(change.name), change.old)
+        _test_capacity_or_label(node_state, change.name)
         for change in changes
         if change.action is Action.KEEP
         and change.name in annotated
@@ -210,9 +209,11 @@ def _new_condition(node_state: NodeState, desired: DesiredCondition) -> Part:
     return Part([operations.test("/metadata/resourceVersion", node_state.resource_version)], [append])
 
 
-def _path_of(name: str) -> str:
-    """Where the quantity of a resource, or a label, is stored."""
-    return operations.child(_LABELS if is_label(name) else _CAPACITY, resource_of(name))
+def _test_capacity_or_label(node_state: NodeState, name: str) -> Mapping[str, object]:
+    """Tests that a resource's capacity, or a label, is still as stored."""
+    if is_label(name):
+        return operations.test_key(_LABELS, node_state.labels, resource_of(name))
+    return operations.test_key(_CAPACITY, node_state.capacity, name)
 
 
 def _condition_path(condition: Condition) -> str:

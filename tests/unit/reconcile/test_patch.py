@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from capacityd.model.errors import NodeConflict
+from capacityd.model.label import label_of
 from capacityd.model.node import ANNOTATION, CONDITION, ConditionReason
 from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -97,6 +98,22 @@ def test_a_published_key_whose_restoration_is_held_back_is_guarded_as_missing() 
         "True"
     ]
     document["status"]["capacity"][NAME] = "7"
+    with pytest.raises(NodeConflict):
+        apply_patch(document, patch)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "name"),
+    [("metadata", "labels", label_of(NAME)), ("status", "capacity", NAME), ("status", "allocatable", NAME)],
+)
+def test_a_published_key_of_a_missing_map_is_guarded_as_missing(part: str, field: str, name: str) -> None:
+    """The API server fails every test below a missing map, also a test for null."""
+    document = node({NAME: "4"}, {name: 4}, condition="False")
+    document[part].pop(field, None)
+    condition = DesiredCondition(ConditionReason.PUBLISHED, "all", heartbeat=0.0)
+    patch = patch_for(node_state(document), (), {name: 4}, None, condition)
+    assert apply_patch(document, patch)["status"]["conditions"][0]["status"] == "True"
+    document[part][field] = {NAME: "7"}
     with pytest.raises(NodeConflict):
         apply_patch(document, patch)
 

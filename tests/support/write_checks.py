@@ -13,7 +13,7 @@ from capacityd.model.label import is_label, label_of, resource_of
 from capacityd.model.messages import PassResult
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, stored_number
 from capacityd.model.plan import MachineRecord
-from capacityd.model.quantity import name_problem, whole_quantity
+from capacityd.model.quantity import name_problem, parse_quantity, whole_quantity
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import RetryCause
 from tests.support.denials import stored_of
@@ -244,9 +244,17 @@ def check_true(before: dict[str, Any], after: dict[str, Any], readings: Mapping[
 def is_reduction(name: str, reading: Reading | None, node: Mapping[str, Any]) -> bool:
     """Whether a reading is lower than all that the Node says of it: what was published, and its present values. Until
     the reduction has lasted, this stays as it is, even if another writer has changed it."""
-    quantities = [_record(node).get(name)]
-    quantities += [whole_quantity(node["status"][part].get(name, "")) for part in ("capacity", "allocatable")]
-    return isinstance(reading, Quantity) and all(n is not None and reading.value < n for n in quantities)
+    recorded = _record(node).get(name)
+    stored = [node["status"][part].get(name) for part in ("capacity", "allocatable")]
+    if not isinstance(reading, Quantity) or recorded is None or None in stored:
+        return False
+    return reading.value < recorded and all(_is_below(reading.value, quantity) for quantity in stored)
+
+
+def _is_below(number: int, quantity: str) -> bool:
+    """Whether a number is below a stored quantity, which need not be a whole number."""
+    numerator, denominator = parse_quantity(quantity)
+    return number * denominator < numerator
 
 
 def _becomes_true(before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -197,7 +197,7 @@ for device in load("filesystem").find(LiveHost()):
 print(json.dumps(table))
 """
 SETUP = """
-top=$(mktemp -d); mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other
+top=/mnt; mount -t tmpfs -o size=4096k top $top; cd $top; mkdir real hidden bind part over other
 mount -t tmpfs -o size=1024k real real; mkdir real/inside
 mount --bind real bind; mount --bind real/inside part
 mount -t tmpfs -o size=2048k hidden1 hidden; mount -t tmpfs -o size=512k real2 hidden

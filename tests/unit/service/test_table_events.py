@@ -24,7 +24,7 @@ from tests.support.kernel_events import check_events
 from tests.support.readings import resource
 
 pytestmark = pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
-SETUP = 'cd "$(mktemp -d)"; mount -t tmpfs x "$PWD"; cd "$PWD"; mkdir t'
+SETUP = "mount -t tmpfs x /mnt; mkdir -p /mnt/top/t; cd /mnt/top"
 
 
 def test_mounts_that_a_detector_can_count_start_a_pass() -> None:

@@ -26,20 +26,20 @@ def run(arguments: Sequence[str]) -> int:
     try:
         parsed = _parse(arguments)
         command = parsed.command
-        _refuse_unused_context(parsed)
+        _refuse_unused_context_option(parsed)
         return _run_command(parsed)
     except CapacitydError as e:
         for line in str(e).split("\n"):
             print("capacityd:", printable(line), file=sys.stderr)
-        if e.detail and not stderr_is_journal():
+        if e.detail and not stderr_is_journal():  # a detail may quote a private file, and others may read the journal
             print("capacityd:", printable(e.detail.text), file=sys.stderr)
         return e.exit_status
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as a shell reports it
     except Exception as e:  # raised again unless it has a known cause
-        if failure := import_failure(e):
+        if failure := import_failure(e):  # a Python module is missing or damaged
             print("capacityd:", printable(str(failure)), file=sys.stderr)
-            # systemd does not restart the service after this exit status.
+            # systemd does not restart the service after NOT_INSTALLED.
             return NOT_INSTALLED if command == "run" else failure.exit_status
         if isinstance(e, OSError):
             return _output_error_status(e)
@@ -54,7 +54,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         sys.stdout.flush()
 
 
-def _refuse_unused_context(parsed: argparse.Namespace) -> None:
+def _refuse_unused_context_option(parsed: argparse.Namespace) -> None:
     """Raises UsageError for --context, which may stand before any command, if the command does not use it."""
     if parsed.context is not None and parsed.command not in ("fleet", "template"):
         raise UsageError(
@@ -67,7 +67,7 @@ def _run_command(parsed: argparse.Namespace) -> int:
     """Imports the command's module, calls the function with the command's name, and returns the exit status."""
     name = parsed.command
     if name == "run":
-        require_service_modules()
+        require_service_modules()  # raises ModuleMissing
     module = INTERNAL_COMMANDS[name] if name in INTERNAL_COMMANDS else COMMANDS[name][0]
     command = getattr(import_module(f"capacityd.{module}"), name)
     status: int = command(options_of(parsed))
@@ -76,10 +76,10 @@ def _run_command(parsed: argparse.Namespace) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get its
+    """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get the stream's
     descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # as Python sets it for a closed descriptor
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
 
 

@@ -15,7 +15,7 @@ def config_of(selection: Selection) -> Config:
     if not config.resources:
         print_message(nothing_configured(selection))
         for problem in loaded.warnings:  # a file in the wrong place may be the reason
-            print_message(problem.unlocated())
+            print_message(problem.unlocated())  # with the file, but without the line
     return config
 
 

@@ -127,5 +127,5 @@ def _statuses(statuses: Mapping[int, str]) -> list[str]:
 
 
 def _wrapped(line: str, indent: int) -> list[str]:
-    """The line, broken into lines that fit. indent: spaces before each further line."""
+    """The line, broken into lines of at most _WIDTH characters. indent: spaces before each line except the first."""
     return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent)

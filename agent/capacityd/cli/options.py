@@ -13,7 +13,7 @@ from capacityd.model.reasons import Job, PassReason
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a command. Those that a command does not have keep their defaults.
+    """The options of a command. Those that a command does not have keep their defaults. None: the option is not given.
 
     The help texts are in cli/parser.py.
     """
@@ -83,6 +83,7 @@ def refuse_combinations(options: Options, *, writes: bool) -> None:
     """Raises UsageError for options that can't be combined. writes: whether the command may write to the Node."""
     selection = options.selection
     if writes and selection.machine is not None and selection.node_file is None:
+        # Not for withdraw, whose plan does not depend on the hardware, nor for run, which has no --dry-run.
         or_dry_run = ", or --dry-run" if options.command == "apply" else ""
         raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{or_dry_run}")
     if selection.node_file is not None and (selection.kubeconfig or selection.node_name):

@@ -32,8 +32,8 @@ INTERNAL_COMMANDS = {"worker": "worker.main", "leftover": "cli.commands.leftover
 
 def command_parser() -> argparse.ArgumentParser:
     """Returns the parser. The manual and the shell completions are generated from it as well."""
-    # Common options may stand before and after the command. SUPPRESS: a command's parser sets no default, which would
-    # replace the value from before the command.
+    # Common options may stand before and after the command. SUPPRESS: a command's parser sets no default. A default
+    # would replace the value of an option before the command.
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser = _Parser(
@@ -43,7 +43,8 @@ def command_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # Not with parents=[common]: the actions would be those of the commands, and set_defaults() would change them too.
+    # Not with parents=[common]: then this parser and the commands' parsers would share the objects of these options,
+    # and set_defaults() below would set defaults for all parsers.
     _add_common(parser)
     # kubectl has --context before its command, so capacityd accepts it there: kubectl capacityd --context NAME fleet.
     _add_context(parser, default=None)
@@ -100,10 +101,10 @@ def command_parser() -> argparse.ArgumentParser:
     _add_fleet_options(subparsers["fleet"])
     _add_template_options(subparsers["template"])
     worker = commands.add_parser("worker", parents=[common])  # for the service; hidden from --help
-    worker.add_argument("folder")
+    worker.add_argument("folder")  # the runtime directory
     worker.add_argument("job", choices=[job.value for job in Job])
-    worker.add_argument("reasons", nargs="?", default="")
-    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of earlier passes without a result
+    worker.add_argument("reasons", nargs="?", default="")  # values of PassReason, with commas between them
+    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of passes since the last one with a result
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 
@@ -196,6 +197,7 @@ def _add_template_options(template: argparse.ArgumentParser) -> None:
 
 
 def _add_context(parser: argparse.ArgumentParser, default: str | None) -> None:
+    """Adds --context. default: SUPPRESS for a command's parser, for the reason in command_parser()."""
     parser.add_argument(
         "--context",
         metavar="CONTEXT",

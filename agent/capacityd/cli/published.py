@@ -19,5 +19,5 @@ def published_names(last_seen: NodeState | None) -> list[str]:
     """
     record = machine_record.read(machine_record.state_directory())
     if record is not None and last_seen is not None:
-        record = record.of_node(last_seen.uid)
+        record = record.of_node(last_seen.uid)  # None if the record is about another Node
     return sorted(record.all_names) if record is not None else []

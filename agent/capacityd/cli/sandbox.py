@@ -15,7 +15,7 @@ from capacityd.linux.sandbox import UNIT
 from capacityd.linux.unit import assignments
 from capacityd.model.errors import CapacitydError, UsageError
 
-# Prefixes of the settings for starting, stopping and watching the service. All other settings define the sandbox.
+# Prefixes of the unit's settings for starting, stopping and watching the service. All others define the sandbox.
 _LIFECYCLE_PREFIXES = (
     "Exec",
     "FileDescriptorStore",
@@ -29,8 +29,8 @@ _LIFECYCLE_PREFIXES = (
     "WatchdogSec",
 )
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
-# Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is none of them: with it,
-# systemd-run says that a signal has ended the program.
+# Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is not in the range: systemd-run
+# returns it if a signal has ended the program.
 _SETUP_STATUSES = range(200, 244)
 
 
@@ -66,6 +66,7 @@ def _probe_arguments(options: Options) -> tuple[list[str], list[str]]:
         return arguments, []
     config = os.path.abspath(options.selection.config)
     arguments.append(f"--config={config}")
+    # In this setting, a space or a colon would end the path. Backslash and quote are special, too (systemd.syntax(7)).
     escaped = "".join(f"\\{char}" if char in ' :\\"' else char for char in config)
     # The sandbox may hide the configuration's folder. "-": the path need not exist.
     return arguments, [f"BindReadOnlyPaths=-{escaped}"]

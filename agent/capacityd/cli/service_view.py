@@ -31,7 +31,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
     for resource in config.resources:
         for path, key in _key_by_path(resource).items():
             is_in_command = key == "exec"
-            advice = sandbox.advice(path, runs=is_in_command)
+            advice = sandbox.advice(path, runs=is_in_command)  # "" if the sandbox does not hide the path
             if not advice and key == "file":
                 advice = why_unreadable_to_root(path)
             if advice:
@@ -39,8 +39,8 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
         if resource.detector == "exec":
             yield from _untrusted_programs(resource)
     # sandbox.advice() is for files that the service reads. The service writes this one, and has a folder for it.
-    if textfile and (hidden := sandbox.hiding(textfile)):
-        why = f"the service's sandbox hides {hidden}; /var/lib/prometheus/node-exporter is open to the service"
+    if textfile and (hidden_folder := sandbox.hiding(textfile)):
+        why = f"the service's sandbox hides {hidden_folder}; /var/lib/prometheus/node-exporter is open to the service"
         yield Problem(textfile, why)
     if kubeconfig and (advice := sandbox.advice(kubeconfig)):
         yield Problem(kubeconfig, advice)
@@ -73,11 +73,11 @@ def _problem(resource: Resource, why: str, key: str) -> Problem:
 
 
 def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
-    """Yields a problem for each command of the detector exec that others than root could change."""
+    """Yields a problem for each command of the detector exec if another user than root could change what it runs."""
     for table in resource.tables:
         command = _command(table)
-        if flaw := untrusted(command, service_trust()):
-            why = f"the service does not run {command[0]}, because {flaw}"
+        if changeable_file := untrusted(command, service_trust()):  # its text says who could change which file
+            why = f"the service does not run {command[0]}, because {changeable_file}"
             yield _problem(resource, why, key=resource.detector)
 
 
@@ -86,11 +86,12 @@ def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:
     try:
         kubeconfig = path or find_kubelet_kubeconfig()
     except NodeUnauthorized:
-        return  # the kubelet may not have created its kubeconfig yet
+        return  # the kubelet may not have created its kubeconfig yet, or only root may look for it
     if why := why_unreadable_to_root(kubeconfig):
         yield Problem(kubeconfig, why)
     try:
-        load(kubeconfig, plugin_timeout=None, trust=service_trust())  # None: without running an exec plugin
+        # Only for its errors. plugin_timeout=None: an exec plugin is checked, but not run.
+        load(kubeconfig, plugin_timeout=None, trust=service_trust())
     except CredentialsNotTrusted as e:
         yield Problem(kubeconfig, str(e))
     except NodeError:

@@ -27,7 +27,7 @@ def config(options: Options) -> int:
     loaded = load(options.selection.config)
     if options.task == "check":
         return _check(loaded, options)
-    loaded.require()
+    loaded.require()  # raises ConfigError if there are errors
     if options.json:
         print_json(show_json(loaded))
     else:
@@ -51,7 +51,7 @@ def _check(loaded: Loaded, options: Options) -> int:
             }
         )
         return 2 if loaded.problems else 0
-    # Without the prefix "capacityd: ": editors parse FILE:LINE:
+    # located() is "FILE:LINE: MESSAGE". There is no prefix "capacityd: ", so that editors can parse it.
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
     for note in loaded.notes:
@@ -78,10 +78,11 @@ def _kept_resources(loaded: Loaded) -> Problem | None:
         return None
     try:
         names = published_names(last_seen_node())
-    except CapacitydError:
+    except CapacitydError:  # without root, the files may be unreadable; the check of the configuration needs none
         return None
     if not names:
         return None
+    # The problem's file is the machine record, because no file of the configuration has the mistake.
     why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
     return Problem(machine_record.path(machine_record.state_directory()), why)
 
@@ -108,7 +109,7 @@ def show(loaded: Loaded) -> str:
             lines.append(f"{_pair(key, value)}  # {printable(loaded.origins[f'{table}.{key}'])}")
     for name, values in loaded.values.get("resources", {}).items():
         header = f"resources.{toml_key(name)}"
-        lines += ["", f"[{header}]  # {printable(loaded.origins[header])}"]
+        lines += ["", f"[{header}]  # {printable(loaded.origins[header])}"]  # all keys of a resource are in one file
         lines += [_pair(key, value) for key, value in values.items()]
     return "\n".join(lines or ["# nothing is configured"]).lstrip("\n") + "\n"
 

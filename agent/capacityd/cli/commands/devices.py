@@ -51,7 +51,8 @@ def devices(options: Options) -> int:
             _print(listing, limit=None if options.detector else OVERVIEW_ROWS)
     flawed = [listing for listing in listings if listing.flaws]
     for listing in flawed:
-        print_message(f"{listing.detector.name}: not everything could be listed: {listed(listing.flaws, most=1)}")
+        flaws = listed(listing.flaws, most=1)  # the first one and the number of the others: many devices may have one
+        print_message(f"{listing.detector.name}: not everything could be listed: {flaws}")
     return 4 if flawed else 0
 
 
@@ -91,11 +92,12 @@ def _print(listing: DeviceListing, limit: int | None) -> None:
 
 def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
     """Prints TOML, each line with its comment. On a terminal that is too narrow, the comment stands above the TOML."""
-    width = max(len(toml) for toml, _ in selectors)
+    longest = max(len(toml) for toml, _ in selectors)
+    width = terminal_width()
+    is_unlimited = width == 0
     for toml, comment in selectors:
-        line = f"{toml:<{width}}  # {comment}"
-        fits = terminal_width() == 0 or len(line) <= terminal_width()
-        if toml and fits:
+        line = f"{toml:<{longest}}  # {comment}"
+        if toml and (is_unlimited or len(line) <= width):
             print_line(line)
             continue
         print_text(comment, initial_indent="# ", subsequent_indent="# ")

@@ -20,8 +20,8 @@ from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.fleet import Fleet
 from capacityd.schema.setting_types import Duration
 
-_MAX_AGE = Duration(least=1.0, most=365 * 86400.0)
-"""The values of --max-age; the bounds exclude only mistakes."""
+_MAX_AGE_PARSER = Duration(least=1.0, most=365 * 86400.0)
+"""Parses --max-age into seconds. The bounds, in seconds, exclude only mistakes."""
 # Why the pods' requests are unknown, and what to do about it.
 _NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
 _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
@@ -39,7 +39,8 @@ def fleet(options: Options) -> int:
     _require_named(selected, options)
     report = assess(
         selected,
-        now=time.time() if selected.read_at is None else selected.read_at,  # when the Nodes were read
+        # When the Nodes were read. None: they come from the API server, and were read just now.
+        now=time.time() if selected.read_at is None else selected.read_at,
         max_age=max_age,
         node_names=options.node_names,
         by_node=options.nodes or bool(options.node_names),
@@ -57,7 +58,7 @@ def fleet(options: Options) -> int:
 def _max_age(text: str) -> float:
     """The option --max-age in seconds. Raises UsageError."""
     try:
-        return _MAX_AGE.parse(text)
+        return _MAX_AGE_PARSER.parse(text)
     except ValueError as e:
         raise UsageError(f"--max-age {e}") from e
 

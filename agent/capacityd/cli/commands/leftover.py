@@ -25,7 +25,7 @@ def leftover(options: Options) -> int:
     if last_seen is not None:
         node_name = last_seen.name
     else:
-        config = load(options.selection.config).config
+        config = load(options.selection.config).config  # even if it has errors: only its node_name counts
         node_name = node_name_of(options.selection, config, LiveHost())
     print_line(
         f"capacityd: Node {node_name} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "

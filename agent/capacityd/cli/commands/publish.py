@@ -73,11 +73,12 @@ def withdraw(options: Options) -> int:
     if options.all_annotated:
         _print_unconfirmed(node, options)
 
+    # Planner in reconcile/attempt.py describes the parameters. The plans of commands do not depend on _written.
     def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _written: Plan | None) -> Plan:
-        owned = _owned(options, state, record)
+        record = _ownership_record(options, state, record)
         if options.all_annotated:
-            owned = None  # then make_withdrawal() removes every key that the annotation lists
-        facts = Facts(now=time.time(), machine_record=owned, device_plugins=device_plugins, denied=denied)
+            record = None  # then make_withdrawal() removes every key that the annotation lists
+        facts = Facts(now=time.time(), machine_record=record, device_plugins=device_plugins, denied=denied)
         return make_withdrawal(state, facts)
 
     withdrawal = _execute(options, node, make_plan, _units(config))
@@ -90,7 +91,8 @@ def withdraw(options: Options) -> int:
 
 
 def _print_unconfirmed(node: Node, options: Options) -> None:
-    """Prints the keys that withdraw removes only because of --all-annotated."""
+    """Prints the keys that withdraw removes only because of --all-annotated: this machine's record does not confirm
+    them."""
     unconfirmed = only_annotated(node.read(), _machine_record(options))
     if unconfirmed:
         removed = "would be removed anyway" if options.dry_run else "removed anyway"
@@ -99,7 +101,8 @@ def _print_unconfirmed(node: Node, options: Options) -> None:
 
 def _print_kept(withdrawal: Plan) -> None:
     """Prints the keys that a withdrawal leaves because their owner is unknown."""
-    # The annotation keeps a key for two reasons: its removal is denied, or its owner is unknown.
+    # write.annotated: what the annotation lists afterwards. It keeps a key for two reasons: the API server denies the
+    # key's removal, or the key's owner is unknown.
     if kept := [name for name in withdrawal.write.annotated if name not in withdrawal.health.denied]:
         print_message(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "
@@ -146,7 +149,7 @@ def _prepare(options: Options, *, writes: bool) -> tuple[Node, Planner, Units]:
             readings=readings,
             config=config,
             now=time.time(),
-            machine_record=_owned(options, state, record),
+            machine_record=_ownership_record(options, state, record),
             device_plugins=device_plugin_names(host),
             denied=denied,
         )
@@ -160,14 +163,17 @@ def _units(config: Config) -> Units:
 
 
 def _machine_record(options: Options) -> MachineRecord | None:
-    """This machine's record; None if it is missing, or if the Node is in a file: then _owned() does not use it."""
+    """This machine's record of what it has published; None if the record is missing, or if the Node is in a file: then
+    _ownership_record() does not use it."""
     if options.selection.node_file is not None:
         return None
     return machine_record.read(machine_record.state_directory())
 
 
-def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
-    """The record by which the plan decides what capacityd owns. record: this machine's.
+def _ownership_record(options: Options, state: NodeState, record: MachineRecord | None) -> MachineRecord | None:
+    """The record by which the plan decides what capacityd owns; None: the plan decides by the Node's annotation alone.
+
+    record: this machine's; None if it is missing.
 
     A Node in a file has no other writers. So its own annotation takes the place of the machine's record.
     """
@@ -178,7 +184,7 @@ def _owned(options: Options, state: NodeState, record: MachineRecord | None) -> 
 
 def _plan_before_writes(node: Node, make_plan: Planner, options: Options) -> Plan:
     """Reads the Node and makes the plan for it."""
-    denied: Denied = {}
+    denied: Denied = {}  # the API server has not denied anything yet
     written = None  # this command has not written a plan yet
     return make_plan(node.read(), _machine_record(options), denied, written)
 
@@ -193,14 +199,15 @@ def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> 
     directory = machine_record.state_directory()
     record_file = NO_RECORD_FILE
     if has_record:
+        # write_plan() calls intend before each write to the Node, and replace after a conflict or a rejection.
         record_file = RecordFile(
             intend=partial(machine_record.intend, directory), replace=partial(machine_record.replace, directory)
         )
     with runtime_files.locked(runtime_files.runtime_directory(), retry_timeout=_RETRY_TIMEOUT):
-        start = Start(_machine_record(options))
+        start = Start(_machine_record(options))  # without the Node's state: write_plan() reads the Node
         outcome = write_plan(node, make_plan, start, record_file=record_file, retries=Retries(timeout=_RETRY_TIMEOUT))
         if has_record:
-            machine_record.confirm(directory, outcome.plan)
+            machine_record.confirm(directory, outcome.plan)  # replaces the intended quantities by the published ones
     _print(options, outcome.plan, units, applied=outcome.applied)
     for warning in outcome.warnings:
         print_message(warning)
@@ -208,6 +215,7 @@ def _execute(options: Options, node: Node, make_plan: Planner, units: Units) -> 
 
 
 def _exit_status(plan: Plan) -> int:
+    """4 in the cases that plan() lists, otherwise 0."""
     health = plan.health
     wrong = (health.unknown, plan.refused, health.denied, health.not_configured, health.below_expected)
     return 4 if any(wrong) else 0

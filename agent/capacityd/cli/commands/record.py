@@ -35,7 +35,7 @@ def record(options: Options) -> int:
 
     Raises UsageError if the file exists.
     """
-    if not options.force and os.path.isfile(options.file):
+    if not options.force and os.path.isfile(options.file):  # a device or pipe, such as /dev/stdout, is no such file
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     original = None
     source: Source = LiveHost()
@@ -46,11 +46,11 @@ def record(options: Options) -> int:
         recording, unreadable = _make_recording(source)
         recording["hardware_names"] = _hardware_names(source, recording)
     if original is not None and original.get("redacted"):
-        recording["redacted"] = True
+        recording["redacted"] = True  # a copy of a redacted recording contains no identifiers either
     elif not options.keep_serials:
         recording = without_identifiers(recording, [machine_id(source)])  # with "redacted" set
     size = _write(options.file, recording)
-    if original is None:
+    if original is None:  # a copy lacks the same paths as its original; the user was told when that was made
         for error, paths in sorted(unreadable.items()):
             hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
             print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
@@ -92,7 +92,7 @@ def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str,
     modaliases: set[str | None] = set()
     for detector in map(load, names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
-            with contextlib.suppress(HostError):  # the recording contains no sysfs
+            with contextlib.suppress(HostError):  # the recording lacks what this detector reads to find devices
                 for device in detector.find(recorded_machine):
                     with contextlib.suppress(HostError):  # the device has no modalias that could be read
                         modaliases.add(detector.modalias(recorded_machine, device))

@@ -10,9 +10,10 @@ from capacityd.cli.options import Options, refuse_combinations
 from capacityd.model.errors import CapacitydError
 from capacityd.worker import runtime_files
 
-# A program of one line, for a module. -I ignores PYTHONPATH, so its first argument is the folder with the package.
+# A program of one line, for a module. The program's first argument is the folder with the package, because Python's
+# option -I ignores PYTHONPATH.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.{} import main; sys.exit(main(sys.argv[2:]))"
-_ROOT = os.path.abspath(f"{__file__}/../../../..")
+_ROOT = os.path.abspath(f"{__file__}/../../../..")  # the folder with the package capacityd
 
 
 def run(options: Options) -> int:
@@ -37,5 +38,6 @@ def run(options: Options) -> int:
 
 
 def command_for(module: str, *arguments: str) -> list[str]:
-    """The command that runs main(arguments) of the module capacityd.MODULE. Python's variables do not affect it."""
+    """The command that runs main(arguments) of the module capacityd.MODULE. Environment variables for Python do not
+    affect the command."""
     return [sys.executable, "-I", "-c", _START.format(module), _ROOT, *arguments]

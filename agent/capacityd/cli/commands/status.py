@@ -52,7 +52,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     current_uptime = uptime()
     service = runtime_files.running(directory)
     saved_status = service.status if service is not None else runtime_files.read_service(directory)
-    # A service that has ended leaves its last status. Its errors about the configuration and the metrics still hold.
+    # A service that has ended leaves its last status. The errors in it about configuration and metrics still hold.
     last_status = saved_status or _NO_SERVICE
     running_status = last_status if service is not None else _NO_SERVICE
     state, why_unreadable = _read_state(directory)
@@ -65,6 +65,8 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         last_pass = NO_PASS
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
+    review = state.review  # who the service is for the API server
+    # In the files, a time of 0.0 and an empty text mean that there is none.
     return StatusReport(
         node=node.name if node else None,
         observe=last_pass.observe,
@@ -93,7 +95,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         published_nothing=published_nothing,
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
-        impersonated=state.review.user if state.review and state.review.impersonated else None,
+        impersonated=review.user if review and review.impersonated else None,
         other_agent=last_pass.health.other_agent.quantities if last_pass.health.other_agent else None,
         service=ServiceReport(service.status.pid if service.status else None) if service else None,
     )
@@ -111,9 +113,9 @@ def _has_published_nothing(node: NodeState | None) -> bool:
     """Whether the Node keeps nothing of this machine, as far as the machine knows. node: as a pass last knew it."""
     try:
         record = machine_record.read(machine_record.state_directory())
-    except CapacitydError:
+    except CapacitydError:  # the record exists but can't be read, so it may list something
         return False
-    if record is None:
+    if record is None:  # it is missing or damaged, so only the annotation is left
         return not _lists_published(node)
     return not record.all_names
 
@@ -124,9 +126,10 @@ def _lists_published(node: NodeState | None) -> bool:
 
 
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:
-    """The files that make the configuration differ from the active one. read_files: those that the service has read.
+    """The files that make the configuration differ from the active one.
 
-    A changed file that this user may not read counts, because its content can't be compared.
+    A changed file that this user may not read counts, because its content can't be compared. read_files: those that the
+    service has read; None: no service runs, or it has read none. active_hash: of the active configuration.
     """
     if read_files is None:
         return ()
@@ -148,9 +151,10 @@ def _starts_at_boot(unit: UnitState | None) -> bool | None:
 def _waits_until_next_pass(
     last_pass: PassStatus, service: ServiceStatus, now: float, uptime: float
 ) -> tuple[Wait, ...]:
-    """The last pass's waits, earliest first, each at least until the next pass: no earlier pass does what waits.
+    """The last pass's waits, earliest first; empty without a service: then no pass will do what waits.
 
-    Empty without a service: then nothing waits. now: in seconds since the epoch.
+    What waits is done by a pass, so a wait that ends before the next pass lasts until that pass. now: in seconds since
+    the epoch.
     """
     if service is _NO_SERVICE:
         return ()

@@ -62,7 +62,7 @@ def _of_machine(options: Options) -> int:
         return exit_status
     text = _document(options, quantities, overlay=options.overlay_name, label_value=None)
     if options.json:
-        print_json(yaml.safe_load(text))
+        print_json(yaml.safe_load(text))  # the document is YAML for every autoscaler
     else:
         _print(options, quantities, where=f"with the configuration {config.digest}", text=text)
     return exit_status
@@ -85,25 +85,26 @@ def _of_nodes(options: Options) -> int:
     groups = _groups(options, nodes)
     for group in groups.values():
         _require_expressible(options, group.quantities)
-    overlays = {value: _overlay_name(options.overlay_name, label_value=value) for value in groups}
-    if notation.selects_nodes and len(set(overlays.values())) < len(overlays):
+    overlay_names = {label_value: _overlay_name(options.overlay_name, label_value) for label_value in groups}
+    if notation.selects_nodes and len(set(overlay_names.values())) < len(overlay_names):
         raise UsageError("two groups would get the same name: print each with -l, and give it a --name")
     documents = {
-        value: _document(options, group.quantities, overlay=overlays[value], label_value=value)
-        for value, group in groups.items()
+        label_value: _document(options, group.quantities, overlay=overlay_names[label_value], label_value=label_value)
+        for label_value, group in groups.items()
         if group.quantities
     }
     if options.json and documents:
-        parsed = {value: yaml.safe_load(text) for value, text in documents.items()}
-        print_json(parsed[None] if options.by is None else parsed)
+        parsed = {label_value: yaml.safe_load(text) for label_value, text in documents.items()}
+        print_json(parsed[None] if options.by is None else parsed)  # without --by, None is the only key
     else:
-        for number, (value, text) in enumerate(documents.items()):
+        for number, (label_value, text) in enumerate(documents.items()):
             if number > 0:
-                print_line("---")
-            where = f"on {plural(groups[value].nodes, 'Node')}"
-            if value is not None:
-                where += f" with {options.by}={value}"
-            _print(options, groups[value].quantities, where=where, text=text)
+                print_line("---")  # separates two documents in YAML
+            group = groups[label_value]
+            where = f"on {plural(group.compared_nodes, 'Node')}"
+            if label_value is not None:
+                where += f" with {options.by}={label_value}"
+            _print(options, group.quantities, where=where, text=text)
     return 4 if any(group.omissions for group in groups.values()) else 0
 
 
@@ -120,10 +121,10 @@ def _groups(options: Options, nodes: Sequence[NodeSummary]) -> dict[str | None, 
             members.setdefault(node.label_value, []).append(node)
         else:
             print_message(f"{node.name} is left out: it has no label {options.by}")
-    groups = {value: common(group, options.resource_names) for value, group in members.items()}
-    for value, group in groups.items():
+    groups = {label_value: common(group, options.resource_names) for label_value, group in members.items()}
+    for label_value, group in groups.items():
         for message in (*group.differences, *group.omissions):
-            print_message(message if value is None else f"{options.by}={value}: {message}")
+            print_message(message if label_value is None else f"{options.by}={label_value}: {message}")
     return groups
 
 
@@ -161,7 +162,8 @@ def _check_instance_types(options: Options, notation: Notation, required: str) -
 
 
 def _selected(config: Config, names: Sequence[str]) -> Config:
-    """The configuration with only these resources; with all resources if names is empty. Raises UsageError."""
+    """The configuration with only these resources; with all resources if names is empty. Raises UsageError if one is
+    not configured."""
     configured = {resource.name for resource in config.resources}
     if missing := [name for name in names if name not in configured]:
         raise UsageError(f'no resource "{missing[0]}" is configured; must be one of {", ".join(sorted(configured))}')
@@ -173,7 +175,9 @@ def _selected(config: Config, names: Sequence[str]) -> Config:
 def _published(
     readings: Mapping[str, Reading], device_plugins: Collection[str]
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Name -> quantity of the published resources, and name -> reason of the omitted ones. An absent one is in neither.
+    """Name -> quantity of the resources that capacityd would publish, and name -> reason of the omitted ones.
+
+    A resource that this machine lacks is in neither.
 
     device_plugins: names that device plugins have registered on this machine.
     """
@@ -209,7 +213,8 @@ def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, 
 
 
 def _print(options: Options, quantities: Mapping[str, int], where: str, text: str) -> None:
-    """Prints a document below two comments. where: on which Nodes the resources are published."""
+    """Prints a document below two comments. where: on which Nodes, or with which configuration, capacityd publishes the
+    resources."""
     print_line(f"# {options.autoscaler}: {_notation(options, quantities).about}")
     print_line(f"# the resources that capacityd publishes {where}")
     print(text, end="")

@@ -17,7 +17,7 @@ _MAX_NAMES = 5
 class Common:
     """What each Node of a group has at least."""
 
-    nodes: int
+    compared_nodes: int
     """Number of Nodes that were compared."""
     quantities: Mapping[str, int]
     """Resource -> the smallest quantity."""
@@ -28,7 +28,8 @@ class Common:
 
 
 def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
-    """Compares what capacityd last applied to each Node. If another writer changes a quantity, capacityd restores it.
+    """Compares what capacityd last applied to each Node, not the Node's present capacity: if another writer changes a
+    quantity, capacityd restores it.
 
     resource_names: the resources to compare; empty: all that a Node publishes.
     """
@@ -51,7 +52,7 @@ def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Com
             omissions.append(f"{node.name} is left out: {why}")
     differences = [_larger_quantities(compared, name) for name in quantities]
     return Common(
-        nodes=len(compared),
+        compared_nodes=len(compared),
         quantities=quantities,
         differences=tuple(filter(None, [_without_capacityd(nodes), *differences])),
         omissions=tuple(omissions),
@@ -73,8 +74,8 @@ def _larger_quantities(nodes: Sequence[NodeSummary], name: str) -> str:
         nodes_by_quantity.setdefault(node.annotated[name], []).append(node.name)
     if len(nodes_by_quantity) == 1:
         return ""
-    texts = [
+    smallest, *larger = [
         f"{quantity} on {listed(names_of_nodes, most=_MAX_NAMES)}"
         for quantity, names_of_nodes in sorted(nodes_by_quantity.items())
     ]
-    return f"{name} is {texts[0]}, but {', '.join(texts[1:])}"
+    return f"{name} is {smallest}, but {', '.join(larger)}"

@@ -87,7 +87,7 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
     if isinstance(detector, DeviceDetector):
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
-            needed = "; needed" if detector.scope and detector.scope.key == key else ""
+            needed = "; needed" if detector.required_subsystem and detector.required_subsystem.key == key else ""
             yield key, _type(k), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():

@@ -145,7 +145,7 @@ def lowered(before: DeviceListing, after: DeviceListing) -> Iterator[str]:
 def _of_each_key() -> Iterator[Resource]:
     """Yields a resource for each key of each detector in DETECTORS."""
     for detector in DETECTORS:
-        scope = {"subsystem": [*SUBSYSTEMS]} if detector.scope else {}
+        scope = {"subsystem": [*SUBSYSTEMS]} if detector.required_subsystem else {}
         for key, one in detector.keys.items():
             if isinstance(one.kind, Amount):
                 yield resource(detector.name, scope, measure=key)
@@ -248,7 +248,7 @@ def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
     detector = listing.detector
     kinds = {entry.kind.toml: entry.kind for entry in listing.entries if entry.kind.toml}
     for kind in kinds.values():
-        if detector.scope and not isinstance(kind.table.get(detector.scope.key), str):
+        if detector.required_subsystem and not isinstance(kind.table.get(detector.required_subsystem.key), str):
             continue
         came = outcome(read_resource(resource(detector.name, kind.table), host, "n"))
         missing_others = listing.error and kind.count is None  # they may belong to a subsystem that probe does not read

@@ -46,7 +46,7 @@ def hints(resource: Resource) -> Iterator[Hint]:
 
 def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
     """Yields a hint if the detector's only device is the machine, and the resource neither measures nor tests it."""
-    machine_is_only_device = not detector.identity
+    machine_is_only_device = not detector.identifying_keys
     has_table_without_test = any(not table.tests for table in resource.tables)
     if machine_is_only_device and resource.measure is None and has_table_without_test:
         measures = ", ".join(detector.measures)

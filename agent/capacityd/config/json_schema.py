@@ -95,7 +95,7 @@ def _detector_table(detector: Detector) -> Schema:
         required = [name for name, setting in detector.settings.items() if setting.required]
         return _closed(_settings(detector.settings)) | {"required": required}
     table = _closed(_device_keys(detector, detector.defaults))
-    return table | {"required": [detector.scope.key]} if detector.scope else table
+    return table | {"required": [detector.required_subsystem.key]} if detector.required_subsystem else table
 
 
 def _except_table(detector: DeviceDetector) -> Schema:

@@ -144,7 +144,7 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
     group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
     if not dot or group not in GROUPS:
         valid = ["count", *detector.measures]
-        if detector.scope:  # the detector udev, which has no measures of its own
+        if detector.required_subsystem:  # the detector udev, which has no measures of its own
             valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None

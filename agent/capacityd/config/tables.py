@@ -52,8 +52,8 @@ def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tupl
     for table_place, table in _tables(raw, detector.name, place=place, example=_example(detector)):
         missing = {name: default for name, default in detector.defaults.items() if name not in table}
         tables.append(_device_table({**table, **missing}, detector, table_place))
-        if detector.scope and detector.scope.key not in table:
-            required = detector.scope.key
+        if detector.required_subsystem and detector.required_subsystem.key not in table:
+            required = detector.required_subsystem.key
             table_place.report(required, f"is required ({detector.keys[required].about})")
     return tuple(tables)
 
@@ -70,7 +70,7 @@ def except_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[
 
 def _example(detector: DeviceDetector) -> str:
     """A table of devices, for messages."""
-    first_key, *_ = (*detector.identity, *detector.keys)
+    first_key, *_ = (*detector.identifying_keys, *detector.keys)
     return f"{{ {first_key} = … }}"
 
 

@@ -12,8 +12,8 @@ from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.schema.config import Resource
-from capacityd.schema.device import Device, DeviceDetector, Key, cached, is_system
-from capacityd.schema.mistakes import NO_INTERFACE
+from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader, is_system
+from capacityd.schema.mistakes import NOT_AN_INTERFACE
 from capacityd.schema.value_types import Choice, Flag, Network, Text
 
 
@@ -56,25 +56,27 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "interface": Key(
-            Text(rejects=NO_INTERFACE),
-            cached("interface"),
+            Text(rejects=NOT_AN_INTERFACE),
+            cached_reader("interface"),
             "the interface, such as eth0; interfaces for containers also have addresses (docker0, kube-ipvs0)",
         ),
-        "family": Key(Choice(("ipv4", "ipv6")), cached("family"), "ipv4 or ipv6"),
-        "address": Key(Network(), cached("address"), 'the address, or a network that contains it: "192.0.2.0/24"'),
+        "family": Key(Choice(("ipv4", "ipv6")), cached_reader("family"), "ipv4 or ipv6"),
+        "address": Key(
+            Network(), cached_reader("address"), 'the address, or a network that contains it: "192.0.2.0/24"'
+        ),
         "scope": Key(
             Choice(("global", "site", "link", "host")),
-            cached("scope"),
+            cached_reader("scope"),
             "the scope; private addresses are also global",
         ),
-        "temporary": Key(Flag(), cached("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
+        "temporary": Key(Flag(), cached_reader("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
         "system": Key(Flag(), is_system, "whether the interface carries the default route"),
     },
-    identity=("interface", "address"),
-    same_model=("interface", "family"),
+    identifying_keys=("interface", "address"),
+    model_keys=("interface", "family"),
     defaults={"scope": "global", "temporary": False},
     events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
     filters=_filters,
-    suggest={"system": False},
+    suggested_only_if={"system": False},
     shown_by_default=False,
 )

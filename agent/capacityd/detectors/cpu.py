@@ -47,8 +47,8 @@ DETECTOR = DeviceDetector(
             "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",
         ),
     },
-    identity=(),
-    same_model=(),
+    identifying_keys=(),
+    model_keys=(),
     subsystems=("cpu",),
     shown_by_default=False,
 )

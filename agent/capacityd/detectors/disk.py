@@ -17,7 +17,7 @@ from capacityd.model.reasons import KernelEvents
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import PATH_FOR_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
+from capacityd.schema.mistakes import PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
 _SECTOR_BYTES = 512
@@ -173,7 +173,7 @@ def _filters(resource: Resource) -> EventFilters:
     if not resource.has_test("system"):
         return NO_EVENTS
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
-    return EventFilters(mounts=MountFilter(disks=True, points=points, trees=OS_TREES))
+    return EventFilters(mounts=MountFilter(system_disks=True, system_points=points, system_trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(
@@ -182,7 +182,7 @@ DETECTOR = DeviceDetector(
     find=find,
     keys={
         "name": Key(
-            Text(rejects=(PATH_FOR_NAME, SEVERAL_NAMES)),
+            Text(rejects=(PATH_INSTEAD_OF_NAME, SEVERAL_NAMES)),
             lambda _, device: device.name,
             "the kernel's name, such as sda; may change at a reboot",
         ),
@@ -217,13 +217,13 @@ DETECTOR = DeviceDetector(
         ),
         "size": Key(Amount("size"), _size, "the size"),
     },
-    identity=("wwn", "serial", "name"),
-    same_model=("type", "model"),
+    identifying_keys=("wwn", "serial", "name"),
+    model_keys=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
     events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk the system's
     filters=_filters,
-    vendor_key="vendor",
-    model_key="model",
-    suggest={"system": False},
+    vendor_name_key="vendor",
+    model_name_key="model",
+    suggested_only_if={"system": False},
 )

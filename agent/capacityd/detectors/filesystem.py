@@ -143,7 +143,7 @@ def _filters(resource: Resource) -> EventFilters:
     if not resource.has_test("system"):
         return EventFilters(mounts=MountFilter(counted))
     points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
-    return EventFilters(mounts=MountFilter(counted, points=points, trees=OS_TREES))
+    return EventFilters(mounts=MountFilter(counted, system_points=points, system_trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(
@@ -179,11 +179,11 @@ DETECTOR = DeviceDetector(
             "the size, used and free, as df prints it; for ZFS, each dataset includes the free space of its pool",
         ),
     },
-    identity=("mount", "source"),
-    same_model=("type",),
+    identifying_keys=("mount", "source"),
+    model_keys=("type",),
     defaults={"kind": "local"},
     events=frozenset({KernelEvents.MOUNTS}),
     filters=_filters,
-    suggest={"system": False},
+    suggested_only_if={"system": False},
     shown_by_default=False,
 )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from capacityd.model.host import Host
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.device import Device, DeviceDetector, Key, cached
+from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader
 from capacityd.schema.value_types import Amount
 
 
@@ -24,17 +24,17 @@ DETECTOR = DeviceDetector(
     keys={
         "size": Key(
             Amount("size"),
-            cached("size"),
+            cached_reader("size"),
             "the kernel's memory, used and free, as the kubelet publishes it; a little less than the installed memory",
         ),
         "swap": Key(
             Amount("size"),
-            cached("swap"),
+            cached_reader("swap"),
             'all swap areas together, used and free; 0 on a machine without swap: swap = ">0B" publishes nothing there',
         ),
     },
-    identity=(),
-    same_model=(),
+    identifying_keys=(),
+    model_keys=(),
     subsystems=("memory",),
     events=frozenset({KernelEvents.SWAPS}),
     shown_by_default=False,

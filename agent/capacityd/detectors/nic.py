@@ -27,7 +27,7 @@ from capacityd.model.text import printable
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import ALTERNATIVES, NO_INTERFACE
+from capacityd.schema.mistakes import NOT_AN_INTERFACE, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
 
 _INTERFACES = "/sys/class/net"
@@ -200,8 +200,8 @@ DETECTOR = DeviceDetector(
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
     find=find,
     keys={
-        "name": Key(Text(rejects=NO_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
-        "driver": Key(Text(rejects=(ALTERNATIVES,)), _driver, "the hardware's driver"),
+        "name": Key(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
+        "driver": Key(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
         "vendor": Key(HexId(4), _vendor, "vendor id of the PCI or USB device"),
         "device": Key(HexId(4), _product, "device or product id of the PCI or USB device"),
@@ -225,12 +225,12 @@ DETECTOR = DeviceDetector(
         ),
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },
-    identity=("name",),
-    same_model=("vendor", "device"),
+    identifying_keys=("name",),
+    model_keys=("vendor", "device"),
     defaults={"kind": "physical"},
     subsystems=("net",),
     modalias=_modalias,
-    suggest={"system": False},
+    suggested_only_if={"system": False},
     events=frozenset({KernelEvents.LINKS}),
     filters=_filters,
 )

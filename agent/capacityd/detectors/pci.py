@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.host import Host, link_name, read_int, resolve_link
 from capacityd.schema.device import Device, DeviceDetector, Key
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import ALTERNATIVES, NO_PCI_DOMAIN
+from capacityd.schema.mistakes import NO_PCI_DOMAIN, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Amount, Flag, HexId, Text
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -85,7 +85,7 @@ DETECTOR = DeviceDetector(
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
         "driver": Key(
-            Text(rejects=(ALTERNATIVES,)),
+            Text(rejects=(SEPARATED_BY_BAR,)),
             lambda host, device: link_name(host, f"{device.path}/driver"),
             "the driver; missing if there is none",
         ),
@@ -102,12 +102,12 @@ DETECTOR = DeviceDetector(
         ),
         "sriov_numvfs": Key(Amount("number"), _number_of_vfs("sriov_numvfs"), "number of configured virtual functions"),
     },
-    identity=("vendor", "device", "address"),
-    same_model=("vendor", "device"),
+    identifying_keys=("vendor", "device", "address"),
+    model_keys=("vendor", "device"),
     defaults={"vf": False},
     subsystems=("pci",),
     modalias=_modalias,
     # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use the other parts of a
     # machine (bridges, controllers, sensors). The detectors nic and disk count network cards and disks.
-    suggest={"class": ["03", "04", "0b", "0d", "10", "12"]},
+    suggested_only_if={"class": ["03", "04", "0b", "0d", "10", "12"]},
 )

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.host import Host, link_name, uevent_value
-from capacityd.schema.device import Device, DeviceDetector, Key, Scope
+from capacityd.schema.device import Device, DeviceDetector, Key, RequiredSubsystem
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import ALTERNATIVES, NOT_EXACT_NAME, NOT_IN_DEV, PATH_FOR_NAME
+from capacityd.schema.mistakes import NOT_EXACT_NAME, NOT_IN_DEV, PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR
 from capacityd.schema.value_types import Text
 
 _BUSES = "/sys/bus"
@@ -42,7 +42,7 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
         raise first_error
 
 
-def elsewhere(host: Host, subsystems: Collection[str]) -> str:
+def _other_subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
     """The names of other subsystems whose devices one of these classes lists, as the end of a message; "" if none does.
 
     For example, the class mdev_bus lists devices of the bus pci.
@@ -110,7 +110,7 @@ DETECTOR = DeviceDetector(
     keys={
         "subsystem": Key(Text(rejects=(NOT_EXACT_NAME,)), _subsystem, "the device's bus or class, such as tty"),
         "name": Key(
-            Text(rejects=(PATH_FOR_NAME, ALTERNATIVES)),
+            Text(rejects=(PATH_INSTEAD_OF_NAME, SEPARATED_BY_BAR)),
             lambda _, device: device.name,
             "the kernel's name, such as ttyUSB0",
         ),
@@ -120,7 +120,9 @@ DETECTOR = DeviceDetector(
             "the type, if the subsystem has several",
         ),
         "driver": Key(
-            Text(rejects=(ALTERNATIVES,)), lambda host, device: link_name(host, f"{device.path}/driver"), "the driver"
+            Text(rejects=(SEPARATED_BY_BAR,)),
+            lambda host, device: link_name(host, f"{device.path}/driver"),
+            "the driver",
         ),
         "node": Key(Text(rejects=(NOT_IN_DEV,)), _node, "the device node, such as /dev/ttyUSB0"),
         "link": Key(
@@ -130,8 +132,8 @@ DETECTOR = DeviceDetector(
         ),
         "tag": Key(Text(), _tags, "a tag from udev's rules"),
     },
-    identity=("subsystem", "name"),
-    same_model=("subsystem", "devtype"),
-    scope=Scope("subsystem", find_in, elsewhere),
+    identifying_keys=("subsystem", "name"),
+    model_keys=("subsystem", "devtype"),
+    required_subsystem=RequiredSubsystem(key="subsystem", find_in=find_in, hint_if_none=_other_subsystems_hint),
     shown_by_default=False,
 )

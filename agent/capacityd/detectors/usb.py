@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from capacityd.model.host import Host, link_name
 from capacityd.schema.device import Device, DeviceDetector, Key
 from capacityd.schema.matchers import Value
-from capacityd.schema.mistakes import ALTERNATIVES
+from capacityd.schema.mistakes import SEPARATED_BY_BAR
 from capacityd.schema.value_types import Flag, HexId, Text
 
 _DEVICES = "/sys/bus/usb/devices"
@@ -81,7 +81,7 @@ DETECTOR = DeviceDetector(
             _classes,
             "class, subclass and protocol of the device or any of its interfaces",
         ),
-        "driver": Key(Text(rejects=(ALTERNATIVES,)), _drivers, "driver of the device or any of its interfaces"),
+        "driver": Key(Text(rejects=(SEPARATED_BY_BAR,)), _drivers, "driver of the device or any of its interfaces"),
         "port": Key(
             Text(),
             lambda _, device: device.name,
@@ -89,11 +89,11 @@ DETECTOR = DeviceDetector(
         ),
         "hub": Key(Flag(), _is_hub, "whether the device is a hub"),
     },
-    identity=("vendor", "product", "serial", "port"),
-    same_model=("vendor", "product"),
+    identifying_keys=("vendor", "product", "serial", "port"),
+    model_keys=("vendor", "product"),
     defaults={"hub": False},
     subsystems=("usb",),
     modalias=_modalias,
-    vendor_key="manufacturer",
-    model_key="model",
+    vendor_name_key="manufacturer",
+    model_name_key="model",
 )

@@ -73,9 +73,9 @@ def _read_devices_once(
     resource: Resource, detector: DeviceDetector, host: Host, *, is_last_attempt: bool, explain: bool
 ) -> Reading:
     """Reads the devices in one attempt. Raises _DisappearedError, except in the last attempt."""
-    scope = detector.scope  # if not None, only the subsystems that the configuration names are searched
-    subsystems = resource.texts_for(scope.key) if scope else ()
-    candidates = scope.find(host, subsystems) if scope else detector.find(host)
+    required = detector.required_subsystem  # if not None, only the subsystems that the configuration names are searched
+    subsystems = resource.texts_for(required.key) if required else ()
+    candidates = required.find_in(host, subsystems) if required else detector.find(host)
     contributions: list[Contribution] = []
     shares: list[int] = []  # of the devices in contributions, in base units
     matches: list[Match] = []  # only for the explanation
@@ -120,13 +120,13 @@ def _unknown_reading(unknown: Sequence[Unknown]) -> Unknown:
 
 
 def _why_none(detector: DeviceDetector, host: Host, *, subsystems: Sequence[str], total: int) -> str:
-    """Why no device counts. subsystems: those that were searched, if the detector has a scope. total: the number of
-    candidates."""
+    """Why no device counts. subsystems: those that were searched, if the detector requires their names. total: the
+    number of candidates."""
     searched = " ".join((detector.name, *subsystems))
     if total:
         return f"none of {total} {searched} devices matches"
-    elsewhere = detector.scope.elsewhere(host, subsystems) if detector.scope else ""
-    return f"the machine has no {searched} device{elsewhere}"
+    hint = detector.required_subsystem.hint_if_none(host, subsystems) if detector.required_subsystem else ""
+    return f"the machine has no {searched} device{hint}"
 
 
 def _cached_reader(

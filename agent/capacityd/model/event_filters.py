@@ -28,11 +28,11 @@ class MountFilter:
 
     counted: tuple[Pattern, ...] = ()
     """The kinds and mount points of the file systems that the configuration may count."""
-    disks: bool = False
+    system_disks: bool = False
     """Whether the configuration depends on the disks below the machine's file systems."""
-    points: frozenset[str] = frozenset()
-    """Mount points of the machine's file systems, each alone."""
-    trees: tuple[str, ...] = ()
+    system_points: frozenset[str] = frozenset()
+    """Mount points of the machine's file systems, such as "/", without the folders below them."""
+    system_trees: tuple[str, ...] = ()
     """Folders in which every mount belongs to the machine's file systems."""
 
 
@@ -77,9 +77,9 @@ def either(a: EventFilters, b: EventFilters) -> EventFilters:
     """The events that concern at least one of two configurations."""
     mounts = MountFilter(
         counted=_union(a.mounts.counted, b.mounts.counted),
-        disks=a.mounts.disks or b.mounts.disks,
-        points=a.mounts.points | b.mounts.points,
-        trees=_union(a.mounts.trees, b.mounts.trees),
+        system_disks=a.mounts.system_disks or b.mounts.system_disks,
+        system_points=a.mounts.system_points | b.mounts.system_points,
+        system_trees=_union(a.mounts.system_trees, b.mounts.system_trees),
     )
     links = LinkFilter(software=_union(a.links.software, b.links.software), system=a.links.system or b.links.system)
     return EventFilters(

@@ -29,7 +29,7 @@ class Device:
     """Reads which devices of this kind the operating system depends on. Called only if a configured key needs it,
     because it reads every mount or route. All devices of a pass share one call. None: the detector has no such key."""
     cached_values: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
-    """Values that the detector's find() has already read; see cached()."""
+    """Values that the detector's find() has already read; see cached_reader()."""
     details: object = field(default=None, compare=False, repr=False)
     """What else find() knows about the device, for the other functions of its detector."""
     uncertain_because: str = field(default="", compare=False)
@@ -46,8 +46,8 @@ class Key:
     about: str
 
 
-def cached(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a key from the device's cached values."""
+def cached_reader(key: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads a key from the device's cached values."""
     return lambda _, device: device.cached_values[key]
 
 
@@ -59,18 +59,18 @@ def is_system(_: Host, device: Device) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """A required key whose values are exact names of subsystems, which Resource.texts_for() returns.
+class RequiredSubsystem:
+    """A key that every table must contain: the exact names of the udev subsystems to search.
 
-    Only these subsystems are enumerated, and only their events start a pass.
+    Only these subsystems are enumerated, and only their events start a pass. Resource.texts_for() returns their names.
     """
 
     key: str
-    find: Callable[[Host, Collection[str]], Iterable[Device]]
+    find_in: Callable[[Host, Collection[str]], Iterable[Device]]
     """Yields the candidates in the given subsystems."""
-    elsewhere: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
-    """If no device is in the given subsystems: which other subsystem lists such devices, as the end of a message; "" if
-    none does."""
+    hint_if_none: Callable[[Host, Collection[str]], str] = lambda _host, _subsystems: ""
+    """Called if no device is in the given subsystems. Returns which subsystem to write instead, as the end of a
+    message; "" if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +83,30 @@ class DeviceDetector:
     """Yields every candidate. If there may be more, raises HostError after yielding all that it could find."""
     keys: Mapping[str, Key]
     """Key name -> key. A key of type Amount is also a measure."""
-    identity: tuple[str, ...]
-    """Keys that distinguish a device from all others. `devices --toml` adds them in this order until only that device
-    matches."""
-    same_model: tuple[str, ...]
-    """Keys with the same value for all devices of one model."""
+    identifying_keys: tuple[str, ...]
+    """Keys that distinguish a device from all others. `devices --toml` writes the first, the second, … until only that
+    device matches. Empty: the detector's only device is the machine."""
+    model_keys: tuple[str, ...]
+    """Keys that have the same values for all devices of one model. `devices --toml` writes them to select every device
+    of the model."""
     defaults: Mapping[str, object] = field(default_factory=dict)
-    """Tests, in TOML's form, that apply unless a table contains their key."""
+    """Key -> TOML value of a test that applies to each table of devices, except to tables that contain the key."""
     subsystems: tuple[str, ...] = ()
     """udev subsystems whose events start a pass."""
     events: frozenset[KernelEvents] = frozenset()
     """Other kernel events that start a pass."""
     filters: Callable[[Resource], EventFilters] = lambda _: ALL_EVENTS
     """Which of these events can change the reading of a resource. By default, all."""
-    scope: Scope | None = None
-    """Limits the enumeration to subsystems. None: the detector always enumerates all devices."""
+    required_subsystem: RequiredSubsystem | None = None
+    """The key that limits the enumeration to some subsystems. None: the detector always enumerates all devices."""
     modalias: Callable[[Host, Device], str | None] | None = None
     """For `devices`: returns the device's key in the hardware database, hwdb(7)."""
-    vendor_key: str | None = None
+    vendor_name_key: str | None = None
     """For `devices`: the key whose value names the vendor. None: only the hardware database names it."""
-    model_key: str | None = None
+    model_name_key: str | None = None
     """For `devices`: the key whose value names the model."""
-    suggest: Mapping[str, object] = field(default_factory=dict)
-    """For `devices --toml`: additional tests, in TOML's form, that a suggested device must pass."""
+    suggested_only_if: Mapping[str, object] = field(default_factory=dict)
+    """Key -> TOML value of a test. `devices --toml` suggests a resource only for devices that pass all these tests."""
     shown_by_default: bool = True
     """Whether `devices` lists the detector's devices if no detector is given."""
 

@@ -48,7 +48,7 @@ NEGATION = Mistake(
 """fnmatch supports "!" only in a class."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
 """No name of an interface or disk contains these characters. If one does, a glob with a class matches it: "a[,]b"."""
-ALTERNATIVES = Mistake(r"^[^\[]*[|]", _list_of)
+SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _list_of)
 """As SEVERAL_NAMES, for text that may contain commas: "a|b"."""
 ALIAS = Mistake(
     r"^[^\[]*:",
@@ -60,8 +60,10 @@ WITH_PARENT = Mistake(
     lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
 )
 """If a name contains a "@", a glob with a class matches it: "a[@]b"."""
-PATH_FOR_NAME = Mistake(r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"')
-NO_INTERFACE = (PATH_FOR_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
+PATH_INSTEAD_OF_NAME = Mistake(
+    r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"'
+)
+NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """Ways to write an interface that match none."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')

@@ -83,16 +83,16 @@ def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
     table: the text of mountinfo.
     """
     mounts = [mount for mount in map(mount_of, table.split("\n")) if mount]
-    of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in mount_filter.trees)]
+    of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in mount_filter.system_trees)]
     kept = [*_counted(mounts, mount_filter.counted), *of_machine]
-    points = {mount.point for mount in kept} | mount_filter.points
+    points = {mount.point for mount in kept} | mount_filter.system_points
     points_and_parents = points.union(*map(parents, points))
     # A mount on one of these points, or above it, may hide the kept mounts.
     kept += [mount for mount in mounts if mount.point in points_and_parents]
     parts: set[object] = {
         (mount.number, mount.root, mount.point, mount.type, mount.source, mount.options) for mount in kept
     }
-    if mount_filter.disks:
+    if mount_filter.system_disks:
         # Only which file systems there are matters, not where they are mounted.
         on_disks = (mount for mount in mounts if _is_on_disk(mount) and not is_of_pods(mount.point, mount.type))
         parts |= {(mount.number, mount.type, mount.source, mount.options) for mount in on_disks}

@@ -79,8 +79,9 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     for resource in config.resources:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
-            scoped = resource.texts_for(detector.scope.key) if detector.scope else ()
-            own_subsystems = {*detector.subsystems, *scoped}
+            required = detector.required_subsystem
+            named = resource.texts_for(required.key) if required else ()
+            own_subsystems = {*detector.subsystems, *named}
             subsystems |= own_subsystems
             kernel |= detector.events
             filters = either(filters, _filters_of(detector, resource, own_subsystems))

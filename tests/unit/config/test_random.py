@@ -98,7 +98,9 @@ COMMON = {
 def device_resources(draw: st.DrawFn, detector: DeviceDetector) -> dict[str, Any]:
     keys = {key: values(k.kind) for key, k in detector.keys.items()}
     keys |= {"attributes": GROUP, "properties": PROPERTIES}
-    needed = {detector.scope.key: keys[detector.scope.key]} if detector.scope else {}
+    needed = (
+        {detector.required_subsystem.key: keys[detector.required_subsystem.key]} if detector.required_subsystem else {}
+    )
     tables = st.fixed_dictionaries(needed, optional={k: v for k, v in keys.items() if k not in needed})
     made: dict[str, Any] = {detector.name: draw(one_or_more(tables))}
     made |= draw(some_of(COMMON | {"slots": st.integers(1, 10**9), "enabled": st.just(True)}))

@@ -35,7 +35,9 @@ from tests.unit.service.test_event_sources import alone, received
 DEADLINE_MS = 20_000
 
 FILTERS = EventFilters(
-    MountFilter((Pattern("local", "/srv*"),), disks=True, points=frozenset({"/"}), trees=("/usr",)),
+    MountFilter(
+        (Pattern("local", "/srv*"),), system_disks=True, system_points=frozenset({"/"}), system_trees=("/usr",)
+    ),
     LinkFilter((Pattern("virtual", "vip*"),), system=True),
     (AddressPattern("192.0.2.0/24"), AddressPattern("2001:db8::/32", "eth*")),
 )

@@ -34,7 +34,9 @@ from tests.support.reachable import make_reachable
 from tests.support.readings import device_detector, device_detectors, event_sources, resource
 
 
-@pytest.mark.parametrize("detector", [detector.name for detector in device_detectors() if not detector.scope])
+@pytest.mark.parametrize(
+    "detector", [detector.name for detector in device_detectors() if not detector.required_subsystem]
+)
 def test_every_device_detector_has_event_sources(detector: str) -> None:
     """The test of each detector checks which ones."""
     assert event_sources(detector) != (set(), set())
@@ -111,7 +113,7 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
 
 
 PORTS = LinkFilter()
-SYSTEM = MountFilter(disks=True, points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), trees=OS_TREES)
+SYSTEM = MountFilter(system_disks=True, system_points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), system_trees=OS_TREES)
 
 
 def filters(*resources: tuple[str, Mapping[str, object]], **more: Any) -> EventFilters:

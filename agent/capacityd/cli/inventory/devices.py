@@ -83,8 +83,8 @@ def _natural_order(device: FoundDevice) -> list[str | int]:
 
 def _names_of(detector: DeviceDetector, device: FoundDevice) -> tuple[str, str]:
     """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
-    own_vendor = _name_in(device, detector.vendor_key)
-    own_model = _name_in(device, detector.model_key)
+    own_vendor = _name_in(device, detector.vendor_name_key)
+    own_model = _name_in(device, detector.model_name_key)
     if not own_model:
         own_vendor, own_model = "", own_vendor  # the vendor replaces the missing model
     vendor = _without_suffixes(device.vendor) or own_vendor

@@ -90,14 +90,14 @@ class DeviceIndex:
 
 
 def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
-    """The selector for only this device, with as few of the detector's identity keys as possible."""
+    """The selector for only this device, with as few of the detector's identifying keys as possible."""
     detector = index.detector
     if reason := _why_unmatchable(index, device):
         return TomlSelector("", reason=reason)
     non_default = _non_default_values(index, device)
-    least = _least_identity_keys(detector)
+    least = _least_identifying_keys(detector)
     identity: dict[str, Value] = {}
-    for key in detector.identity:
+    for key in detector.identifying_keys:
         if len(identity) >= least and index.select(identity | non_default).count == 1:
             break
         if exact_match(detector.keys[key].kind, device.get(key)) is not None:
@@ -105,22 +105,23 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     selector = index.select(identity | non_default)
     if selector.count is None or selector.count == 1:
         return selector
-    return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identity)}")
+    return TomlSelector("", reason=f"{selector.count} devices have the same {' and '.join(detector.identifying_keys)}")
 
 
-def _least_identity_keys(detector: DeviceDetector) -> int:
-    """The number of identity keys that a selector for one device has at least.
+def _least_identifying_keys(detector: DeviceDetector) -> int:
+    """The number of identifying keys that a selector for one device has at least.
 
-    If identity begins with keys of the model, the first key alone is too vague, even if it matches only one device now.
+    If the identifying keys begin with keys of the model, the first key alone is too vague, even if it matches only one
+    device now.
     The selector has these keys; if they are not the whole model, also the next key. For pci, vendor and device are the
     whole model. For udev, subsystem is a part of the model, so a selector has subsystem and name.
     """
     shared = 0
-    for key, model_key in zip(detector.identity, detector.same_model, strict=False):
+    for key, model_key in zip(detector.identifying_keys, detector.model_keys, strict=False):
         if key != model_key:
             break
         shared += 1
-    is_whole_model = shared == len(detector.same_model)
+    is_whole_model = shared == len(detector.model_keys)
     return max(1, shared if is_whole_model else shared + 1)
 
 
@@ -129,11 +130,11 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     detector = index.detector
     if reason := _why_unmatchable(index, device):
         return TomlSelector("", reason=reason)
-    for key in detector.same_model:
+    for key in detector.model_keys:
         if key in device.unread:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
     non_default = _non_default_values(index, device)
-    values = {key: _wanted_value(detector, device, key) for key in detector.same_model}
+    values = {key: _wanted_value(detector, device, key) for key in detector.model_keys}
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
     exact = index.select(present | non_default | lacking)

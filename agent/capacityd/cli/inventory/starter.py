@@ -67,9 +67,11 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     """A suggestion for each kind of which a device passes, or may pass, the detector's tests for suggestions."""
     detector, entries = listing.detector, listing.entries
-    suggested = key_matchers(detector, detector.suggest)
+    suggested = key_matchers(detector, detector.suggested_only_if)
     # Devices of one kind may differ in a flag: the system's disk from the others.
-    flags = {key: value for key, value in detector.suggest.items() if isinstance(detector.keys[key].kind, Flag)}
+    flags = {
+        key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
+    }
     first_of_kind: dict[str, DeviceEntry] = {}
     for entry in entries:
         # None: it is unknown whether the device passes. Then the suggestion is commented out.
@@ -101,7 +103,7 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
     elif not entries:
         yield "# this machine has none\n"
     names_by_reason: dict[str, list[str]] = {}
-    suggested = key_matchers(detector, detector.suggest)
+    suggested = key_matchers(detector, detector.suggested_only_if)
     for entry in entries:
         result = match_tests(suggested, entry.device)
         if result.matches is False:
@@ -154,7 +156,7 @@ def _resource_name(detector: DeviceDetector, entry: DeviceEntry, used: Collectio
     """An unused name for devices of this kind, such as usb-security-key; without the domain."""
     model = re.sub(r"[([].*?[)\]]", " ", entry.model)  # without what is in brackets
     if not model.strip():
-        ids = [entry.device.get(key) for key in detector.same_model]
+        ids = [entry.device.get(key) for key in detector.model_keys]
         model = "-".join(str(value) for value in ids if value)
     words = re.findall("[a-z0-9]+", f"{detector.name} {model}".lower())
     lines = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)  # breaks between words

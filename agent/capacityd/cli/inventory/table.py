@@ -1,6 +1,6 @@
 """The table of a detector's devices, built from the detector's declaration.
 
-It contains a column for each measure, and for each key that is the same for all devices of a model (same_model). Other
+It contains a column for each measure, and for each key that is the same for all devices of a model (model_keys). Other
 text keys get a column unless all devices have the same value. All flags share the column IS. The title (vendor and
 model) is the last column, because only titles contain spaces.
 """
@@ -119,15 +119,15 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
     common: list[str] = []
     for key, declared in detector.keys.items():
         kind = declared.kind
-        if key in (detector.vendor_key, detector.model_key) or isinstance(kind, Flag):
+        if key in (detector.vendor_name_key, detector.model_name_key) or isinstance(kind, Flag):
             continue  # in the columns NAME and IS
         values = {entry.device.get(key) for entry in entries}
         unread = any(key in entry.device.unread for entry in entries)
         if not any(values) and not unread:
             continue  # no device has the key, or all have 0 of a measure
-        if key in detector.same_model or isinstance(kind, Amount):
+        if key in detector.model_keys or isinstance(kind, Amount):
             columns.append(key)
-        elif key in detector.identity or isinstance(kind, HexId):
+        elif key in detector.identifying_keys or isinstance(kind, HexId):
             continue  # the TOML below the table contains it if it is needed
         elif len(values) > 1 or unread or len(entries) == 1:
             columns.append(key)

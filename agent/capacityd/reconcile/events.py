@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from capacityd.model.label import is_label
-from capacityd.model.node import Event
+from capacityd.model.node import Event, NodeState
 from capacityd.model.plan import Action, Change, Health, Plan, Reported
 from capacityd.model.quantity import plain, whole_quantity
 from capacityd.reconcile.facts import Facts
@@ -32,7 +32,7 @@ def reported_before(facts: Facts) -> Reported:
     return Reported() if machine_record is None else machine_record.reported
 
 
-def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
+def reported_after(node_state: NodeState, health: Health, last: Reported, facts: Facts) -> Reported:
     """What Events have reported once the Events of a plan with this health exist. last: what Events reported before."""
     # While a resource is unknown, denied or refused, its health does not say whether it is below the expected quantity.
     # For Events, it stays below: no Event may say that the resource has recovered.
@@ -43,7 +43,7 @@ def reported_after(health: Health, last: Reported, facts: Facts) -> Reported:
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
         configuration=_hash(health.configuration_errors),
-        unknown=frozenset(health.unknown) & (last.unknown | _long_unknown(facts)),
+        unknown=frozenset(health.unknown) & (last.unknown | _long_unknown(node_state, facts)),
     )
 
 
@@ -55,9 +55,9 @@ def _hash(errors: Sequence[str]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _long_unknown(facts: Facts) -> frozenset[str]:
+def _long_unknown(node_state: NodeState, facts: Facts) -> frozenset[str]:
     """The names that have been unknown long enough for an Event."""
-    if facts.save_error or not facts.keeps_record:
+    if facts.save_error or not facts.keeps_record(node_state):
         return frozenset()  # this pass can't record the Event, so the next one would repeat it
     unknown_since = facts.memory.unknown_since
     return frozenset(name for name, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)

@@ -84,11 +84,14 @@ class Facts:
         at = self.memory.contradicted_at
         return at is not None and self.uptime < at + WRITE_INTERVAL + ANSWER_TIME
 
-    @property
-    def keeps_record(self) -> bool:
-        """Whether this pass knows which keys capacityd owns, so that it may write them into the machine record."""
+    def keeps_record(self, node_state: NodeState) -> bool:
+        """Whether this pass knows which keys of the Node capacityd owns, so that it may write them into the machine
+        record."""
         if self.machine_record_error:
             return False
-        # A first record would lack the keys that an incomplete or empty configuration does not mention.
-        may_create_record = self.config.complete and bool(self.readings)
-        return self.machine_record is not None or may_create_record
+        if self.machine_record is not None:
+            return True
+        # A first record would lack the annotated keys that an incomplete or empty configuration does not mention.
+        # A new Node has no annotation.
+        mentions_all_keys = self.config.complete and bool(self.readings)
+        return mentions_all_keys or node_state.annotation is None

@@ -31,7 +31,7 @@ def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> 
         below_expected=below_expected,
         not_allocatable=not_allocatable,
     )
-    return replace(health, other_agent=other_agent(node_state, facts, is_right=health == Health()))
+    return replace(health, other_agent=other_agent(node_state, facts, health))
 
 
 def _refusal_counts(step: Step) -> bool:

@@ -10,14 +10,16 @@ from dataclasses import replace
 
 from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
 from capacityd.model.other_agent import OtherAgent
+from capacityd.model.plan import Health
 from capacityd.model.quantity import whole_quantity
+from capacityd.reconcile.condition import desired_condition
 from capacityd.reconcile.facts import Facts
 
 
-def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> OtherAgent | None:
+def other_agent(node_state: NodeState, facts: Facts, health: Health) -> OtherAgent | None:
     """Returns another agent that has recently written this Node; None if there is none.
 
-    is_right: whether this agent finds nothing wrong, apart from another agent.
+    health: what this agent finds wrong, without another agent.
     """
     if facts.written is not None:  # what differs now is this pass's own write
         return facts.written.health.other_agent
@@ -30,7 +32,7 @@ def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> Other
     if quantities and is_new:
         return OtherAgent(wrote_at=facts.uptime, quantities=quantities)
     # Perhaps the other agent has written only the condition.
-    condition_written_at = _condition_written_at(node_state, facts, is_right=is_right)
+    condition_written_at = _condition_written_at(node_state, facts, health)
     if condition_written_at is None:
         return last_seen
     if last_seen:
@@ -39,9 +41,9 @@ def other_agent(node_state: NodeState, facts: Facts, *, is_right: bool) -> Other
     return other if facts.uptime < other.gone_at else None
 
 
-def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool) -> float | None:
+def _condition_written_at(node_state: NodeState, facts: Facts, health: Health) -> float | None:
     """When another agent wrote a condition that says that there are two agents, or that contradicts this agent, in
-    seconds of uptime; None if no agent did. is_right: as for other_agent()."""
+    seconds of uptime; None if no agent did. health: as for other_agent()."""
     last_node = facts.memory.node
     condition = node_state.condition
     if last_node is not None and condition == last_node.condition:
@@ -49,7 +51,7 @@ def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool
     if condition is None or condition.heartbeat is None:
         return None
     says_two_agents = condition.reason == ConditionReason.OTHER_AGENT.value
-    if not says_two_agents and not (facts.was_contradicted and is_contradicted(node_state, facts, is_right=is_right)):
+    if not says_two_agents and not (facts.was_contradicted and is_contradicted(node_state, facts, health)):
         return None
     if last_node is not None:
         return facts.uptime  # the condition has been written since the last pass
@@ -58,11 +60,11 @@ def _condition_written_at(node_state: NodeState, facts: Facts, *, is_right: bool
     return None if is_in_future else facts.uptime - age
 
 
-def is_contradicted(node_state: NodeState, facts: Facts, *, is_right: bool) -> bool:
-    """Whether a condition that the last pass has not left says the contrary of what this agent would say now.
+def is_contradicted(node_state: NodeState, facts: Facts, health: Health) -> bool:
+    """Whether a condition that the last pass has not left says something else than this agent would say now.
 
     Only capacityd writes one of its own reasons with a newer heartbeat: a restored cluster has an older heartbeat. The
-    first time, a command on this machine may have written the condition. is_right: as for other_agent().
+    first time, a command on this machine may have written the condition. health: as for other_agent().
     """
     if facts.written is not None:  # as in other_agent()
         return facts.written.is_contradicted
@@ -78,8 +80,8 @@ def is_contradicted(node_state: NodeState, facts: Facts, *, is_right: bool) -> b
     if condition.heartbeat == last_heartbeat and not facts.was_contradicted:
         return False
     has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
-    says_right = condition.status == "True"
-    return has_our_reason and says_right != is_right
+    is_as_desired = desired_condition(node_state, health, facts.now, heartbeat_after=None) is None
+    return has_our_reason and not is_as_desired
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:

@@ -59,7 +59,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     return Plan(
         node=node_state.name,
         changes=tuple(step.change for step in steps),
-        write=write if facts.keeps_record else replace(write, recorded=None),
+        write=write if facts.keeps_record(node_state) else replace(write, recorded=None),
         confirmed_record=confirmed_record,
         waits=tuple(waits),
         lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
@@ -69,7 +69,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
             if step.allocatable_was_less and not facts.observe
         },
         awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
-        is_contradicted=is_contradicted(node_state, facts, is_right=replace(health, other_agent=None) == Health()),
+        is_contradicted=is_contradicted(node_state, facts, replace(health, other_agent=None)),
         health=health,
         has_condition=facts.config.settings.condition and not facts.observe,
     )
@@ -123,7 +123,7 @@ def _write(
     if without_condition:
         patch = without_condition
         condition = None
-    reported = reported_after(health, last_reported, facts)
+    reported = reported_after(node_state, health, last_reported, facts)
     no_longer_below = last_reported.below_expected - reported.below_expected
     return Write(
         patch=patch,

@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.model.errors import NodeRejected, NodeUnreachable
 from capacityd.model.node import CONDITION, NodeState
-from capacityd.model.reading import Quantity
+from capacityd.model.reading import Absent, Quantity
 from tests.unit.reconcile.doubles import EPOCH, UNKNOWN, A, MemoryNode, Service, WithoutConditions
 
 FOUR, SIX = Quantity(4), Quantity(6)
@@ -135,6 +135,16 @@ def test_a_condition_that_contradicts_this_agents_is_another_agents(skew: float)
     assert node.our_condition == OTHER_WRITER
     one.reconcile(1131.5, {"requeue"}, a=FOUR)
     assert node.our_condition[0] == "True"
+
+
+def test_two_agents_that_find_different_things_wrong_recognize_each_other() -> None:
+    """Neither says that all is well, so only their messages differ. Later, one of them finds nothing wrong any more."""
+    one, two, node = agents()
+    for second in range(3):
+        one.reconcile(1000.0 + second, {"node"}, a=FOUR, b=UNKNOWN)
+        two.reconcile(1000.5 + second, {"node"}, a=UNKNOWN, b=Absent("none"))
+    one.reconcile(1062.0, {"node"}, a=FOUR, b=Absent("none"))
+    assert node.our_condition[:2] == ("False", "OtherWriter")
 
 
 @pytest.mark.parametrize(("at", "reason"), [(999.0, "Unknown"), (1001.0, "Altered")])

@@ -373,6 +373,7 @@ def test_without_a_record_and_with_a_damaged_configuration_ownership_stays_unkno
     state = node_state(node(capacity={NAME: "4"}, annotated={NAME: 4}))
     inputs = Facts({OTHER: Quantity(1)}, config_with(complete=False))
     assert make_plan(state, inputs).write.recorded is None
+    assert make_plan(node_state(node()), inputs).write.recorded == {OTHER: 1}, "nothing on a new Node is unknown"
     inputs = replace(inputs, machine_record=recorded())
     assert make_plan(state, inputs).write.recorded == {OTHER: 1}
 

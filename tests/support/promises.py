@@ -21,11 +21,12 @@ class Promises:
 
     def state(self, now: float, next_pass: float, status: PassStatus | None) -> None:
         """The service writes its status. next_pass: when it says that the next pass is due."""
+        allowed = self._allowed()
         self._next_pass, self._has_event = max(now, next_pass), False
         uptime = self._loop.world.uptime
         for wait in status.waits if status and self._loop.failure is None else ():
             late = next_pass - now - max(0.0, wait.until - uptime)
-            assert late <= ROUNDING, f"{wait.text(uptime)}, but the next pass is {late:.1f} s later"
+            assert late <= allowed, f"{wait.text(uptime)}, but the next pass is {late:.1f} s later"
 
     def add_event(self) -> None:
         """The service hears of an event."""
@@ -33,5 +34,9 @@ class Promises:
 
     def keep(self, now: float) -> None:
         """A pass begins."""
-        allowed = EVENTS if self._has_event else ROUNDING
-        assert now <= self._next_pass + allowed, f"the pass is {now - self._next_pass:.1f} s later than announced"
+        late = now - self._next_pass
+        assert late <= self._allowed(), f"the pass is {late:.1f} s later than announced"
+
+    def _allowed(self) -> float:
+        """For how many seconds a pass that is due may be late."""
+        return EVENTS if self._has_event else ROUNDING

@@ -182,7 +182,7 @@ class Plan:
     awaits_device_plugins: bool = False
     """Whether something is wrong because the device plugins are unknown."""
     is_contradicted: bool = False
-    """Whether somebody's condition on the Node says the contrary of what this machine finds."""
+    """Whether somebody's condition on the Node says something else than this machine finds."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""

@@ -80,7 +80,7 @@ class Facts:
 
     @property
     def was_contradicted(self) -> bool:
-        """Whether a recent pass has found a condition that says the contrary of its own findings."""
+        """Whether a recent pass has found a condition that says something else than its own findings."""
         at = self.memory.contradicted_at
         return at is not None and self.uptime < at + WRITE_INTERVAL + ANSWER_TIME
 

@@ -58,7 +58,7 @@ class Memory:
     other_agent: OtherAgent | None = None
     """Another capacityd, as last seen; None: there is none."""
     contradicted_at: float | None = None
-    """When a pass last found a condition that contradicted its own findings; None: no pass has."""
+    """When a pass last found a condition that said something else than its own findings; None: no pass has."""
     has_failed: bool = False
     """Whether the last pass failed, so that it may not know what it wrote."""
     less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)

@@ -246,7 +246,7 @@ def _wrong_listing(before: DeviceListing, after: DeviceListing, place: Place) ->
 def _disagreements(host: Host, listing: DeviceListing) -> Iterator[str]:
     """Yields the tables for which `devices` and `probe` print different counts."""
     detector = listing.detector
-    kinds = {entry.kind.toml: entry.kind for entry in listing.entries if entry.kind.toml}
+    kinds = {entry.kind_selector.toml: entry.kind_selector for entry in listing.entries if entry.kind_selector.toml}
     for kind in kinds.values():
         if detector.required_subsystem and not isinstance(kind.table.get(detector.required_subsystem.key), str):
             continue

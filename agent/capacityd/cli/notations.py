@@ -121,14 +121,14 @@ def document(
 ) -> str:
     """Returns the YAML for these quantities.
 
-    For a notation that selects nodes: overlay is the name of the NodeOverlay, which is about the nodes that have one of
-    these values of the label.
+    overlay, label and values are ignored unless the notation selects nodes. overlay: the name of the NodeOverlay. Its
+    nodes are those on which the label has one of the values.
     """
     entries = (
         notation.entry.format(name=name, tag=name.replace("/", "_"), quantity=quantity)
         for name, quantity in quantities.items()
     )
-    # Every JSON string is also a YAML string.
+    # json.dumps() quotes: every JSON string is also a YAML string.
     head = notation.head.format(
         overlay=json.dumps(overlay), label=json.dumps(label), values=", ".join(map(json.dumps, values))
     )

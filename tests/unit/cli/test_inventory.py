@@ -93,14 +93,14 @@ def entries(detector: str, host: Host) -> list[DeviceEntry]:
 def test_selectors_match_one_device_or_one_kind(host: RecordedHost) -> None:
     for detector in DETECTORS:
         for entry in entries(detector, host):
-            if entry.unique.count == 1:
-                assert counted(entry.unique.toml, host) == [entry.device.name]
+            if entry.unique_selector.count == 1:
+                assert counted(entry.unique_selector.toml, host) == [entry.device.name]
             else:  # the values that distinguish the device cannot be read or matched
-                assert entry.unique.reason or entry.device.unread or entry.unique.count is None
-            if entry.kind.count is not None:
-                names = counted(entry.kind.toml, host)
+                assert entry.unique_selector.reason or entry.device.unread or entry.unique_selector.count is None
+            if entry.kind_selector.count is not None:
+                names = counted(entry.kind_selector.toml, host)
                 assert entry.device.name in names
-                assert len(names) == entry.kind.count
+                assert len(names) == entry.kind_selector.count
 
 
 KERNEL_ESCAPES = {"\t": r"\011", "\n": r"\012", " ": r"\040", "#": r"\043", "\\": r"\134"}
@@ -126,11 +126,11 @@ def test_lines_of_file_systems_match_only_them_whatever_their_mount_points_are(
     listed = entries("filesystem", host)
     assert len(listed) == len(mounted) + 1
     for entry in listed:
-        assert entry.unique.toml or entry.unique.reason
-        for toml in filter(None, (entry.unique.toml, entry.kind.toml)):
+        assert entry.unique_selector.toml or entry.unique_selector.reason
+        for toml in filter(None, (entry.unique_selector.toml, entry.kind_selector.toml)):
             assert loaded(f"{HEADER}\n{toml}").require()
-        if entry.unique.toml and entry.unique.count == 1:
-            assert counted(entry.unique.toml, host) == [entry.device.name]
+        if entry.unique_selector.toml and entry.unique_selector.count == 1:
+            assert counted(entry.unique_selector.toml, host) == [entry.device.name]
 
 
 HANGING = """
@@ -161,8 +161,8 @@ def test_selectors_match_what_they_say_on_every_machine_of_the_documentation(rec
     host = RecordedHost(recorded)
     for detector in DETECTORS:
         for entry in entries(detector, host):
-            assert counted(entry.unique.toml, host) == [entry.device.name]
-            assert len(counted(entry.kind.toml, host)) == entry.kind.count
+            assert counted(entry.unique_selector.toml, host) == [entry.device.name]
+            assert len(counted(entry.kind_selector.toml, host)) == entry.kind_selector.count
 
 
 def test_json_has_the_devices_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,15 @@ def test_json_has_the_devices_of_the_table(capsys: pytest.CaptureFixture[str]) -
     printed = json.loads(capsys.readouterr().out)["devices"]
     keys = ("device", "path", "vendor", "model", "toml", "kind_toml", "kind_count")
     assert [tuple(device[key] for key in keys) for device in printed] == [
-        (e.device.name, e.device.path, e.vendor, e.model, e.unique.toml, e.kind.toml, e.kind.count)
+        (
+            e.device.name,
+            e.device.path,
+            e.vendor,
+            e.model,
+            e.unique_selector.toml,
+            e.kind_selector.toml,
+            e.kind_selector.count,
+        )
         for e in entries("usb", RecordedHost(recording()))
     ]
 
@@ -183,21 +191,22 @@ def test_devices_are_the_same_after_they_left_the_process_that_read_them() -> No
     assert decode_variant(FoundDevices, json.loads(json.dumps(encode_variant(found)))) == found
     assert any(unread.possible for device in found.devices for unread in device.unread.values())
     (usb,) = (entry for entry in listing_of(detector, found).entries if entry.device.name == "1-1")
-    assert usb.kind.count == 1
+    assert usb.kind_selector.count == 1
 
 
 def test_a_value_excluded_by_default_is_named() -> None:
     (hub,) = entries("usb", machine(usb_hub("1-1")))
-    assert "hub = true" in hub.unique.toml
-    assert "hub = true" in hub.kind.toml
+    assert "hub = true" in hub.unique_selector.toml
+    assert "hub = true" in hub.kind_selector.toml
 
 
 def test_a_device_that_no_table_matches_has_a_reason() -> None:
     """An empty card reader has no size. By default, only disks with a size match."""
     (empty,) = entries("disk", machine(disk("sda", size=0)))
-    assert (empty.unique.toml, empty.unique.reason) == ("", 'it has no size, and the default is size = ">0B"')
+    selector = empty.unique_selector
+    assert (selector.toml, selector.reason) == ("", 'it has no size, and the default is size = ">0B"')
     table = device_table(device_detector("disk"), [empty])
-    assert table.selectors == (("", f"sda cannot be matched: {empty.unique.reason}"),)
+    assert table.selectors == (("", f"sda cannot be matched: {selector.reason}"),)
 
 
 def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
@@ -205,8 +214,8 @@ def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
     host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/serial": "EIO"}))
     one, other = entries("usb", host)
     assert one.device.unread.keys() == {"serial"}
-    assert counted(other.unique.toml, host) == ["1-2"]
-    assert other.kind.count == 2
+    assert counted(other.unique_selector.toml, host) == ["1-2"]
+    assert other.kind_selector.count == 2
 
 
 def test_names_are_from_the_database_else_from_the_device() -> None:
@@ -341,10 +350,10 @@ def test_what_is_unknown_is_not_expected(tmp_path: Path, capsys: pytest.CaptureF
     assert "\nexpect" not in text
     host = RecordedHost(UNREADABLE)
     eth0 = next(entry for entry in entries("nic", host) if entry.device.name == "eth0")
-    assert eth0.kind.count is None
-    assert isinstance(read_resource(resource("nic", eth0.kind.table), host, "n1"), Unknown)
+    assert eth0.kind_selector.count is None
+    assert isinstance(read_resource(resource("nic", eth0.kind_selector.table), host, "n1"), Unknown)
     assert counted('nic = { name = "eth0" }', host) == ["eth0"]
-    assert eth0.unique.toml == 'nic = { name = "eth0" }'
+    assert eth0.unique_selector.toml == 'nic = { name = "eth0" }'
 
 
 def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_line() -> None:
@@ -353,8 +362,8 @@ def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_li
     mounted = mounts(("/", "8:1", "ext4", "/dev/sda1"), *((shm[0], f"0:{n}", *shm[1:]) for n in (25, 26)))
     host = machine(mounted)
     (upper,) = (entry for entry in entries("filesystem", host) if entry.device.name == "/dev/shm")
-    assert upper.unique.toml == 'filesystem = { mount = "/dev/shm", kind = "memory" }'
-    assert counted(upper.unique.toml, host) == ["/dev/shm"]
+    assert upper.unique_selector.toml == 'filesystem = { mount = "/dev/shm", kind = "memory" }'
+    assert counted(upper.unique_selector.toml, host) == ["/dev/shm"]
 
 
 def test_a_line_says_if_it_may_match_other_devices() -> None:

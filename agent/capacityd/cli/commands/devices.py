@@ -114,8 +114,8 @@ def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:
         "model": entry.model,
         "values": entry.device.values,
         "unreadable": {key: unread.reason for key, unread in entry.device.unread.items()},
-        "toml": entry.unique.toml or None,
-        "toml_reason": entry.unique.reason,
-        "kind_toml": entry.kind.toml or None,
-        "kind_count": entry.kind.count,
+        "toml": entry.unique_selector.toml or None,
+        "toml_reason": entry.unique_selector.reason,
+        "kind_toml": entry.kind_selector.toml or None,
+        "kind_count": entry.kind_selector.count,
     }

@@ -73,7 +73,8 @@ def withdraw(options: Options) -> int:
     if options.all_annotated:
         _print_unconfirmed(node, options)
 
-    # Planner in reconcile/attempt.py describes the parameters. The plans of commands do not depend on _written.
+    # write_plan() calls this for each attempt. denied: name -> why the API server denies its change. _written: the plan
+    # that an earlier attempt has written; a command ignores it.
     def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _written: Plan | None) -> Plan:
         record = _ownership_record(options, state, record)
         if options.all_annotated:
@@ -144,6 +145,7 @@ def _prepare(options: Options, *, writes: bool) -> tuple[Node, Planner, Units]:
         if isinstance(reading, Quantity) and reading.warning:
             print_message(f"{name}: {reading.warning}")
 
+    # As make_plan() in withdraw().
     def make_plan(state: NodeState, record: MachineRecord | None, denied: Denied, _written: Plan | None) -> Plan:
         facts = Facts(
             readings=readings,

@@ -18,7 +18,8 @@ from capacityd.cli.fleet.norm import norm_of
 from capacityd.model.fleet import Fleet, NodeSummary
 from capacityd.model.node import ConditionReason
 
-# The values of reasons, most severe first. Reasons of a condition that this version does not know rank between the two.
+# The values of reasons, most severe first. A newer capacityd may give its condition a reason that this version does not
+# know: such a reason ranks between these two tuples.
 _LEAST_SEVERE = tuple(reason.value for reason in (Reason.ANNOTATION_UNREADABLE, *OUTLIERS))
 _MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
 
@@ -61,6 +62,7 @@ class NodeReport:
     node: str
     """The Node's name."""
     ready: bool | None
+    """Whether the condition Ready is True; None if the Node has no such condition."""
     cordoned: bool
     resources: tuple[NodeResource, ...]
 
@@ -75,9 +77,9 @@ class Attention:
     """The reasons, most severe first."""
     message: str
     since: float | None = None
-    """Since when, in seconds since the epoch: the earliest of its findings; None if the Node does not show it."""
+    """When the earliest of its findings began, in seconds since the epoch; None if the Node does not show when."""
     ready: bool | None = None
-    """None: unknown, or the finding concerns the cluster."""
+    """As in NodeReport; None for the cluster as a whole."""
     cordoned: bool = False
 
 
@@ -90,7 +92,7 @@ class Group:
     nodes: tuple[str, ...]
     """The Nodes' names; empty for the cluster as a whole."""
     since: float | None
-    """The earliest of its findings, in seconds since the epoch; None if no Node shows it."""
+    """When the earliest of these findings began, in seconds since the epoch; None if no Node shows when."""
     not_ready: int
     """Number of these Nodes that are not ready."""
     cordoned: int
@@ -107,7 +109,7 @@ class FleetReport:
     groups: tuple[Group, ...] = ()
     """The groups, most severe first."""
     by_node: tuple[NodeReport, ...] | None = None
-    """None if the report was requested without it."""
+    """The Nodes with their resources; None if the report was requested without them."""
     as_of: float = 0.0
     """When the Nodes were read, in seconds since the epoch."""
 
@@ -123,7 +125,7 @@ def assess(
     groups: dict[str | None, list[NodeSummary]] = {}  # value of the label that groups Nodes -> its Nodes
     for node in fleet.nodes:
         groups.setdefault(node.label_value, []).append(node)
-    norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}
+    norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}  # the usual values
     reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
     published = sorted({name for node in reported for name in node.annotated})
     findings_of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
@@ -179,7 +181,7 @@ def _groups(findings_by_node: Iterable[tuple[NodeSummary | None, Sequence[Findin
 
 
 def _group(reason: str, shared_message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
-    """The group. A group of one finding gets the finding's own message, which may say more than the shared one."""
+    """The group. A single finding keeps its own message, which may say more than the shared message."""
     nodes = sorted((node for node, _ in members if node is not None), key=lambda node: node.name)
     findings = [finding for _, finding in members]
     return Group(

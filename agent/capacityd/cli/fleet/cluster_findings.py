@@ -19,11 +19,13 @@ def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
 
 
 def overlay_differences(nodes: Iterable[NodeSummary], resource_names: Collection[str]) -> Iterator[Finding]:
-    """Yields a finding for each NodeOverlay with another quantity than most of the Nodes that it is about.
+    """Yields a finding for each resource with another quantity in a NodeOverlay (of Karpenter) than on most of the
+    NodeOverlay's Nodes.
 
     resource_names: those that capacityd publishes. A Node counts if capacityd writes it and its annotation can be read.
     """
-    # What a NodeOverlay says of a resource -> published quantity -> number of Nodes with it; None: not published.
+    # What a NodeOverlay says (its name and the quantity) and the resource -> published quantity -> number of Nodes with
+    # this quantity. The quantity None: the Node does not publish the resource.
     counts: dict[tuple[Overlaid, str], Counter[int | None]] = {}
     for node in nodes:
         if not node.has_capacityd or node.annotation_error:

@@ -48,7 +48,7 @@ class Finding:
     shared_message: str
     """The message without the parts that differ between Nodes. Nodes with the same shared message form a group."""
     since: float | None = None
-    """Since when, in seconds since the epoch; None if the Node does not show it."""
+    """When the problem began, in seconds since the epoch; None if the Node does not show when."""
 
 
 def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
         lower: list[str] = []
-        # Lower quantities show which resource may be less than expected. No field of the Node lists these resources.
+        # No field of the Node lists the resources below `expect`. The ones below the usual quantity are likely to be.
         if _is_below_expected(node.condition):
             lower = [name for name in differing if _is_lower(node, norm, name)]
         yield from _of_condition(
@@ -69,7 +69,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
         yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
         # The finding for the condition has reported the lower quantities.
         differing = [name for name in differing if name not in lower]
-    elif norm.has_condition:
+    elif norm.has_condition:  # of the other Nodes in the group
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield finding_for(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
@@ -98,7 +98,7 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
         allocatable = value_text(node.allocatable.get(name))
         message = f"allocatable {name} is {allocatable}, last applied {node.annotated[name]}"
         yield finding_for(Reason.CAPACITY_CHANGED, message)
-    for name, (quantity, stored) in sorted(node.labels.items()):
+    for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: last applied; stored: the label's value
         if stored != str(quantity):
             yield finding_for(Reason.CAPACITY_CHANGED, f"{name} is {value_text(stored)}, last applied {quantity}")
 
@@ -113,7 +113,7 @@ def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: It
 
 
 def finding_for(reason: Reason, message: str) -> Finding:
-    """A finding that forms a group with those of the same message."""
+    """A finding that forms a group with the findings of the same message."""
     return Finding(reason.value, message=message, shared_message=message)
 
 
@@ -144,7 +144,7 @@ def _differing(node: NodeSummary, norm: Norm) -> Iterator[str]:
 
 def _is_lower(node: NodeSummary, norm: Norm, name: str) -> bool:
     usual = norm.quantities[name].value
-    return isinstance(usual, int) and node.capacity.get(name, 0) < usual
+    return isinstance(usual, int) and node.capacity.get(name, 0) < usual  # None: usually, Nodes lack the resource
 
 
 def _is_below_expected(condition: Condition) -> bool:

@@ -47,16 +47,16 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
 def _gauge(context: str | None, name: str, about: str, numbers: Mapping[str, float], label: str = "") -> Any:
     """A metric with a series for each number.
 
-    context: as in metrics_text(). name: without the prefix. about: the metric's help. numbers: the label's value ->
-    number; without a label, the only key is "".
+    context: as in metrics_text(). name: without the prefix. about: the metric's help. numbers: value of the label ->
+    number. label: "" if the metric has only one series; then numbers has one key, which is not used.
     """
     from prometheus_client.core import GaugeMetricFamily
 
     context_label = {} if context is None else {"context": context}
     own_labels = [label] if label else []
     family = GaugeMetricFamily(f"capacityd_fleet_{name}", about, labels=[*context_label, *own_labels])
-    for value, number in numbers.items():
-        own_values = [value] if label else []
+    for label_value, number in numbers.items():
+        own_values = [label_value] if label else []
         family.add_metric([*context_label.values(), *own_values], number)
     return family
 

@@ -17,7 +17,7 @@ _USUAL_SHARE = Fraction(4, 5)
 class Usual(NamedTuple):
     """A value that enough Nodes of a group have in common."""
 
-    value: object
+    value: object  # a quantity (None: the Nodes lack the resource), or the hash of a configuration
     nodes: int  # number of Nodes with this value
     total: int  # number of Nodes that were compared
 
@@ -27,11 +27,13 @@ class Norm:
     """The usual values in a group."""
 
     nodes_text: str
-    """What messages call the group's Nodes."""
+    """What messages call the group's Nodes, such as "Nodes of m7i.metal"."""
     has_condition: bool
     """Whether any Node of the group has capacityd's condition."""
     quantities: Mapping[str, Usual]
+    """Resource -> its usual quantity; without the resources that have no usual quantity."""
     configuration: Usual | None
+    """The usual hash of the configuration; None if there is none."""
 
     def others_have(self, usual: Usual) -> str:
         """The beginning of a clause about the Nodes with the usual value: "9 of 10 Nodes have"."""
@@ -58,7 +60,7 @@ def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
 
 
 def _usual(values: Iterable[object]) -> Usual | None:
-    """The usual value; None if there is none. values: one of each Node."""
+    """The usual value; None if there is none. values: one for each Node."""
     counts = Counter(values)
     if not counts:
         return None

@@ -53,7 +53,10 @@ def selected_nodes(options: Options) -> tuple[NodeSummary, ...]:
 
 
 def _saved_fleet(options: Options) -> Fleet | None:
-    """The Nodes of a saved list; None if the options name none."""
+    """The Nodes of a saved list; None if the options name no list.
+
+    Raises UsageError for an option that needs a cluster, and NodeError.
+    """
     if options.selection.node_file is None:
         return None
     if options.selector:
@@ -64,7 +67,7 @@ def _saved_fleet(options: Options) -> Fleet | None:
 
 
 def _require_nodes(nodes: tuple[NodeSummary, ...], options: Options) -> None:
-    """Raises CapacitydError if the options select no Node."""
+    """Raises CapacitydError if the options select no Node, and UsageError if no Node has the label of --by."""
     if not nodes:
         error = f"no Node matches -l {options.selector}" if options.selector else "the cluster has no Nodes"
         raise CapacitydError(error)

@@ -24,9 +24,9 @@ class DeviceEntry:
     """The vendor's name for people, from the hardware database or the device itself; "" if unknown."""
     model: str
     """The model's name for people, from the same sources; "" if unknown."""
-    unique: TomlSelector
+    unique_selector: TomlSelector
     """Matches only this device."""
-    kind: TomlSelector
+    kind_selector: TomlSelector
     """Matches all devices of the same kind."""
 
     @property
@@ -66,11 +66,11 @@ def listing_of(detector: DeviceDetector, found: FoundDevices) -> DeviceListing:
             device,
             vendor=vendor,
             model=model,
-            unique=unique_selector(index, device),
-            kind=kind_selector(index, device),
+            unique_selector=unique_selector(index, device),
+            kind_selector=kind_selector(index, device),
         )
-        # A device that no TOML for a kind matches is alone in its group.
-        entries_by_kind.setdefault(entry.kind.toml or device.path, []).append(entry)
+        # A device without TOML for its kind is alone in its group.
+        entries_by_kind.setdefault(entry.kind_selector.toml or device.path, []).append(entry)
     entries = tuple(entry for group in entries_by_kind.values() for entry in group)
     return DeviceListing(detector, entries, error=found.error)
 
@@ -86,7 +86,8 @@ def _names_of(detector: DeviceDetector, device: FoundDevice) -> tuple[str, str]:
     own_vendor = _name_in(device, detector.vendor_name_key)
     own_model = _name_in(device, detector.model_name_key)
     if not own_model:
-        own_vendor, own_model = "", own_vendor  # the vendor replaces the missing model
+        # The vendor replaces the missing model: starter.py names a resource after the model.
+        own_vendor, own_model = "", own_vendor
     vendor = _without_suffixes(device.vendor) or own_vendor
     model = device.model or own_model
     return vendor, model

@@ -73,13 +73,14 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
     """A detector's name -> its devices. If a detector does not end in time, its devices are unknown."""
     running: dict[int, Child] = {}  # file descriptor of the child's pipe -> child, as wait_for_any() requires
     found: dict[str, FoundDevices] = {}
-    busy_until = time.monotonic() + MAX_BUSY  # then a child is killed even if it still uses a processor
+    # A child that is blocked for some seconds is killed. After MAX_BUSY, a child is killed even if it uses a processor.
+    busy_until = time.monotonic() + MAX_BUSY
     try:
         for detector in detectors:
             # start_child() needs a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
-            # The user who runs this command may see private text.
+            # Private text, such as the content of a file, is for the user who runs this command.
             started = start_child(resource, read, with_private_text=True, busy_until=busy_until)
             if isinstance(started, Unknown):
                 found[detector.name] = _not_found(started)
@@ -88,7 +89,7 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
         while running:
             for child in wait_for_any(running):
                 del running[child.pipe]
-                result = child.finish(FoundDevices | Unknown)
+                result = child.finish(FoundDevices | Unknown)  # one of the two types
                 found[child.resource.detector] = _not_found(result) if isinstance(result, Unknown) else result
     finally:
         for child in running.values():
@@ -123,7 +124,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
             possible = e.possible if isinstance(e, AmbiguousValue) else ()
             unread[key] = Unread(str(e), possible)
             continue
-        if is_missing(value):
+        if is_missing(value):  # None or empty; False and 0 are values
             lacking.append(key)
         else:
             values[key] = value
@@ -145,7 +146,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
 
 
 def _why_gone(host: Host, device: Device) -> str:
-    """Why the device has no values: it has disappeared, or its link is dangling; "" if it exists."""
+    """Why the device may have no values: it has disappeared, or its link is dangling; "" if it exists."""
     try:
         return "" if resolve_link(host, device.path) else "it disappeared while it was read"
     except HostError as e:

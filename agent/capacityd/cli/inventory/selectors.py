@@ -15,12 +15,13 @@ from capacityd.schema.units import UNITS
 from capacityd.schema.value_types import Amount, Flag, HexId, Kind, Text
 
 _ONLY_IN_BRACKETS = GLOB_CHARACTERS | {"|", ","}
-"""Characters that some keys accept only in brackets, such as a[,]b: elsewhere they look like a list of names, see
-SEVERAL_NAMES in schema/mistakes.py."""
+"""Characters that some keys accept as plain text only in brackets, such as a[,]b. Outside of brackets, such a key
+reports "|" and "," as a mistake: the user may have meant a list of names (SEVERAL_NAMES in schema/mistakes.py)."""
 
 
 def match_tests(tests: Sequence[KeyMatcher], device: FoundDevice) -> MatchResult:
-    """Whether these tests match a device; unknown if they do, but it is uncertain whether the device counts."""
+    """Whether all these tests match a device. The result's `matches` is None if that is unknown: a value could not be
+    read, or it is uncertain whether the device counts."""
     return unknown_if_uncertain(match_all(tests, device.read), device.uncertain_because)
 
 
@@ -46,7 +47,7 @@ class DeviceIndex:
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
-        self.defaults = key_matchers(detector, {})
+        self.defaults = key_matchers(detector, {})  # only the tests that the detector adds to every table
         self._complete = complete
         self._devices = devices
         self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with it
@@ -70,6 +71,7 @@ class DeviceIndex:
     def _new_selector(self, wanted: Mapping[str, Value]) -> TomlSelector:
         table: dict[str, object] = {}
         for key, value in wanted.items():
+            # In TOML, "" matches a missing text.
             table[key] = "" if value == "" else exact_match(self.detector.keys[key].kind, value)
         tests = key_matchers(self.detector, table)
         results = [match_tests(tests, device).matches for device in self._candidates(wanted)]
@@ -100,7 +102,7 @@ def unique_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     for key in detector.identifying_keys:
         if len(identity) >= least and index.select(identity | non_default).count == 1:
             break
-        if exact_match(detector.keys[key].kind, device.get(key)) is not None:
+        if exact_match(detector.keys[key].kind, device.get(key)) is not None:  # TOML can match the value
             identity[key] = device.get(key)
     selector = index.select(identity | non_default)
     if selector.count is None or selector.count == 1:
@@ -112,9 +114,9 @@ def _least_identifying_keys(detector: DeviceDetector) -> int:
     """The number of identifying keys that a selector for one device has at least.
 
     If the identifying keys begin with keys of the model, the first key alone is too vague, even if it matches only one
-    device now.
-    The selector has these keys; if they are not the whole model, also the next key. For pci, vendor and device are the
-    whole model. For udev, subsystem is a part of the model, so a selector has subsystem and name.
+    device now. The selector has all keys of the model at the beginning of the identifying keys. If they are not the
+    whole model, it also has the next key. For pci, vendor and device are the whole model. For udev, subsystem is a part
+    of the model, so a selector has subsystem and name.
     """
     shared = 0
     for key, model_key in zip(detector.identifying_keys, detector.model_keys, strict=False):
@@ -126,7 +128,8 @@ def _least_identifying_keys(detector: DeviceDetector) -> int:
 
 
 def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
-    """The selector for all devices of the same kind. It says that a key is missing only if this excludes others."""
+    """The selector for all devices of the same kind. It says that a key is missing (KEY = "") only if this excludes
+    devices of another kind."""
     detector = index.detector
     if reason := _why_unmatchable(index, device):
         return TomlSelector("", reason=reason)
@@ -135,6 +138,7 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
     non_default = _non_default_values(index, device)
     values = {key: _wanted_value(detector, device, key) for key in detector.model_keys}
+    # None is in neither: TOML can't match such a value.
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
     exact = index.select(present | non_default | lacking)
@@ -161,7 +165,7 @@ def toml_line(detector: str, table: Mapping[str, object]) -> str:
 
 
 def exact_match(kind: Kind, value: Value) -> str | bool | None:
-    """The TOML that matches exactly this value; None if there is none."""
+    """The value in a table of TOML that matches exactly this value of a device; None if there is none."""
     if isinstance(kind, Flag):
         return value if isinstance(value, bool) else None
     if isinstance(kind, Amount) and isinstance(value, int):
@@ -169,10 +173,10 @@ def exact_match(kind: Kind, value: Value) -> str | bool | None:
         return f"{value}{base_unit}"
     if not isinstance(value, str) or not value:
         return None
-    # With as few brackets as possible: more of them only if the key does not accept the text with fewer.
+    # With as few brackets as possible: "|" and "," are in brackets only if the key does not accept them otherwise.
     for special in (GLOB_CHARACTERS, _ONLY_IN_BRACKETS):
         text = "".join(f"[{char}]" if char in special else char for char in value)
-        with suppress(ValueError):
+        with suppress(ValueError):  # the key does not accept the text
             matchers = kind.parse(text)
             return text if any(matcher.matches(value) for matcher in matchers) else None
     return None
@@ -208,5 +212,6 @@ def _non_default_values(index: DeviceIndex, device: FoundDevice) -> dict[str, Va
 
 
 def _folded(value: Value) -> str:
-    """A text that is the same for all values that one exact match can match: it may ignore case."""
+    """The key of a value in DeviceIndex: the same for all values that one exact match can match. A key may ignore case.
+    A missing text and "" are the same."""
     return str(value or "").lower()

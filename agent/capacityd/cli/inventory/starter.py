@@ -21,7 +21,8 @@ from capacityd.schema.value_types import Flag
 _DOMAIN = "example.com"  # of the resources' names; the user replaces it
 _MAX_NAMES = 8  # number of devices to list in a comment
 _MAX_RESOURCE_NAME = 48  # characters after the domain; Kubernetes' limit is 63
-_UNITS: Mapping[Dimension, tuple[str, int]] = {  # dimension -> unit to suggest, and the number of base units in it
+# Dimension of a measure -> unit to suggest, and the number of base units (bytes, bit/s, Hz) in it.
+_UNITS: Mapping[Dimension, tuple[str, int]] = {
     "size": ("GiB", 1024**3),
     "speed": ("Mbit/s", 10**6),
     "frequency": ("MHz", 10**6),
@@ -65,7 +66,8 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 
 
 def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
-    """A suggestion for each kind of which a device passes, or may pass, the detector's tests for suggestions."""
+    """A suggestion for each kind of device. A kind is left out if none of its devices passes, or may pass, the tests in
+    detector.suggest."""
     detector, entries = listing.detector, listing.entries
     suggested = key_matchers(detector, detector.suggested_only_if)
     # Devices of one kind may differ in a flag: the system's disk from the others.
@@ -76,11 +78,11 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     for entry in entries:
         # None: it is unknown whether the device passes. Then the suggestion is commented out.
         may_pass = match_tests(suggested, entry.device).matches in (True, None)
-        if entry.kind.toml and may_pass:
-            first_of_kind.setdefault(entry.kind.toml, entry)
+        if entry.kind_selector.toml and may_pass:
+            first_of_kind.setdefault(entry.kind_selector.toml, entry)
     suggestions = []
     for first in first_of_kind.values():
-        table = {**first.kind.table, **flags}
+        table = {**first.kind_selector.table, **flags}
         tests = key_matchers(detector, table)
         results = [(entry, match_tests(tests, entry.device)) for entry in entries]
         counted = tuple(entry for entry, result in results if result.matches)
@@ -107,12 +109,13 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
     for entry in entries:
         result = match_tests(suggested, entry.device)
         if result.matches is False:
-            test, _value = result.mismatches[0]
+            test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
             reason = f"because of {test.key}"
-        elif not entry.kind.toml:  # no table selects its kind
-            reason = f"because a value is unknown ({entry.kind.reason})"
+        elif not entry.kind_selector.toml:
+            # No test fails, not even the detector's defaults. So the TOML is missing because something is unknown.
+            reason = f"because a value is unknown ({entry.kind_selector.reason})"
         else:
-            continue
+            continue  # the device's kind is suggested
         names_by_reason.setdefault(reason, []).append(entry.device.name)
     for reason, names in names_by_reason.items():
         yield f"# left out {reason}: {listed(names, most=_MAX_NAMES)}\n"
@@ -153,7 +156,7 @@ def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterabl
 
 
 def _resource_name(detector: DeviceDetector, entry: DeviceEntry, used: Collection[str]) -> str:
-    """An unused name for devices of this kind, such as usb-security-key; without the domain."""
+    """An unused name for devices of this kind, such as usb-security-key; without the domain. entry: one of them."""
     model = re.sub(r"[([].*?[)\]]", " ", entry.model)  # without what is in brackets
     if not model.strip():
         ids = [entry.device.get(key) for key in detector.model_keys]

@@ -53,15 +53,16 @@ def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit
     columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
     selectors: list[tuple[str, str]] = []
-    total = Counter(entry.kind.toml for entry in entries)
+    # The TOML of a kind identifies the kind. All devices without such TOML ("") count as one kind.
+    total = Counter(entry.kind_selector.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
     for entry in entries:
-        kind_toml = entry.kind.toml
+        kind_toml = entry.kind_selector.toml
         seen[kind_toml] += 1
         is_first = seen[kind_toml] == 1
-        if is_first and _matches_several(entry.kind) and kind_toml != entry.unique.toml:
+        if is_first and _matches_several(entry.kind_selector) and kind_toml != entry.unique_selector.toml:
             title = f", {entry.title}" if entry.title else ""
-            selectors.append((kind_toml, f"all {entry.kind.count}{title}"))
+            selectors.append((kind_toml, f"all {entry.kind_selector.count}{title}"))
         if limit is None or seen[kind_toml] <= limit:
             cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
             if flags:
@@ -83,10 +84,11 @@ def _matches_several(selector: TomlSelector) -> bool:
 def _selector_of_device(entry: DeviceEntry) -> tuple[str, str]:
     """The TOML that matches the device, and the device; without TOML, why there is none."""
     name = entry.device.name
-    if not entry.unique.toml:
-        return "", f"{name} cannot be matched: {entry.unique.reason}"
-    others = "" if entry.unique.count == 1 else "; it is unknown whether it also matches others"
-    return entry.unique.toml, f"{name}{others}"
+    selector = entry.unique_selector
+    if not selector.toml:
+        return "", f"{name} cannot be matched: {selector.reason}"
+    others = "" if selector.count == 1 else "; it is unknown whether it also matches others"
+    return selector.toml, f"{name}{others}"
 
 
 def _unread(entries: Sequence[DeviceEntry]) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
             columns.append(key)
         elif key in detector.identifying_keys or isinstance(kind, HexId):
             continue  # the TOML below the table contains it if it is needed
-        elif len(values) > 1 or unread or len(entries) == 1:
+        elif len(values) > 1 or unread or len(entries) == 1:  # a single device has no value in common with others
             columns.append(key)
         else:
             common.append(f"{key} {_value_text(kind, values.pop())}")

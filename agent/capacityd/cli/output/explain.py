@@ -21,14 +21,14 @@ from capacityd.model.reading import (
 )
 from capacityd.schema.config import Resource
 
-_MAX_ROWS = 10  # number of devices with the same sign that get a row each; more devices are grouped by rule
+_MAX_ROWS = 10  # number of devices with the same sign that get a row each; if there are more, rules group them
 _MAX_REASONS = 3  # number of reasons of a rule that get a row each
 _MAX_NAMES = 3  # number of devices to list in the row of several devices
 _HANGING_ADVICE = "a device or its driver may hang: see dmesg; the service retries"
 _SLOW_PROGRAM_ADVICE = "run the program by hand; raise timeout if it is slow"
 _HANGING_CAUSES = (Cause.TIMEOUT, Cause.HANGING)
 
-_Row = tuple[str, str, str]  # sign, devices, reason
+_Row = tuple[str, str, str]  # sign ("+" counted, "?" unknown, "-" not counted), devices, reason
 
 
 class _Line(NamedTuple):
@@ -37,7 +37,7 @@ class _Line(NamedTuple):
     device: str
     reason: str
     rule: str
-    """If there are many devices, those with the same rule form a group."""
+    """What devices with different reasons may have in common. If there are many devices, rules group them."""
 
 
 def print_explanation(resource: Resource, reading: Reading) -> None:
@@ -55,7 +55,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
     if isinstance(reading, Quantity):
         counted = reading.contributions
     elif explanation:
-        counted = explanation.counted
+        counted = explanation.counted  # of an unknown resource: the devices that match for certain
     undetermined = explanation.undetermined if explanation else ()
     rows = [*_counted(counted, unit), *_undetermined(undetermined), *_rejected(reading.rejections)]
     print_table(rows, indent=2, signs=True)
@@ -73,9 +73,9 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
         return
     if explanation.detail:
         yield "detail", explanation.detail.text
-    for compared in explanation.when:
-        yield "when", str(compared)
-    advice = [explanation.advice, *(device.advice for device in explanation.undetermined)]
+    for test in explanation.when:
+        yield "when", str(test)  # with the machine's value
+    advice = [explanation.advice, *(undetermined.advice for undetermined in explanation.undetermined)]
     for text in dict.fromkeys(filter(None, advice)):  # without duplicates
         yield "advice", text
     for text in explanation.hints:
@@ -88,7 +88,7 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
     for counted in contributions:
         parts = (f"{counted.amount}{unit}", counted.note, counted.detail.text)
         text = "  ".join(part for part in parts if part)
-        lines.append(_Line(counted.device, text, rule=text))
+        lines.append(_Line(counted.device, reason=text, rule=text))
     is_one_group = len(lines) > _MAX_ROWS and len({line.rule for line in lines}) == 1
     if is_one_group:
         lines = [line._replace(reason=f"{line.reason} each") for line in lines]
@@ -98,9 +98,9 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
 def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices of which it is unknown whether they count."""
     lines = []
-    for device in undetermined:
-        text = "; ".join(part for part in (device.reason, device.detail.text) if part)
-        lines.append(_Line(device.device, text, rule=device.reason))
+    for uncertain in undetermined:
+        text = "; ".join(part for part in (uncertain.reason, uncertain.detail.text) if part)
+        lines.append(_Line(uncertain.device, reason=text, rule=uncertain.reason))
     yield from _rows("?", lines)
 
 
@@ -108,8 +108,9 @@ def _rejected(rejections: Sequence[Rejection]) -> Iterator[_Row]:
     """The rows of rejected devices. Devices that fail the same tests form a group, regardless of their values."""
     lines = []
     for rejection in rejections:
-        failed_tests = " ".join(f"{compared.key}={compared.wanted}" for compared in rejection.mismatches)
-        lines.append(_Line(rejection.device, rejection.reason, rule=failed_tests or rejection.reason))
+        failed_tests = " ".join(f"{test.key}={test.wanted}" for test in rejection.mismatches)
+        # If an `except` table excludes the device, no test has failed.
+        lines.append(_Line(rejection.device, reason=rejection.reason, rule=failed_tests or rejection.reason))
     yield from _rows("-", lines)
 
 

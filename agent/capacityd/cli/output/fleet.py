@@ -57,7 +57,7 @@ def _headline(report: FleetReport) -> str:
 
 
 def _counts_by_reason(groups: Sequence[Group]) -> str:
-    """The number of Nodes for each reason, most severe reason first. The cluster as a whole counts as 1."""
+    """The number of Nodes for each reason, in the order of the groups. The cluster as a whole counts as 1."""
     names_by_reason: dict[str, set[str]] = {}
     for group in groups:
         names_by_reason.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
@@ -133,7 +133,7 @@ def _attention_row(subject: Attention, now: float) -> tuple[str, ...]:
 
 
 def _sign(reason: str) -> str:
-    """The sign of a row; SIGNS in cli/help.py describes it."""
+    """The sign of a row: "~" for a suspicion (findings.OUTLIERS), otherwise "!"."""
     return "~" if reason in _OUTLIERS else "!"
 
 

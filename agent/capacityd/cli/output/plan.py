@@ -67,7 +67,7 @@ def _summary(plan: Plan, *, applied: bool) -> str:
         return f"{summary}; nothing to write"
     if count[Action.SET] + count[Action.REMOVE]:
         return f"{summary}; {'written' if applied else 'nothing was written'}"
-    # The patch changes no quantity, so the summary says what else it changes.
+    # The patch changes no quantity, so the summary says what the patch does change.
     parts = []
     if plan.write.changes("/metadata/annotations"):
         parts.append("annotations")

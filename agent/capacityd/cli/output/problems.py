@@ -16,6 +16,7 @@ from capacityd.model.text import duration_text
 
 _NOT_EXECUTED = 200
 """From this exit status on, systemd could not execute the program (systemd.exec(5), "Process Exit Codes")."""
+# {}: the command of systemctl.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
 
 
@@ -42,9 +43,9 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
         yield Problem(report.stale_reason, advice)
     elif report.service and report.error:
         yield Problem(report.error, _next_attempt(report, now))
-    # A pass may have failed for the same reason as the watch.
-    is_new = report.not_watched not in report.error
-    if report.service and report.not_watched and is_new:
+    # A pass may have failed for the same reason as the watch. Then the error above contains the reason.
+    is_other_reason = report.not_watched not in report.error
+    if report.service and report.not_watched and is_other_reason:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield Problem(f"the Node is not watched: {report.not_watched}", advice)
     if is_too_slow(report, now):
@@ -56,7 +57,7 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
 
 
 def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
-    """Yields the errors in the configuration. The last one has the advice for all."""
+    """Yields the errors in the configuration. The last problem has the advice for all."""
     if not report.configuration_errors:
         return
     advice = "fix it, then run `systemctl reload capacityd`"
@@ -84,11 +85,14 @@ def _node_problems(report: StatusReport) -> Iterator[Problem]:
 
 def _resource_problems(report: StatusReport) -> Iterator[Problem]:
     """Yields a problem for each degraded resource, unless another problem in the report is about it."""
-    active_errors_listed = bool(report.configuration_errors) and not report.previous_configuration_active
+    # While the previous configuration is active, the listed errors are those of the rejected one.
+    lists_active_errors = bool(report.configuration_errors) and not report.previous_configuration_active
     for row in report.resources:
-        # _node_problems() lists what is not configured, and _configuration_problems() the errors.
-        is_listed = row.not_configured or (row.cause is Cause.CONFIGURATION and active_errors_listed)
-        if row.degraded and not is_listed:
+        if row.not_configured:  # _node_problems() lists the resource
+            continue
+        if row.cause is Cause.CONFIGURATION and lists_active_errors:  # _configuration_problems() lists the error
+            continue
+        if row.degraded:
             yield _resource_problem(row)
 
 
@@ -127,10 +131,11 @@ def _resource_problem(row: ResourceRow) -> Problem:
         return Problem(f"{row.name}: unknown: {row.note}", explain)
     if row.below_expect:
         return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
-    # Only one problem is left: the resource is not allocatable.
-    if plain(row.allocatable) == row.overwritten:  # plain: "none" if the Node has no allocatable, as in overwritten
+    # Only one problem is left: the resource is not allocatable, because another writer has lowered allocatable.
+    is_lower_now = plain(row.allocatable) == row.overwritten  # both are "none" if the Node has no allocatable
+    if is_lower_now:
         less = f"allocatable is {row.allocatable or 'unset'}"
-    else:  # capacityd has repaired it, but a repair has not lasted before
+    else:  # capacityd has repaired allocatable, but an earlier repair has not lasted
         less = f"allocatable was {row.overwritten} and has been restored"
     return Problem(
         f"{row.name}: published as {row.published}, {less}",

@@ -50,7 +50,7 @@ def _row(
     overwritten = None
     if not_allocatable:
         _published, overwritten = health.not_allocatable[name]
-    capacity = node.stored(name) if node else None
+    capacity = node.stored(name) if node else None  # of a label: its value
     allocatable = (node.allocatable or {}).get(name) if node else None
     return ResourceRow(
         name=name,
@@ -76,8 +76,10 @@ def _row(
 def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) -> bool:
     """Whether a resource is less than `expect`, which may be newer than the last plan.
 
-    If the plan found it below the `expect` of then, its quantity of then counts. If the Node keeps another quantity
-    than the reading, this is unknown, and counts as no. Otherwise the reading counts. change: None: no plan yet.
+    If the plan has found the resource below the old `expect`, the plan's quantity counts. If the Node keeps another
+    quantity than the reading, the answer is unknown, so it is False. Otherwise the reading counts.
+
+    change: None: there is no plan for the name yet.
     """
     reading = last_pass.readings.get(name)
     expect = last_pass.expect.get(name)
@@ -86,22 +88,26 @@ def _is_below_expect(name: str, last_pass: PassStatus, change: Change | None) ->
     if name in last_pass.health.below_expected:
         quantity, _expected_by_plan = last_pass.health.below_expected[name]
         return quantity < expect
-    if change is not None and change.action in (Action.HOLD, Action.REFUSE, Action.DENY):
+    node_keeps_another = change is not None and change.action in (Action.HOLD, Action.REFUSE, Action.DENY)
+    if node_keeps_another:
         return False
     return is_below(reading, expect)
 
 
 def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigured: bool) -> int | str | None:
-    """The value of ResourceRow.reading. kept_unconfigured: whether the Node keeps a key that nothing configures."""
+    """The value of ResourceRow.reading. change: None: there is no plan for the name yet. kept_unconfigured: whether the
+    Node keeps a key that nothing configures."""
     if change is not None and is_label(change.name):
         return None  # the row of its resource has the reading
     if isinstance(reading, Quantity):
         return reading.value
     if reading is not None:
         return outcome_of(reading).value
-    if kept_unconfigured or change is None or change.action is not Action.KEEP:
-        return "unconfigured"
-    return None  # the plan keeps the key, because the file that configures it may be unreadable
+    # There is no reading, so nothing that could be read configures the name.
+    is_kept = change is not None and change.action is Action.KEEP
+    if is_kept and not kept_unconfigured:
+        return None  # the plan keeps the key, because the file that configures it may be unreadable
+    return "unconfigured"
 
 
 def _note(reading: Reading | None, change: Change | None, labelled_reading: Reading | None, *, observe: bool) -> str:
@@ -111,7 +117,7 @@ def _note(reading: Reading | None, change: Change | None, labelled_reading: Read
     """
     if change is not None and observe and change.action.writes:
         result = plain(change.new) if change.new else "removed"
-        return f"would be {result}: {change.reason}"
+        return f"would be {result}: {change.reason}"  # in observe mode, capacityd writes nothing
     if isinstance(labelled_reading, Quantity):
         return ""  # the label stays as published, like its resource
     if reading is None:

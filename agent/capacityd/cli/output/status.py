@@ -145,9 +145,11 @@ def _note(row: ResourceRow) -> str:
         return "denied"
     if row.cause is not None:
         return "last value kept" if row.published is not None else ""
-    if row.note or row.published is None or row.held_until is not None:
+    if row.note:
         return row.note
-    return "" if row.capacity == str(row.published) else f"published as {row.published}"
+    if row.published is None or row.capacity == str(row.published):
+        return ""
+    return f"published as {row.published}"  # another writer has changed the capacity, or the label
 
 
 def _ago(moment: float | None, now: float) -> str:

@@ -24,6 +24,7 @@ class ResourceRow:
     the row is that of a label."""
     expect: int | None
     published: int | None
+    """The quantity in the Node's annotation. None, here and in the next two fields: the Node lacks it or is unknown."""
     capacity: str | None
     """The quantity in capacity, or the label's value."""
     allocatable: str | None
@@ -86,11 +87,13 @@ class StatusReport:
     next_reconcile: float | None
     """None: unknown."""
     error: str
+    """The errors of the last check and of the last pass; "" if there are none."""
     event_source_errors: tuple[str, ...]
     configuration_errors: tuple[str, ...]
     configuration: str | None
     """The hash of the configuration."""
     previous_configuration_active: bool
+    """Whether the last reload was rejected, so that the configuration before it is active."""
     resources: tuple[ResourceRow, ...]
     waits: tuple[WaitReport, ...]
     """The reasons for later passes, earliest first."""
@@ -108,7 +111,7 @@ class StatusReport:
     service: ServiceReport | None
     """None: the service is not running."""
     pass_running: bool = False
-    """Whether a check or a pass is running, or about to run: then the errors are older."""
+    """Whether a check or a pass is running, or about to run: then the errors are those of an earlier one."""
     condition_not_stored: bool = False
     """Whether the Node lacks the condition, or its condition differs from the written one."""
     other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)

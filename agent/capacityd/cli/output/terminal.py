@@ -73,7 +73,7 @@ def print_table(
         return
     if header:
         table.insert(0, list(header))  # as a row: with headers=, tabulate makes columns wider
-    below: list[str] = []  # the texts to print below the rows
+    below: list[str] = []  # one text for each row, to print below it; empty: the last column is in the rows
     if width := terminal_width():
         room_for_last = width - indent - _width_of_others(table)
         is_only_column = len(table[0]) == 1

@@ -86,12 +86,12 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
     deadline = time.monotonic() + retries.timeout
     conflicts = 0
     failures = 0
-    lost_response = False  # whether no response to a write came: the Node may have been written, or may still be
-    attempt: Attempt | None = None  # the last one
-    conflict: NodeConflict | None = None  # of the last attempt
+    lost_response = False  # whether no response to a write came: the write may have succeeded, or may still succeed
+    attempt: Attempt | None = None  # the last one with a patch
+    conflict: NodeConflict | None = None  # how the last attempt ended; None: in another way
     known_state = start.node_state
     machine_record = start.machine_record
-    denied: Denied = {}  # in addition to the denied names that make_plan() knows
+    no_denials: Denied = {}  # a plan for the whole patch; write_in_parts() adds the names that it finds denied
     while True:
         rejection: NodeRejected | None = None
         is_writing = False
@@ -99,8 +99,8 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             node_state = _checked(node, known_state)
             known_state = None  # any further attempt reads the Node
             rejection = _rejection(conflict, attempt, node_state)
-            written = attempt.plan if attempt and attempt.written else None
-            plan = make_plan(node_state, machine_record, denied, written)
+            partly_written = attempt.plan if attempt and attempt.written else None  # at least its first patch
+            plan = make_plan(node_state, machine_record, no_denials, partly_written)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
             attempt = Attempt(
@@ -124,8 +124,9 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             if attempt is not None and not lost_response:
                 machine_record = _take_intention_back(record_file, attempt)
             if rejection:
-                # Another writer wrote between the patches of write_in_parts(). The pass reports the rejection that led
-                # to these patches, and the next pass starts over.
+                # The API server rejects the whole patch, and another writer wrote between the patches of
+                # write_in_parts(). A new attempt would meet the rejection again. So the pass reports the rejection, and
+                # the next pass starts over.
                 raise rejection from e
             conflict = e
             conflicts += 1
@@ -136,7 +137,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             time.sleep(random.uniform(0, 0.05 * 2**conflicts))  # noqa: S311  # jitter is no secret
         except NodeUnreachable as e:
             failures += 1
-            conflict = None
+            conflict = None  # the last attempt ended in this error, so a new plan is written in one patch again
             lost_response = lost_response or is_writing
             pause = _pause_after(e, failures)
             if time.monotonic() + pause > deadline:
@@ -147,8 +148,8 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
 def _rejection(
     conflict: NodeConflict | None, last_attempt: Attempt | None, node_state: NodeState
 ) -> NodeRejected | None:
-    """The last attempt's conflict as a rejection, if nobody has written the Node since. None: there was no conflict, or
-    another writer explains it."""
+    """The last attempt's conflict as a rejection, if nobody has written the Node since: an admission webhook may answer
+    like a conflict (HTTP 409 or 422). None: there was no conflict, or another writer explains it."""
     if conflict is None or last_attempt is None or not is_same_version(node_state, last_attempt.node_state):
         return None
     return rejection_of(conflict)
@@ -164,22 +165,24 @@ def _pause_after(error: NodeUnreachable, failures: int) -> float:
 def _take_intention_back(record_file: RecordFile, attempt: Attempt) -> MachineRecord | None:
     """After a conflict, saves the machine record without the attempt's intention. Returns the record."""
     record = _record_after_conflict(attempt)
-    if record != attempt.record_with_intention:
+    if record != attempt.record_with_intention:  # what the file contains
         record_file.replace(record)
     return record
 
 
 def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
-    """The machine record without the attempt's intention, but with what its earlier patches wrote.
+    """The machine record without the attempt's intention, but with what the attempt's earlier patches wrote.
 
     Another writer may have published an intended quantity. So an intention from before the attempt counts only as far
     as the plan has found it on the Node.
     """
-    plan = attempt.plan
-    before = attempt.record_before.of_node(plan.confirmed_record.node_uid) if attempt.record_before else None
-    if attempt.record_with_intention is None or (before is None and not attempt.written):
+    confirmed = attempt.plan.confirmed_record  # what the plan has found on the Node
+    before = attempt.record_before.of_node(confirmed.node_uid) if attempt.record_before else None
+    if attempt.record_with_intention is None:  # no record is kept
         return attempt.record_before
-    published = plan.confirmed_record.published  # if there was no record, the annotation alone decides
+    if before is None and not attempt.written:  # this machine has published nothing on this Node
+        return attempt.record_before
+    published = confirmed.published  # without a record of this Node: the annotation alone decides
     if before is not None:
         found = {name: quantity for name, quantity in published.items() if name in before.intended}
         published = {**before.published, **found}
@@ -187,8 +190,8 @@ def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
 
 
 def _record_written(record_file: RecordFile, attempt: Attempt | None) -> None:
-    """After a rejection, records what earlier patches of the attempt have written. The annotation may not list these
-    quantities: a webhook may have altered the annotation."""
+    """After a rejection, records what earlier patches of the attempt have written. The annotation alone may not show
+    these quantities to the next pass: a webhook may have altered the annotation."""
     if attempt is None or attempt.record_with_intention is None:
         return
     written = attempt.written_quantities
@@ -198,7 +201,7 @@ def _record_written(record_file: RecordFile, attempt: Attempt | None) -> None:
 
 
 def _checked(node: Node, known_state: NodeState | None) -> NodeState:
-    """The state of the Node, after a check that it is this machine's Node. known_state: as Start.node_state."""
+    """The state of the Node, after a check that this is the machine's own Node. known_state: as Start.node_state."""
     if known_state is None:
         return node.read()
     node.check(known_state)
@@ -208,13 +211,14 @@ def _checked(node: Node, known_state: NodeState | None) -> NodeState:
 def _report_conflict(attempt: Attempt | None, error: NodeConflict, conflicts: int) -> None:
     """Writes the error into the condition, and nothing else.
 
-    conflicts: how many this pass had. While conflicts continue, each pass makes one attempt (reconcile.py), and keeps
-    the condition's message from the first pass.
+    conflicts: how many this pass had. The first pass with conflicts has several. While conflicts continue, each later
+    pass gives up after one (reconcile.py), and keeps the message that the first pass has written.
     """
     if attempt is None:
         return
     condition = attempt.node_state.condition
     is_false = condition is not None and condition.status != "True"
-    if conflicts == 1 and is_false:
+    is_later_pass = conflicts == 1
+    if is_later_pass and is_false:
         return
     attempt.write_error_condition(attempt.plan, attempt.node_state, error)

@@ -18,19 +18,20 @@ from capacityd.reconcile.patch import condition_patch
 
 _ALTERED = "the API server accepted {} but stored {}; does an admission webhook or policy change it?"
 _CONFLICT_WITHOUT_CHANGE = "the API server reports a conflict, but the Node has not changed: {}"
+"""For example, an admission webhook answers with HTTP 409 or 422."""
 
 Denied: TypeAlias = Mapping[str, str]
-"""Name -> why the API server denies its change."""
+"""Name of a resource or label -> why the API server denies its change."""
 
 Planner: TypeAlias = Callable[[NodeState, MachineRecord | None, Denied, Plan | None], Plan]
-"""Takes the Node's state, the machine record, the names denied in addition to those that the function knows, and the
-plan whose write has left the Node in this state (None: others may have written the Node since). Returns the plan.
-Denied names keep their values."""
+"""Makes a plan. Takes the Node's state, the machine record, the changes that were denied in this pass (the plan keeps
+the values of these names), and an earlier plan of this pass, whose patches may explain what has changed on the Node
+(None: no patch of this pass has succeeded)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to write a plan. Every method that writes raises NodeError."""
+    """One attempt to write a plan. Every method that writes raises NodeError, unless its docstring says otherwise."""
 
     node: Node
     make_plan: Planner
@@ -39,19 +40,19 @@ class Attempt:
     record_before: MachineRecord | None
     """The machine record before the attempt."""
     record_with_intention: MachineRecord | None
-    """The machine record with the plan's intention; None: there is no record."""
+    """The machine record with the quantities that the plan is about to publish; None: no record is kept."""
     plan: Plan
     rejects_server_errors: bool
-    """Whether a server error in response to a write counts as a rejection of the patch. Otherwise, it ends the
-    attempt."""
+    """Whether a server error in response to a write counts as a rejection of the patch. Otherwise, the server error
+    ends the attempt."""
     responses: list[NodeState]
-    """The Node after each write, of this attempt and of earlier ones. Every write adds to this list."""
+    """The Node after each write of this pass, also of earlier attempts. Every write adds to this list."""
     written: list[Change] = field(default_factory=list)
     """The changes that have been written so far. write_plan() adds to this list."""
 
     @property
     def written_quantities(self) -> dict[str, int]:
-        """Name -> quantity, of the intended keys that have been written so far."""
+        """Name -> intended quantity, of the names that have been written so far."""
         if self.record_with_intention is None:
             return {}
         names = {change.name for change in self.written}
@@ -59,7 +60,11 @@ class Attempt:
         return {name: quantity for name, quantity in intended.items() if name in names}
 
     def plan_after(self, node_state: NodeState, denied: Denied) -> Plan:
-        """The plan for the remaining changes. Its Events are those that were due before the first write."""
+        """The plan for the changes that remain after a patch. denied: the changes that this attempt knows are denied.
+
+        The Events of the attempt are created at its end, from its last plan. So every plan starts from what Events had
+        reported before the attempt.
+        """
         record = self.record_with_intention
         if record is not None:
             record = replace(record, reported=self.plan.confirmed_record.reported)
@@ -76,12 +81,12 @@ class Attempt:
             node_state = self.node.write(patch)
         except NodeWriteFailed as e:
             if self.rejects_server_errors:
-                raise e.rejection from e
+                raise e.rejection from e  # the same error as a NodeRejected
             raise
         self.responses.append(node_state)
         return node_state
 
-    def check_annotation(self, plan: Plan, node_state: NodeState) -> None:
+    def reject_altered_annotation(self, plan: Plan, node_state: NodeState) -> None:
         """After a write of the plan: calls reject() if the API server has stored another annotation than the plan's.
 
         Nothing else is written until the annotation lists the keys that capacityd owns.
@@ -93,17 +98,18 @@ class Attempt:
     def reject(self, plan: Plan, node_state: NodeState, error: NodeRejected) -> NoReturn:
         """Writes a rejection into the condition, and raises it. The message also says if the condition can't be
         written."""
-        why = self.write_error_condition(plan, node_state, error)
-        if not why:
+        why_unwritten = self.write_error_condition(plan, node_state, error)
+        if not why_unwritten:
             raise error
-        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {why}"
+        message = f"{error}; the Node's condition can't be written either, so it may be out of date: {why_unwritten}"
         raise NodeRejected(message, reason=error.reason)
 
     def write_error_condition(self, plan: Plan, node_state: NodeState, error: NodeError) -> str:
-        """Writes the condition with this error, and nothing else. This may succeed where the rest is rejected, for
-        example if annotations are too large.
+        """Writes this error into the condition, and changes nothing else on the Node. This may succeed where the rest
+        is rejected, for example if annotations are too large.
 
-        Returns why the condition can't be written; "" if it is as desired. Raises nothing.
+        Returns why the condition can't be written; "" if it is as desired, or if no condition is kept. Raises nothing:
+        the caller raises the error that the condition reports.
         """
         if not plan.has_condition:
             return ""
@@ -127,15 +133,20 @@ def altered_quantities(plan: Plan, node_state: NodeState) -> dict[str, str]:
     altered = {}
     for change in plan.written_changes:
         name = change.name
-        desired = None if change.new is None else int(change.new)
-        is_stored = node_state.stored(name) is None if desired is None else node_state.number(name) == desired
-        if not is_stored:
+        if not _is_as_written(change, node_state):
             altered[name] = _ALTERED.format(plain(change.new), plain(node_state.stored(name)))
             continue
         allocatable = plain((node_state.allocatable or {}).get(name))
         if not is_label(name) and allocatable != plain(change.new):
             altered[name] = _ALTERED.format(plain(change.new), f"{allocatable} as allocatable")
     return altered
+
+
+def _is_as_written(change: Change, node_state: NodeState) -> bool:
+    """Whether capacity, or the label, is as this change has written it."""
+    if change.new is None:
+        return node_state.stored(change.name) is None
+    return node_state.number(change.name) == int(change.new)
 
 
 def report(node: Node, outcome: Outcome) -> Outcome:
@@ -151,10 +162,11 @@ def report(node: Node, outcome: Outcome) -> Outcome:
 
 
 def is_same_version(node_state: NodeState, other: NodeState) -> bool:
-    """Whether both states are the same version of the Node: nobody has written it in between."""
+    """Whether both states are the same version of the Node: nobody has written the Node in between. False if a version
+    is unknown."""
     return bool(node_state.resource_version) and node_state.resource_version == other.resource_version
 
 
 def rejection_of(conflict: NodeConflict) -> NodeRejected:
-    """A conflict as the rejection that it is, if nobody has written the Node in between."""
+    """The error for a conflict although nobody has written the Node in between: the API server rejects the patch."""
     return NodeRejected(_CONFLICT_WITHOUT_CHANGE.format(conflict.reason))

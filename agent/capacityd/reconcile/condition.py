@@ -12,8 +12,8 @@ from capacityd.model.plan import UNSAVED, Health
 _MAX_MESSAGE = 32_768
 """Maximum length of the message in characters: metav1.Condition's limit. The API server sets no limit for Nodes."""
 _MAX_REASON_LENGTHS = (300, 150, 60, 0)
-"""Maximum lengths of each resource's reason, in characters. The first one with which the whole message fits is used.
-If the message fits with none of them, it is cut."""
+"""Maximum lengths of the text that says why one resource is refused, denied or unknown, in characters. The first length
+with which the whole message fits is used. If the message fits with none of them, the message is cut."""
 
 _OTHER_AGENT = "another capacityd, on another machine or in a container, also writes this Node"
 """Contains no quantities: both agents write this message, and each would replace it by one with its own quantities."""
@@ -32,7 +32,7 @@ class DesiredCondition:
 
     @property
     def is_true(self) -> bool:
-        """Whether all configured resources are published."""
+        """Whether nothing is wrong, so that the condition's status is True."""
         return self.reason is ConditionReason.PUBLISHED
 
     @property
@@ -76,7 +76,7 @@ def changed_condition(
     is_same = current.reason == desired.reason.value and current.message == desired.message
     if is_same and not _needs_refresh(current.heartbeat, now=now, heartbeat_after=heartbeat_after):
         return None
-    return replace(desired, transition=current.transition)  # the status is the same
+    return replace(desired, transition=current.transition)  # lastTransitionTime changes only with the status
 
 
 def _reason_and_message(health: Health) -> tuple[ConditionReason, str]:
@@ -91,11 +91,10 @@ def _reason_and_message(health: Health) -> tuple[ConditionReason, str]:
 
 
 def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
-    """The message for each reason that applies, most urgent first. max_reason: the longest reason of a resource, in
-    characters."""
+    """The message for each reason that applies, most urgent first. max_reason: one of _MAX_REASON_LENGTHS."""
     refused = _with_reasons("refused", health.refused, max_reason)
     unverified = _list("not published by this machine", health.unverified)
-    below = [f"{name} is {n} of {expected}" for name, (n, expected) in health.below_expected.items()]
+    below = [f"{name} is {quantity} of {expected}" for name, (quantity, expected) in health.below_expected.items()]
     not_allocatable = [
         f"{name} is {allocatable} of {published}" for name, (published, allocatable) in health.not_allocatable.items()
     ]
@@ -126,12 +125,13 @@ def _configuration(errors: tuple[str, ...]) -> str:
 
 
 def _with_reasons(problem: str, reasons: Mapping[str, str], max_reason: int) -> str:
-    """Lists the resources with this problem. Resources whose reasons differ only in their own names share one entry."""
-    groups: dict[str, list[str]] = {}  # reason without a name -> names
+    """Lists the resources with this problem, and why. Resources whose reasons differ only in their own names share one
+    text. reasons: name of the resource -> why. max_reason: one of _MAX_REASON_LENGTHS."""
+    names_by_reason: dict[str, list[str]] = {}  # reason without the resource's name -> names
     for name, reason in reasons.items():
-        groups.setdefault(_without_name(reason, name), []).append(name)
+        names_by_reason.setdefault(_without_name(reason, name), []).append(name)
     texts = []
-    for shared_reason, names in groups.items():
+    for shared_reason, names in names_by_reason.items():
         reason = reasons[names[0]] if len(names) == 1 else shared_reason
         reason = _shortened(reason, max_reason)
         text = f"{problem}: {', '.join(names)}"
@@ -140,7 +140,7 @@ def _with_reasons(problem: str, reasons: Mapping[str, str], max_reason: int) -> 
 
 
 def _without_name(reason: str, name: str) -> str:
-    """The reason without the resource's name, which the API server may quote as a key or in a path."""
+    """The reason without the resource's name, which the API server may quote as a key, or in a path with ~1 for /."""
     return reason.replace(name, "…").replace(name.replace("/", "~1"), "…")
 
 

@@ -34,8 +34,8 @@ class Facts:
     """The quantities that this machine has published; None if the record is missing or can't be read.
 
     A plan uses only a record of its own Node; see of_node(). Without a record (a new image for an old Node), the
-    annotation alone decides about configured resources. If the record can't be read, the annotation alone decides about
-    everything that has been published."""
+    annotation alone decides about configured resources. The same holds while the record can't be read, but then nothing
+    new is published and nothing is lowered or removed (limits.py)."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()
@@ -51,7 +51,8 @@ class Facts:
     denied: Mapping[str, str] = field(default_factory=dict)
     """Name -> why the API server has denied its change in this pass."""
     written: Plan | None = None
-    """The plan of this pass that has left the Node as it is now; None: others may have written the Node since."""
+    """An earlier plan of this pass, whose patches may explain what has changed on the Node. None: no patch of this pass
+    has succeeded."""
     lower_after: float = 0.0
     """Seconds for which a lower quantity must hold before it is written."""
     heartbeat_after: float | None = None
@@ -62,25 +63,26 @@ class Facts:
     written."""
 
     def of_node(self, node_state: NodeState) -> Facts:
-        """These facts for a plan for this Node: a machine record and a memory of another Node do not count."""
+        """These facts for a plan for this Node, without the machine record and the write times of another Node."""
         record = self.machine_record.of_node(node_state.uid) if self.machine_record else None
         return replace(self, machine_record=record, memory=self.memory.of_node(node_state))
 
     @property
     def unsaved(self) -> str:
-        """Why this pass can't record what it publishes (it can't read the machine record, or can't save it); empty if
-        it can."""
+        """Why this pass can't record what it publishes: it can't read the machine record, or can't save its state or
+        the record. Empty if it can."""
         return "; ".join(why for why in (self.machine_record_error, self.save_error) if why)
 
     @property
     def other_agent(self) -> OtherAgent | None:
-        """Another capacityd that a recent pass has seen; None: there was none."""
+        """Another capacityd that an earlier pass has seen, and that does not count as gone yet; None: there is none."""
         other = self.memory.other_agent
         return other if other and self.uptime < other.gone_at else None
 
     @property
     def was_contradicted(self) -> bool:
-        """Whether a recent pass has found a condition that says something else than its own findings."""
+        """Whether a pass has found a condition that says something else than its own findings, so recently that another
+        agent may still answer."""
         at = self.memory.contradicted_at
         return at is not None and self.uptime < at + WRITE_INTERVAL + ANSWER_TIME
 
@@ -91,7 +93,7 @@ class Facts:
             return False
         if self.machine_record is not None:
             return True
-        # A first record would lack the annotated keys that an incomplete or empty configuration does not mention.
-        # A new Node has no annotation.
+        # A first record contains only configured keys, so an incomplete or empty configuration would leave some of the
+        # annotated keys out. A new Node has no annotation.
         mentions_all_keys = self.config.complete and bool(self.readings)
         return mentions_all_keys or node_state.annotation is None

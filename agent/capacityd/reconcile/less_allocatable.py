@@ -42,16 +42,18 @@ def less_allocatable_after(
     """How other writers have recently reduced allocatable, including what this pass has found.
 
     last: as of the last pass. quantities: name -> its reduced allocatable, before this pass. changed: the names that
-    this pass has written.
+    this pass has written, and so repaired.
     """
     recent = {name: less for name, less in last.items() if uptime < less.over_at}
-    reduced: dict[str, LessAllocatable] = {}
+    found_reduced: dict[str, LessAllocatable] = {}
     for name, quantity in quantities.items():
         was_repaired = name in recent and recent[name].was_repaired
         repaired_at = uptime if name in changed else None
-        reduced[name] = LessAllocatable(quantity, repaired_at, repeated=was_repaired)
-    as_published: dict[str, LessAllocatable] = {}  # now, but reduced recently
+        found_reduced[name] = LessAllocatable(quantity, repaired_at, repeated=was_repaired)
+    found_as_published: dict[str, LessAllocatable] = {}  # but reduced recently
     for name, less in recent.items():
-        if name not in reduced and less.was_repaired:
-            as_published[name] = replace(less, repaired_at=uptime) if less.is_reduced else less
-    return reduced | as_published
+        if name in found_reduced or not less.was_repaired:
+            continue  # a first reduction that ended without a repair by this agent is forgotten
+        # If allocatable was still reduced after the last pass, another writer has ended the reduction since.
+        found_as_published[name] = replace(less, repaired_at=uptime) if less.is_reduced else less
+    return found_reduced | found_as_published

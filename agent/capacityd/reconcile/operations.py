@@ -1,4 +1,7 @@
-"""The operations of a JSON Patch (RFC 6902), and the paths of their values (RFC 6901). Pure."""
+"""The operations of a JSON Patch (RFC 6902), and the paths of their values (RFC 6901). Pure.
+
+A patch whose test fails changes nothing: the API server rejects the whole patch.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def test_key(path: str, current: Mapping[str, str] | None, key: str) -> Mapping[
 
 
 def set_or_remove(path: str, desired: str | None) -> Mapping[str, object]:
-    """Sets a value in a map. None: removes the key."""
+    """Sets a value in a map, whether or not the key exists. None: removes the key."""
     return remove(path) if desired is None else add(path, desired)
 
 

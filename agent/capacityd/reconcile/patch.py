@@ -1,7 +1,7 @@
 """Builds the one JSON Patch (RFC 6902) on nodes/status that carries out a plan. Pure.
 
-A test on the stored value (null for absent) guards every value that the patch changes: the patch succeeds or fails as a
-whole. A test for null requires an existing parent, so the patch tests and adds a missing parent itself.
+A test of the stored value (null for absent) guards every value that the patch changes. If one test fails, the whole
+patch fails. A test for null requires an existing parent, so the patch tests and adds a missing parent itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def patch_for(
 ) -> Patch:
     """Builds the patch; it is empty if nothing differs.
 
-    annotated: the quantities in the annotation after the write. configuration: the hash of the configuration; ""
+    annotated: name -> quantity in the annotation after the write. configuration: the hash of the configuration; ""
     removes the stored hash, None keeps it.
     """
     resources = [change for change in changes if not is_label(change.name)]
@@ -167,8 +167,8 @@ def _annotation_text(node_state: NodeState, annotated: Mapping[str, int]) -> str
 def _newly_annotated_guards(
     node_state: NodeState, changes: Sequence[Change], annotated: Mapping[str, int]
 ) -> Operations:
-    """The tests for the keys that already have the desired value, and are new in the annotation: each must still have
-    this value, which the patch does not write."""
+    """The tests for keys that already have the desired value, but that the annotation does not list with this value
+    yet. Each must still have its value, because the patch does not write it."""
     current = annotation_content(node_state.annotation)
     return [
         _test_capacity_or_label(node_state, change.name)
@@ -180,7 +180,7 @@ def _newly_annotated_guards(
 
 
 def _condition(node_state: NodeState, desired: _ConditionChange) -> Part:
-    """The part for the condition. Removes its duplicates."""
+    """The part for the condition. Also removes further conditions of the same type."""
     current = node_state.condition
     if current is None:  # then there are no duplicates
         return _new_condition(node_state, desired) if isinstance(desired, DesiredCondition) else Part([], [])
@@ -192,9 +192,11 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> Part:
         writes.append({"op": "replace", "path": path, "value": desired.to_json()})
     elif desired is REMOVED:
         writes.append(operations.remove(path))
-    elif current.status == "True":  # the condition stays, and _published_guards() tests what it says
+    elif current.status == "True":
+        # The condition stays True. patch_for() tests the published quantities, so the condition needs no test.
         return Part(tests, writes)
-    tests.append(_test_condition(current))  # another writer may have changed the condition since
+    # Another writer may have changed the condition since.
+    tests.append(_test_condition(current))
     return Part(tests, writes)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from capacityd.model.label import label_of
 from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
-from capacityd.model.plan import Action, Health, MachineRecord, Patch, Plan, Reported, Write
+from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
 from capacityd.model.quantity import plain
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.reconcile.condition import DesiredCondition, desired_condition
@@ -29,7 +29,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     now."""
     facts = facts.of_node(node_state)
     memory, uptime = facts.memory, facts.uptime
-    configured = (*facts.readings, *facts.config.labels())
+    configured = (*facts.readings, *facts.config.labels())  # the names of the resources and of their labels
     entries = capacity_entries(node_state, facts.machine_record, configured)
     confirmed_record = MachineRecord(
         published={entry.name: entry.recorded for entry in entries if entry.recorded is not None},
@@ -52,8 +52,8 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
     changes_quantities = any(step.action.writes for step in steps)
     limit = metadata_limit(facts)
     if facts.observe:
-        write = replace(no_write, recorded=None)  # the record keeps an intention until a plan may write again
-    elif write.patch and not changes_quantities and uptime < limit.until:
+        write = replace(no_write, recorded=None)  # the record keeps the intention of an earlier write without response
+    elif write.patch and not changes_quantities and uptime < limit.until:  # only the condition and annotations change
         write = no_write
         waits.append(limit)
     return Plan(
@@ -68,6 +68,7 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
             for step in steps
             if step.allocatable_was_less and not facts.observe
         },
+        # While the device plugins are unknown, changed keys are refused, and allocatable is not restored.
         awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
         is_contradicted=is_contradicted(node_state, facts, replace(health, other_agent=None)),
         health=health,
@@ -76,9 +77,10 @@ def make_plan(node_state: NodeState, facts: Facts) -> Plan:
 
 
 def _label_readings(steps: Sequence[Step], facts: Facts) -> dict[str, Reading]:
-    """The quantities for labels: those that stay published as the resources. steps: the resources' steps.
+    """Name of a label -> what to publish there: the quantity that stays published as the label's resource.
 
-    While a resource is unknown, its label stays as it is, even if it is not certain that the label is configured.
+    steps: the resources' steps. While a resource is unknown, its label stays as it is. This includes a resource with an
+    error in the configuration: then it is not known whether a label is configured.
     """
     configured = facts.config.labels()
     readings: dict[str, Reading] = {}
@@ -95,8 +97,10 @@ def _label_readings(steps: Sequence[Step], facts: Facts) -> dict[str, Reading]:
 def _write(
     node_state: NodeState, steps: Sequence[Step], *, health: Health, last_reported: Reported, facts: Facts
 ) -> Write:
-    """The changes to write now, except those that a limit holds back. last_reported: what Events have already
-    reported."""
+    """What to write now: the changes that no limit holds back, the annotations, the condition and the machine record.
+
+    last_reported: what Events have already reported.
+    """
     changes = tuple(step.change for step in steps)
     annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
     keeps_condition = facts.config.settings.condition
@@ -112,27 +116,27 @@ def _write(
         configuration=configuration,
         condition=condition if keeps_condition else REMOVED,
     )
-    # The API server may deny again what it has denied, or a webhook may alter it. So the condition becomes True only
-    # after everything else is stored.
-    becomes_true = keeps_condition and condition is not None and condition.is_true
-    without_condition: Patch = ()
-    if becomes_true and _was_denied(node_state):
-        without_condition = patch_for(
+    sets_true = keeps_condition and condition is not None and condition.is_true
+    condition_follows = False
+    if sets_true and _was_denied(node_state):
+        # The API server may deny again what it has denied, or a webhook may alter it. So a second patch sets the
+        # condition to True, once the API server has stored everything else. If nothing else changes, one is enough.
+        everything_else = patch_for(
             node_state, changes, annotated=annotated, configuration=configuration, condition=None
         )
-    if without_condition:
-        patch = without_condition
-        condition = None
+        if everything_else:
+            patch, condition = everything_else, None
+            condition_follows = True
     reported = reported_after(node_state, health, last_reported, facts)
     no_longer_below = last_reported.below_expected - reported.below_expected
     return Write(
         patch=patch,
         annotated=annotated,
         condition=_condition_after(node_state, condition) if keeps_condition else None,
-        condition_follows=bool(without_condition),
+        condition_follows=condition_follows,
         recorded={step.name: step.recorded for step in steps if step.recorded is not None},
         reported=reported,
-        recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),
+        recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),  # not if `expect` is gone
     )
 
 
@@ -154,11 +158,12 @@ def _condition_after(node_state: NodeState, condition: DesiredCondition | None) 
 def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
     """Plans to remove everything that this machine has published, and the condition. Other writers' values stay.
 
-    Without a machine record (a purged package), every key in the annotation counts as published by this machine. The
-    annotation keeps a key if its removal is denied. The annotation also keeps a key that is not in the machine record:
-    this machine may have published the key before the machine got a new image.
+    With a machine record, only keys that the record confirms are removed. A key that only the annotation lists stays on
+    the Node and in the annotation: this machine may have published the key before the machine got a new image. Without
+    a record (a purged package), every key in the annotation counts as published by this machine. A key whose removal
+    the API server denies stays in the annotation and in the record.
     """
-    machine_record = _confirming(node_state, facts.machine_record)
+    machine_record = _record_for_withdrawal(node_state, facts.machine_record)
     published = published_quantities(node_state, machine_record)
     steps = [_withdraw(entry, facts) for entry in capacity_entries(node_state, machine_record, published)]
     changes = tuple(step.change for step in steps)
@@ -174,7 +179,9 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
         published={step.name: step.entry.recorded for step in steps if step.entry.recorded is not None},
         node_uid=node_state.uid,
     )
-    recorded_after = {name: n for name, n in annotated.items() if _is_confirmed(name, n, machine_record)}
+    recorded_after = {
+        name: quantity for name, quantity in annotated.items() if _is_confirmed(name, quantity, machine_record)
+    }
     return Plan(
         node=node_state.name,
         changes=changes,
@@ -185,7 +192,7 @@ def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
 
 
 def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
-    """The step of a withdrawal for one name."""
+    """The step of a withdrawal for one name. facts.denied: the removals that the API server has denied."""
     step = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
     if step.action is Action.REMOVE and step.name in facts.denied:
         return Step(entry, Action.DENY, facts.denied[step.name], annotated=entry.published)
@@ -193,9 +200,9 @@ def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
 
 
 def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
-    """The keys on the Node that the annotation lists but this machine's record does not confirm. Without a record, the
-    annotation alone decides, so the list is empty."""
-    machine_record = _confirming(node_state, machine_record)
+    """The keys on the Node that the annotation lists but this machine's record does not confirm: a withdrawal leaves
+    them. Without a record, the annotation alone decides, so the list is empty."""
+    machine_record = _record_for_withdrawal(node_state, machine_record)
     return [
         name
         for name, quantity in published_quantities(node_state, machine_record).items()
@@ -203,14 +210,19 @@ def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) 
     ]
 
 
-def _confirming(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:
-    """The record by which a withdrawal decides; None: it is missing, so the annotation alone decides. A record of
-    another Node confirms no key of this one, so an empty record takes its place."""
+def _record_for_withdrawal(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:
+    """The record by which a withdrawal decides.
+
+    - No record: None. The annotation alone decides.
+    - A record of this Node: the record itself.
+    - A record of another Node: an empty record, because the other Node's record confirms no key of this Node.
+    """
     if machine_record is None:
         return None
     return machine_record.of_node(node_state.uid) or MachineRecord(node_uid=node_state.uid)
 
 
 def _is_confirmed(name: str, quantity: int, machine_record: MachineRecord | None) -> bool:
-    """Whether the machine record confirms the annotated quantity. machine_record: as from _confirming()."""
+    """Whether a withdrawal takes the annotated quantity for this machine's. machine_record: from
+    _record_for_withdrawal()."""
     return machine_record is None or machine_record.confirms(name, quantity)

@@ -155,8 +155,7 @@ class Pass:
     def make_plan(
         self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied, written: Plan | None
     ) -> Plan:
-        """The plan for this Node. denied: names whose changes the API server has denied in this pass. written: the plan
-        whose write has left the Node in this state; None: others may have written the Node since."""
+        """The plan for this Node. denied, written: as in Facts."""
         facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied, written=written)
         return make_plan(node_state, facts)
 

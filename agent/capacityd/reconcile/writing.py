@@ -24,7 +24,7 @@ def write(attempt: Attempt) -> Outcome:
         node_state = attempt.write_plan(plan)
     except NodeRejected as error:
         return write_in_parts(attempt, error)
-    attempt.check_annotation(plan, node_state)  # raises NodeRejected if the API server has stored another one
+    attempt.reject_altered_annotation(plan, node_state)
     altered = altered_quantities(plan, node_state)
     if altered or plan.write.condition_follows:
         return _finish(attempt, node_state, denied=altered)
@@ -38,8 +38,8 @@ def write_in_parts(attempt: Attempt, error: NodeRejected) -> Outcome:
     """
     parts = _Parts(attempt, error)
     names = tuple(parts.unwritten)
-    if not names:
-        attempt.reject(attempt.plan, attempt.node_state, error)
+    if not names:  # the patch changes no quantity, so no part of it can be left out
+        attempt.reject(attempt.plan, attempt.node_state, error)  # raises
     isolate(names, parts.write)
     return _finish(attempt, parts.node_state, denied=parts.unwritten | parts.altered, error=error)
 
@@ -58,14 +58,14 @@ class _Parts:
         self.unwritten: dict[str, str] = dict.fromkeys(names, error.reason)
         """Name -> why the API server has denied the last patch with its change."""
         self.altered: dict[str, str] = {}
-        """Name -> how the API server has altered the quantity of its patch."""
+        """Name -> how the API server has altered its quantity."""
         self._attempt = attempt
 
     def write(self, names: tuple[str, ...]) -> bool:
         """Writes the changes of these names in one patch. Returns whether the API server accepts the patch."""
         attempt = self._attempt
-        others = {name: why for name, why in self.unwritten.items() if name not in names}
-        plan = attempt.plan_after(self.node_state, denied=others | self.altered)
+        left_out = {name: why for name, why in self.unwritten.items() if name not in names}
+        plan = attempt.plan_after(self.node_state, denied=left_out | self.altered)
         try:
             self.node_state = attempt.write_plan(plan)
         except NodeRejected as e:
@@ -76,17 +76,18 @@ class _Parts:
                 raise  # another writer changed the Node
             self.unwritten |= dict.fromkeys(names, rejection_of(e).reason)
             return False
-        self.unwritten = others
-        attempt.check_annotation(plan, self.node_state)
+        self.unwritten = left_out
+        attempt.reject_altered_annotation(plan, self.node_state)
         self.altered |= altered_quantities(plan, self.node_state)
         return True
 
 
 def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: NodeRejected | None = None) -> Outcome:
-    """Reports denied changes in the condition, or that nothing is denied any more, unless the condition already says
-    this. Returns the outcome of the attempt.
+    """Writes what remains after the patches of an attempt, above all the condition, which says what is denied. Writes
+    nothing if the Node already is as planned. Creates the Events, and returns the outcome of the attempt.
 
-    error: raised if this write is denied as well; None: the write's own error is raised.
+    denied: the denied and the altered changes. error: the error to raise if the API server denies this write as well;
+    None: the write's own.
     """
     plan = attempt.plan_after(node_state, denied)
     if plan.write.patch:
@@ -94,7 +95,7 @@ def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: N
             node_state = attempt.write_plan(plan)
         except NodeRejected as e:
             attempt.reject(plan, node_state, error or e)
-    stored = [change for change in attempt.written if change.name not in denied]
+    stored = [change for change in attempt.written if change.name not in denied]  # as written, not altered
     outcome = Outcome(
         plan.with_earlier(stored),
         node_state,

@@ -9,7 +9,7 @@ from markdown import escaped, table, terms
 
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, FactTable
 from capacityd.config.toml import toml_value
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.address_ranges import AddressRanges
 from capacityd.schema.device import Detector, DeviceDetector
 from capacityd.schema.setting_types import (
@@ -76,8 +76,8 @@ def values() -> Iterator[str]:
 
 def detectors() -> Iterator[str]:
     yield escaped(_DETECTORS)
-    for name in names():
-        detector = load(name)
+    for name in detector_names():
+        detector = load_detector(name)
         yield f"### {name}"
         yield escaped(f"{detector.about[0].upper()}{detector.about[1:]}.")
         yield table(_keys_of(detector))

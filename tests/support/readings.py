@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.discovery.reader import read_resource, value_of
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
@@ -21,18 +21,18 @@ TomlTable = Mapping[str, Any]
 
 
 def device_detector(name: str) -> DeviceDetector:
-    detector = load(name)
+    detector = load_detector(name)
     assert isinstance(detector, DeviceDetector)
     return detector
 
 
 def device_detectors() -> list[DeviceDetector]:
     """All detectors that enumerate devices."""
-    return [detector for name in names() if isinstance(detector := load(name), DeviceDetector)]
+    return [detector for name in detector_names() if isinstance(detector := load_detector(name), DeviceDetector)]
 
 
 def value_detector(name: str) -> ValueDetector:
-    detector = load(name)
+    detector = load_detector(name)
     assert isinstance(detector, ValueDetector)
     return detector
 

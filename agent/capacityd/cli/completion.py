@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import NodeError
 from capacityd.node.operator_kubeconfig import context_names
 from capacityd.schema.device import DeviceDetector
@@ -101,7 +101,7 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 def values(action: argparse.Action) -> list[str]:
     """Returns the values of an argument or option; empty if they are not known."""
     if action.metavar == "DETECTOR":
-        return [name for name in names() if isinstance(load(name), DeviceDetector)]
+        return [name for name in detector_names() if isinstance(load_detector(name), DeviceDetector)]
     return [str(choice) for choice in action.choices or ()]
 
 

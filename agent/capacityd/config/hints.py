@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.linux.paths import is_inside
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
 from capacityd.schema.address_ranges import parsed_networks
@@ -34,7 +34,7 @@ def hints(resource: Resource) -> Iterator[Hint]:
     """Yields the hints about a resource."""
     for text in name_hints([resource]):
         yield Hint(table="", key="", text=text)
-    detector = load(resource.detector)
+    detector = load_detector(resource.detector)
     if isinstance(detector, DeviceDetector):
         yield from _measure_hints(resource, detector)
         yield from _exact_size_hints(resource, detector)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.config.resource import DEVICE_KEYS
 from capacityd.config.tables import GROUPS, PROPERTY
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.quantity import NAME_SCHEMA
 from capacityd.schema.device import Detector, DeviceDetector
 from capacityd.schema.setting_types import Setting, SettingKind
@@ -42,7 +42,7 @@ def schema() -> Schema:
 
 def _resource() -> Schema:
     """The table of a resource: it has exactly one detector, unless enabled = false drops it."""
-    detectors = [load(name) for name in names()]
+    detectors = [load_detector(name) for name in detector_names()]
     keys: Schema = {}
     for detector in detectors:
         keys[detector.name] = {"description": detector.about, **_one_or_list(_detector_table(detector))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from capacityd.detectors import names
+from capacityd.detectors import detector_names
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
@@ -94,7 +94,7 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
 
 def is_resource_key(key: str) -> bool:
     """Whether a resource's table may contain this key, which may be a detector's name."""
-    return key in RESOURCE_KEYS or key in names()
+    return key in RESOURCE_KEYS or key in detector_names()
 
 
 WHEN_KEYS: dict[str, Setting | FactTable] = {

@@ -8,7 +8,7 @@ from typing import Any
 from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import GROUPS, detector_tables, except_tables, setting_tables, when_tests
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.label import may_label
 from capacityd.model.quantity import countable
 from capacityd.schema.config import Resource
@@ -45,7 +45,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if raw.get("enabled") is False:  # then the rest is not checked
         return None
     fields: dict[str, Any] = {}
-    detectors = [load(key) for key in raw if key in names()]
+    detectors = [load_detector(key) for key in raw if key in detector_names()]
     _check_keys(raw, detectors, place)
     detector = detectors[0] if len(detectors) == 1 else None
     if detector is None:
@@ -90,7 +90,7 @@ def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place:
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
         else:
-            place.report_unknown(key, [*names(), *RESOURCE_KEYS])
+            place.report_unknown(key, [*detector_names(), *RESOURCE_KEYS])
 
 
 def _keys_below(detector: Detector) -> Mapping[str, object]:
@@ -107,7 +107,7 @@ def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], 
     # An unknown key with a table was probably meant as the detector. _check_keys() has reported that key.
     is_misspelt = any(isinstance(value, dict | list) and not is_resource_key(key) for key, value in raw.items())
     if not is_misspelt:
-        place.report("", f"must have a detector, which is one of {', '.join(names())}")
+        place.report("", f"must have a detector, which is one of {', '.join(detector_names())}")
 
 
 def _detector_fields(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:

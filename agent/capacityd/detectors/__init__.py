@@ -10,12 +10,12 @@ from capacityd.schema.device import Detector
 
 
 @cache
-def names() -> tuple[str, ...]:
+def detector_names() -> tuple[str, ...]:
     """The names of all detectors, sorted."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
-def load(name: str) -> Detector:
-    """The detector with this name (one of names()). Imports only its module."""
+def load_detector(name: str) -> Detector:
+    """The detector with this name (one of detector_names()). Imports only its module."""
     detector: Detector = import_module(f"{__name__}.{name}").DETECTOR
     return detector

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.discovery.explain import Match, explain_devices, explain_error, with_other_names
 from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_uncertain
 from capacityd.discovery.when import reading_of_when
@@ -34,7 +34,7 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
         not_applying = reading_of_when(resource, host, node_name, explain=explain)
         if not_applying is not None:
             return not_applying
-        detector = load(resource.detector)
+        detector = load_detector(resource.detector)
         if isinstance(detector, ValueDetector):
             contributions = [detector.read(host, table.settings) for table in resource.tables]
             return _quantity(resource, contributions, shares=[int(one.amount) for one in contributions])

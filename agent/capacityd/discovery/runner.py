@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.discovery.child import MAX_BUSY, Child, process_name, start_child, wait_for_any
 from capacityd.discovery.reader import read_resource
 from capacityd.linux.subreaper import become_subreaper, kill_children
@@ -60,7 +60,7 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
     durations: dict[str, float] = {}
-    detectors = [load(resource.detector) for resource in config.resources]
+    detectors = [load_detector(resource.detector) for resource in config.resources]
     runs_programs = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
     if runs_programs:
         become_subreaper()  # so that kill_children() can kill what these programs have left behind

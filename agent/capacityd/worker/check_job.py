@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from capacityd.config import load
 from capacityd.config.saved import stamps_of
-from capacityd.detectors import load as load_detector
+from capacityd.detectors import load_detector
 from capacityd.discovery.child import MAX_BUSY, max_blocked_of
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.device_plugins import CHECKPOINT

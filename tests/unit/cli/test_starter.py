@@ -11,8 +11,7 @@ from hypothesis import given
 
 from capacityd.cli import run
 from capacityd.cli.inventory.starter import starter_configuration
-from capacityd.detectors import load as load_detector
-from capacityd.detectors import names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.host import Host
@@ -30,7 +29,8 @@ MEASURE = re.compile(r'^# (measure = ".*?")  # instead of a count; then expect =
 
 def detectors() -> list[DeviceDetector]:
     """The detectors that `devices` shows by default."""
-    return [d for name in names() if isinstance(d := load_detector(name), DeviceDetector) and d.shown_by_default]
+    found = map(load_detector, detector_names())
+    return [detector for detector in found if isinstance(detector, DeviceDetector) and detector.shown_by_default]
 
 
 def starter(host: Host) -> str:

@@ -7,7 +7,7 @@ import pytest
 from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
 from capacityd.config.toml import MAX_DEPTH
-from capacityd.detectors import names
+from capacityd.detectors import detector_names
 from capacityd.model.errors import ConfigError
 from tests.support.config_errors import Case, cases, parser_error
 from tests.support.configs import HEADER as X
@@ -38,7 +38,7 @@ def test_each_error_has_its_line_and_message(case: Case) -> None:
 
 
 def test_an_empty_resource_lacks_a_detector() -> None:
-    assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(names())}"]
+    assert lines(loaded(X)) == [f"1: {X} must have a detector, which is one of {', '.join(detector_names())}"]
 
 
 def test_too_many_tables_inside_each_other_are_an_error() -> None:

@@ -21,8 +21,7 @@ from capacityd.config import load
 from capacityd.config.json_schema import schema
 from capacityd.config.keys import RESOURCE_KEYS
 from capacityd.config.toml import parse_toml
-from capacityd.detectors import load as load_detector
-from capacityd.detectors import names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import ConfigError
 from capacityd.schema.device import DeviceDetector
 from tests import ROOT
@@ -201,8 +200,8 @@ def test_it_is_a_valid_draft_7_schema() -> None:
 def test_editors_find_every_key_with_its_description() -> None:
     """Editors read only "properties" and "items" of a schema."""
     resource = SCHEMA["properties"]["resources"]["additionalProperties"]["properties"]
-    assert {*resource} == {*RESOURCE_KEYS, *names()}
-    for name in names():
+    assert {*resource} == {*RESOURCE_KEYS, *detector_names()}
+    for name in detector_names():
         detector = load_detector(name)
         keys = detector.keys if isinstance(detector, DeviceDetector) else detector.settings
         for shown in (resource[name], resource[name]["items"]):

@@ -16,8 +16,7 @@ import pytest
 from capacityd.cli.commands.config import show, show_json
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
-from capacityd.detectors import load as load_detector
-from capacityd.detectors import names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.config import Resource, Settings, Table
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import BoolMatcher, GlobMatcher, KeyMatcher
@@ -169,8 +168,8 @@ def test_every_setting_is_tested() -> None:
 
 
 def test_no_detector_has_the_name_of_another_key_nor_a_key_with_that_of_a_group() -> None:
-    assert not {*names()} & {*RESOURCE_KEYS, *SETTINGS_TABLES, *WHEN_KEYS, "resources"}
-    detectors = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+    assert not {*detector_names()} & {*RESOURCE_KEYS, *SETTINGS_TABLES, *WHEN_KEYS, "resources"}
+    detectors = [d for name in detector_names() if isinstance(d := load_detector(name), DeviceDetector)]
     assert not [d.name for d in detectors if {"attributes", "properties"} & {*d.keys}]
 
 

@@ -13,8 +13,7 @@ from capacityd.cli.commands.config import show
 from capacityd.config import Loaded
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.config.toml import parse_toml, toml_key, toml_value
-from capacityd.detectors import load as load_detector
-from capacityd.detectors import names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config
 from capacityd.schema.device import DeviceDetector
@@ -130,7 +129,7 @@ NUMBER_TABLES = {
 VALUE_RESOURCES = st.one_of(
     *(st.fixed_dictionaries({name: one_or_more(made)}, optional=COMMON) for name, made in NUMBER_TABLES.items())
 )
-DEVICE_DETECTORS = [d for name in names() if isinstance(d := load_detector(name), DeviceDetector)]
+DEVICE_DETECTORS = [d for name in detector_names() if isinstance(d := load_detector(name), DeviceDetector)]
 NAMES = st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,5})?/[A-Za-z0-9]([a-z._-]{0,4}[a-z0-9])?", fullmatch=True).filter(
     lambda n: not name_problem(n)
 )
@@ -166,7 +165,7 @@ def test_every_value_can_be_written(value: object) -> None:
     assert parse_toml(f"a = {toml_value(value)}") == {"a": value}
 
 
-WORDS = [*RESOURCE_KEYS, *WHEN_KEYS, *SETTINGS_TABLES, *names(), *SETTINGS_TABLES["kubernetes"]]
+WORDS = [*RESOURCE_KEYS, *WHEN_KEYS, *SETTINGS_TABLES, *detector_names(), *SETTINGS_TABLES["kubernetes"]]
 WORDS += ["resources", "vendor", "size", "max_speed", "path"]
 WORDS += ["attributes", "properties", "example", "com", "example.com/x", "vpd", "../x", "quantity", "command"]
 WORDS += ["hub", ""]

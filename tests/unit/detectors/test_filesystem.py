@@ -183,14 +183,14 @@ def test_unreadable_is_unknown_and_no_file_system_is_absent() -> None:
 LIVE = """
 import json, os, sys
 from capacityd.host.live import LiveHost
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.model.errors import HostError
 from capacityd.discovery.reader import value_of
 table = {}
-for device in load("filesystem").find(LiveHost()):
+for device in load_detector("filesystem").find(LiveHost()):
     if device.cached_values["source"].startswith(("real", "hidden", "gone")):
         try:
-            size = value_of(LiveHost(), load("filesystem"), device, "size")
+            size = value_of(LiveHost(), load_detector("filesystem"), device, "size")
         except HostError as e:
             size = str(e)
         table[device.cached_values["source"]] = [device.cached_values["mount"], device.cached_values["kind"], size]

@@ -23,7 +23,7 @@ from capacityd.cli import run
 from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
-from capacityd.detectors import names
+from capacityd.detectors import detector_names
 from tests import ROOT
 
 PATIENCE = 60.0
@@ -51,7 +51,8 @@ def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: P
     shown = re.sub("\b.", "", done.stdout)
     too_wide = [line for line in shown.splitlines() if len(line) > width]
     assert width < 80 or not too_wide
-    for word in ("config",) if page == "capacityd.8" else (*RESOURCE_KEYS, *WHEN_KEYS, *names(), *SETTINGS_TABLES):
+    keys = (*RESOURCE_KEYS, *WHEN_KEYS, *detector_names(), *SETTINGS_TABLES)
+    for word in ("config",) if page == "capacityd.8" else keys:
         assert re.search(rf"^ +\[?{re.escape(word)}\b", shown, re.MULTILINE), word
 
 

@@ -17,7 +17,7 @@ import yaml
 from capacityd.cli.parser import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
-from capacityd.detectors import names
+from capacityd.detectors import detector_names
 from tests import ROOT
 from tests.support.configs import loaded
 from tests.support.pages import Block, blocks, commands, fences, manifests, pages, place, same
@@ -131,13 +131,13 @@ def test_the_commented_configuration_has_every_key_that_is_not_a_detectors() -> 
 def test_every_detector_has_an_example() -> None:
     examples = [*(ROOT / "conf/examples").glob("*.toml"), *(ROOT / "docs").rglob("*.md")]
     text = "".join(path.read_text() for path in examples)
-    assert [name for name in names() if not re.search(rf"^{name} = ", text, re.MULTILINE)] == []
+    assert [name for name in detector_names() if not re.search(rf"^{name} = ", text, re.MULTILINE)] == []
 
 
 def test_the_readmes_detectors_have_valid_examples(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(\w+)` \| .* \| `(.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(rows) >= 13
-    assert {detector for detector, _ in rows} <= {*names()}
+    assert {detector for detector, _ in rows} <= {*detector_names()}
     for detector, example in rows:
         assert example.startswith(f"{detector} = ")
         path = tmp_path / f"{detector}.toml"

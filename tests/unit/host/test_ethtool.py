@@ -153,13 +153,13 @@ def test_a_recording_without_names_of_link_modes_has_their_speeds(tmp_path: Path
 TAP = """
 import array, fcntl, json, os, socket, struct, subprocess
 from capacityd.model.errors import HostError
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.host.live import LiveHost
 from capacityd.discovery.reader import value_of
 
 tap = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"tapx", 0x1002))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
-host, detector, readings = LiveHost(), load("nic"), []
+host, detector, readings = LiveHost(), load_detector("nic"), []
 
 def support(mask):
     # Sets the link modes that the interface supports. tun stores what it gets.

@@ -38,7 +38,7 @@ from tests.unit.discovery.test_unreadable import WORLD
 
 READINGS = """
 import json, sys
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.model.errors import HostError
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.recorder import Recorder
@@ -51,7 +51,7 @@ PROPERTIES = ("properties.ID_TEST", "properties.DEVNAME")
 def readings(host, names):
     values = {}
     for name in names:
-        detector = load(name)
+        detector = load_detector(name)
         for device in detector.find(host):
             for key in (*detector.keys, "attributes.uevent", "attributes.dev", *PROPERTIES):
                 if key == "size" and device.cached_values.get("kind", "local") != "local":

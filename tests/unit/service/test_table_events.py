@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.detectors import load
+from capacityd.detectors import load_detector
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import filesystem_types
 from capacityd.linux.mountinfo import MOUNT_TABLE
@@ -147,7 +147,7 @@ def test_mounts_of_every_counted_file_system_start_a_pass(point: str) -> None:
         "unheard-of",
     ]
     lines = [f"{n} 1 0:{n} / {point}/{n} rw - {kind} source rw\n" for n, kind in enumerate(types, 30)]
-    detector = load("filesystem")
+    detector = load_detector("filesystem")
     assert isinstance(detector, DeviceDetector)
     counted = {d.name for d in detector.find(RecordedHost({"files": {MOUNT_TABLE: "".join(lines)}}))}
     mounts = table_events.relevant_mounts(ALL_EVENTS.mounts, "".join(lines))

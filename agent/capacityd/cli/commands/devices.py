@@ -19,7 +19,7 @@ from capacityd.cli.output.terminal import (
     print_text,
     terminal_width,
 )
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import UsageError
 from capacityd.schema.device import DeviceDetector
 from capacityd.worker.selection import host_of
@@ -58,12 +58,12 @@ def devices(options: Options) -> int:
 
 def _detectors(name: str | None) -> list[DeviceDetector]:
     """The detector with this name; None: all detectors that are shown by default."""
-    detectors = [detector for detector in map(load, names()) if isinstance(detector, DeviceDetector)]
+    detectors = [detector for detector in map(load_detector, detector_names()) if isinstance(detector, DeviceDetector)]
     if name is None:
         return [detector for detector in detectors if detector.shown_by_default]
     named = [detector for detector in detectors if detector.name == name]
     if not named:
-        if name in names():
+        if name in detector_names():
             raise UsageError(f'the detector "{name}" has no devices')
         raise UsageError(f'unknown detector "{name}"; must be one of {", ".join(d.name for d in detectors)}')
     return named

@@ -12,7 +12,7 @@ import threading
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json, print_message
-from capacityd.detectors import load, names
+from capacityd.detectors import detector_names, load_detector
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
@@ -90,7 +90,7 @@ def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str,
     """
     recorded_machine = RecordedHost(recording)
     modaliases: set[str | None] = set()
-    for detector in map(load, names()):
+    for detector in map(load_detector, detector_names()):
         if isinstance(detector, DeviceDetector) and detector.modalias is not None:
             with contextlib.suppress(HostError):  # the recording lacks what this detector reads to find devices
                 for device in detector.find(recorded_machine):

@@ -57,7 +57,8 @@ def apply(options: Options) -> int:
 
 
 def withdraw(options: Options) -> int:
-    """Removes everything that this machine has published. Returns exit status 4 if it keeps a key of unknown ownership.
+    """Removes everything that this machine has published. Returns exit status 4 if a key stays: its owner is another
+    writer or unknown, or the API server denies its removal.
 
     With --all-annotated, also removes keys that only the annotation lists, and prints them first.
     """

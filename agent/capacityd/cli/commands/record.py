@@ -48,7 +48,8 @@ def record(options: Options) -> int:
     if original is not None and original.get("redacted"):
         recording["redacted"] = True  # a copy of a redacted recording contains no identifiers either
     elif not options.keep_serials:
-        recording = without_identifiers(recording, [machine_id(source)])  # with "redacted" set
+        # The machine id is in no recorded file, but may be a part of other texts. This also sets "redacted".
+        recording = without_identifiers(recording, [machine_id(source)])
     size = _write(options.file, recording)
     if original is None:  # a copy lacks the same paths as its original; the user was told when that was made
         for error, paths in sorted(unreadable.items()):

@@ -66,6 +66,11 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
     review = state.review  # who the service is for the API server
+    other_agent = last_pass.health.other_agent
+    pid = service.status.pid if service and service.status else None
+    stale_reason = why_unreadable
+    if service and not stale_reason:
+        stale_reason = _stale_reason(directory, running_status, current_uptime)
     # In the files, a time of 0.0 and an empty text mean that there is none.
     return StatusReport(
         node=node.name if node else None,
@@ -82,7 +87,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
         last_write=last_pass.written_at,
-        stale_reason=why_unreadable or (_stale_reason(directory, running_status, current_uptime) if service else ""),
+        stale_reason=stale_reason,
         pass_running=running_status.pass_running,
         condition_not_stored=last_pass.condition_not_stored,
         other_resources=last_pass.others,
@@ -96,8 +101,8 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
         impersonated=review.user if review and review.impersonated else None,
-        other_agent=last_pass.health.other_agent.quantities if last_pass.health.other_agent else None,
-        service=ServiceReport(service.status.pid if service.status else None) if service else None,
+        other_agent=other_agent.quantities if other_agent else None,
+        service=ServiceReport(pid) if service else None,
     )
 
 
@@ -137,6 +142,7 @@ def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[st
     if not changed:
         return ()
     loaded = load(read_files.path)
+    # After a change of a comment, for example, the hash is the same.
     is_active = not loaded.problems and loaded.config.digest == active_hash
     return () if is_active else changed
 
@@ -154,7 +160,7 @@ def _waits_until_next_pass(
     """The last pass's waits, earliest first; empty without a service: then no pass will do what waits.
 
     What waits is done by a pass, so a wait that ends before the next pass lasts until that pass. now: in seconds since
-    the epoch.
+    the epoch. uptime: the machine's, in seconds.
     """
     if service is _NO_SERVICE:
         return ()

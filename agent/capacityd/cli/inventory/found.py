@@ -154,8 +154,8 @@ def _why_gone(host: Host, device: Device) -> str:
 
 
 def _names(host: Host, detector: DeviceDetector, device: Device) -> tuple[str, str]:
-    """Vendor and model from the hardware database or, if it lacks the model, from the device's properties in udev,
-    which the machine's own rules may set."""
+    """Vendor and model from the hardware database. If the database lacks the model, from the device's properties in
+    udev: the machine's own rules may set them. "" if unknown."""
     if detector.modalias is None:
         return "", ""
     names: Mapping[str, str] = {}

@@ -47,7 +47,7 @@ class DeviceIndex:
 
     def __init__(self, detector: DeviceDetector, devices: Sequence[FoundDevice], *, complete: bool) -> None:
         self.detector = detector
-        self.defaults = key_matchers(detector, {})  # only the tests that the detector adds to every table
+        self.defaults = key_matchers(detector, {})  # the detector's own tests, which apply to an empty table
         self._complete = complete
         self._devices = devices
         self._by_value: dict[tuple[str, str], list[FoundDevice]] = {}  # key and folded value -> devices with it
@@ -145,8 +145,8 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
     if not present and not non_default:
         return exact  # an empty table would also match any other kind that is added later
     short = index.select(present | non_default)
-    lacking_excludes_none = short.count is not None and short.count == exact.count
-    return short if lacking_excludes_none else exact
+    matches_the_same = short.count is not None and short.count == exact.count
+    return short if matches_the_same else exact
 
 
 def key_matchers(detector: DeviceDetector, table: Mapping[str, object]) -> tuple[KeyMatcher, ...]:

@@ -67,17 +67,17 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
 
 def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     """A suggestion for each kind of device. A kind is left out if none of its devices passes, or may pass, the tests in
-    detector.suggest."""
+    detector.suggested_only_if."""
     detector, entries = listing.detector, listing.entries
-    suggested = key_matchers(detector, detector.suggested_only_if)
-    # Devices of one kind may differ in a flag: the system's disk from the others.
+    suggestion_tests = key_matchers(detector, detector.suggested_only_if)
+    # Devices of one kind may differ in a flag, as the system's disk differs from the others: each suggestion has these.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }
     first_of_kind: dict[str, DeviceEntry] = {}
     for entry in entries:
         # None: it is unknown whether the device passes. Then the suggestion is commented out.
-        may_pass = match_tests(suggested, entry.device).matches in (True, None)
+        may_pass = match_tests(suggestion_tests, entry.device).matches in (True, None)
         if entry.kind_selector.toml and may_pass:
             first_of_kind.setdefault(entry.kind_selector.toml, entry)
     suggestions = []
@@ -105,9 +105,9 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
     elif not entries:
         yield "# this machine has none\n"
     names_by_reason: dict[str, list[str]] = {}
-    suggested = key_matchers(detector, detector.suggested_only_if)
+    suggestion_tests = key_matchers(detector, detector.suggested_only_if)
     for entry in entries:
-        result = match_tests(suggested, entry.device)
+        result = match_tests(suggestion_tests, entry.device)
         if result.matches is False:
             test, _value = result.mismatches[0]  # match_tests() stops at the first test that fails
             reason = f"because of {test.key}"

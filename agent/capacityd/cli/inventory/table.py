@@ -60,7 +60,7 @@ def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit
         kind_toml = entry.kind_selector.toml
         seen[kind_toml] += 1
         is_first = seen[kind_toml] == 1
-        if is_first and _matches_several(entry.kind_selector) and kind_toml != entry.unique_selector.toml:
+        if is_first and _matches_several(entry.kind_selector):
             title = f", {entry.title}" if entry.title else ""
             selectors.append((kind_toml, f"all {entry.kind_selector.count}{title}"))
         if limit is None or seen[kind_toml] <= limit:

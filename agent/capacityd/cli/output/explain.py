@@ -63,7 +63,7 @@ def print_explanation(resource: Resource, reading: Reading) -> None:
 
 def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yields label and text of the lines above the devices."""
-    for hint in hints(resource):
+    for hint in hints(resource):  # probable mistakes in the configuration
         yield "hint", f"{hint.key}: {hint.text}" if hint.key else hint.text
     explanation = reading.explanation
     if explanation is None:

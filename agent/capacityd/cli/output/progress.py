@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 _FIRST = 2.0  # seconds until the line is shown; below the five seconds after which a user wonders
-_EVERY = 1.0  # seconds until it is shown again
+_EVERY = 1.0  # seconds until the line is shown again, with the new time
 _ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the line
 
 

@@ -23,6 +23,7 @@ class ResourceRow:
     """The quantity, "absent", "unknown" or "unconfigured". None: it is unknown whether the resource is configured, or
     the row is that of a label."""
     expect: int | None
+    """None: the resource's configuration contains no `expect`, or nothing configures the name."""
     published: int | None
     """The quantity in the Node's annotation. None, here and in the next two fields: the Node lacks it or is unknown."""
     capacity: str | None
@@ -33,13 +34,16 @@ class ResourceRow:
     cause: Cause | None
     """The cause of an unknown reading; otherwise None."""
     refused: bool
+    """Whether capacityd leaves the key alone, because it does not own the key."""
     denied: bool
+    """Whether the API server rejects the change."""
     not_configured: bool
     """Whether the key stays on the Node although nothing configures it."""
     below_expect: bool
     not_allocatable: bool
+    """Whether another writer keeps the Node's allocatable below the published quantity."""
     overwritten: str | None = None
-    """Another writer's value, if that is why the resource is not allocatable. It may be restored by now."""
+    """The allocatable that another writer has set, if not_allocatable is true. capacityd may have restored it since."""
     degraded: bool = False
     """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
     note: str = ""
@@ -89,7 +93,9 @@ class StatusReport:
     error: str
     """The errors of the last check and of the last pass; "" if there are none."""
     event_source_errors: tuple[str, ...]
+    """The error of each source of events that is not open."""
     configuration_errors: tuple[str, ...]
+    """Each with its file and line."""
     configuration: str | None
     """The hash of the configuration."""
     previous_configuration_active: bool
@@ -107,6 +113,7 @@ class StatusReport:
     """The service's activity, if it is slow."""
     slow_since: float | None
     metrics_error: str
+    """Why the metrics file could not be written or removed; "" if it could."""
     metrics_advice: str
     service: ServiceReport | None
     """None: the service is not running."""

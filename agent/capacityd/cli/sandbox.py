@@ -77,8 +77,8 @@ def _service_settings() -> list[str]:
     unit = _run(["systemctl", "cat", "--no-pager", UNIT], output=subprocess.PIPE)
     if unit.returncode:
         raise CapacitydError(f"could not read the unit {UNIT}: {unit.stderr.strip()}")
-    # RuntimeDirectory=, a lifecycle setting, makes this folder writable for the service. "-": the folder need not
-    # exist.
+    # RuntimeDirectory= makes this folder writable for the service, but is left out as a lifecycle setting. "-": the
+    # folder need not exist.
     return [*unit_settings(unit.stdout), "ReadWritePaths=-/run/capacityd"]
 
 

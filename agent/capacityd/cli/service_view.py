@@ -32,7 +32,7 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
         for path, key in _key_by_path(resource).items():
             is_in_command = key == "exec"
             advice = sandbox.advice(path, runs=is_in_command)  # "" if the sandbox does not hide the path
-            if not advice and key == "file":
+            if not advice and key == "file":  # only this detector reads the file; others run it or look for it
                 advice = why_unreadable_to_root(path)
             if advice:
                 yield _problem(resource, advice, key=key)

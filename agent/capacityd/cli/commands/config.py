@@ -78,12 +78,12 @@ def _kept_resources(loaded: Loaded) -> Problem | None:
         return None
     try:
         names = published_names(last_seen_node())
-    except CapacitydError:  # without root, the files may be unreadable; the check of the configuration needs none
+    except CapacitydError:  # this user may not read the service's files; the check does not fail for this
         return None
     if not names:
         return None
-    # The problem's file is the machine record, because no file of the configuration has the mistake.
     why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
+    # The warning names the machine record: no file of the configuration contains a mistake.
     return Problem(machine_record.path(machine_record.state_directory()), why)
 
 

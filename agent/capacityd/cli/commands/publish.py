@@ -103,8 +103,8 @@ def _print_unconfirmed(node: Node, options: Options) -> None:
 
 def _print_kept(withdrawal: Plan) -> None:
     """Prints the keys that a withdrawal leaves because their owner is unknown."""
-    # write.annotated: what the annotation lists afterwards. It keeps a key for two reasons: the API server denies the
-    # key's removal, or the key's owner is unknown.
+    # write.annotated: what the annotation lists afterwards. The annotation keeps a key for two reasons: the API server
+    # denies the key's removal, or the key's owner is unknown.
     if kept := [name for name in withdrawal.write.annotated if name not in withdrawal.health.denied]:
         print_message(
             f"kept keys that another program may own: {', '.join(kept)}. The Node's annotation lists them, but this "

@@ -51,7 +51,7 @@ def record(options: Options) -> int:
         # The machine id is in no recorded file, but may be a part of other texts. This also sets "redacted".
         recording = without_identifiers(recording, [machine_id(source)])
     size = _write(options.file, recording)
-    if original is None:  # a copy lacks the same paths as its original; the user was told when that was made
+    if original is None:  # a copy lacks the same paths as its original, and `record` listed them for the original
         for error, paths in sorted(unreadable.items()):
             hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
             print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")

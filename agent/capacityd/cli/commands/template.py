@@ -93,7 +93,9 @@ def _of_nodes(options: Options) -> int:
         for label_value, group in groups.items()
         if group.quantities
     }
-    if options.json and documents:
+    if not documents:
+        pass  # messages about the omissions have been printed
+    elif options.json:
         parsed = {label_value: yaml.safe_load(text) for label_value, text in documents.items()}
         print_json(parsed[None] if options.by is None else parsed)  # without --by, None is the only key
     else:

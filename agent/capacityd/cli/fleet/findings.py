@@ -30,8 +30,8 @@ class Reason(Enum):
     CAPACITY_CHANGED = "CapacityChanged"  # capacity or allocatable differs from what was last applied
     ANNOTATION_UNREADABLE = "AnnotationUnreadable"
     HEARTBEAT_AHEAD = "HeartbeatAhead"  # the heartbeat is in the future
-    QUANTITY_DIFFERS = "QuantityDiffers"  # it is not the group's usual quantity
-    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # it is not the group's usual configuration
+    QUANTITY_DIFFERS = "QuantityDiffers"  # a quantity is not the group's usual one
+    CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # the configuration is not the group's usual one
 
 
 OUTLIERS = (Reason.HEARTBEAT_AHEAD, Reason.QUANTITY_DIFFERS, Reason.CONFIGURATION_DIFFERS)
@@ -60,7 +60,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
         lower: list[str] = []
-        # No field of the Node lists the resources below `expect`. The ones below the usual quantity are likely to be.
+        # No field of the Node lists the resources below `expect`. Probably, they are below the usual quantity, too.
         if _is_below_expected(node.condition):
             lower = [name for name in differing if _is_lower(node, norm, name)]
         yield from _of_condition(
@@ -69,7 +69,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
         yield from _of_heartbeat(node.condition.heartbeat, node, now=now, max_age=max_age)
         # The finding for the condition has reported the lower quantities.
         differing = [name for name in differing if name not in lower]
-    elif norm.has_condition:  # of the other Nodes in the group
+    elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield finding_for(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
@@ -172,7 +172,7 @@ def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_ag
     age = now - heartbeat
     ahead = heartbeat - now
     if age > max_age:
-        not_ready = node.ready is False
+        not_ready = node.ready is False  # then the heartbeat is not the cause: the machine may be down
         begin = "the Node is not ready, and capacityd has " if not_ready else ""
         yield Finding(
             Reason.NOT_READY.value if not_ready else Reason.HEARTBEAT_OVERDUE.value,

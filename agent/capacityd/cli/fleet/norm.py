@@ -46,7 +46,8 @@ class Norm:
 
 
 def norm_of(label_value: str | None, members: Sequence[NodeSummary]) -> Norm:
-    """The usual values of a group's Nodes. label_value: that of the label that groups Nodes."""
+    """The usual values of a group's Nodes. label_value: their value of the label that groups Nodes; None: they lack the
+    label."""
     has_condition = any(node.condition for node in members)
     # A Node that lacks the others' condition is reported for that reason; its quantities mean nothing.
     compared = [node for node in members if not lacks_capacityd(node, group_has_condition=has_condition)]

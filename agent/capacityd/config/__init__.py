@@ -1,5 +1,5 @@
-"""The configuration: TOML files -> model.config.Config. Checks strictly and reports all problems at once. Only
-reads."""
+"""The configuration: TOML files -> schema.config.Config. Checks strictly and reports all problems at once.
+Writes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
         files = files_of_service(root)
     else:
         files = files_at(path)
-        root = "/"
+        root = "/"  # path is not below root
     private_files = {file for file in files.paths if not others_may_read(file, root=root)}
     unreadable = _problems(files.failures)
     documents: list[tuple[str, dict[str, Any]]] = []
@@ -37,7 +37,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             texts[file] = read(file, files)
             document = parse_toml(texts[file])
         except ConfigError as e:
-            quotes_text = e.line > 0  # an error without a line concerns the file, not its text
+            quotes_text = e.line > 0  # an error without a line concerns the whole file and does not quote it
             private = quotes_text and file in private_files
             unreadable.append(Problem(clean(file), clean(str(e)), line=e.line, private=private))
         else:
@@ -51,7 +51,7 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     return replace(
         loaded,
         problems=numbered(loaded.problems, texts),
-        warnings=numbered([replace(warning, warning=True) for warning in warnings], texts),
+        warnings=numbered([replace(problem, warning=True) for problem in warnings], texts),
         notes=numbered(notes, texts),
         folders=files.folders,
     )

@@ -43,7 +43,7 @@ class Files:
     read_by_service: bool
     """Whether these are the files that the service reads. Otherwise, a user has named them in a command."""
     trust: Trust
-    """Who may be able to change the files. A user who names a file also trusts its owner and its group."""
+    """Who may be able to change the files. A user who names a file also trusts the file's owner and group."""
     masking: dict[str, str] = field(default_factory=dict)
     """Path of a file that replaces a vendor's file of the same name -> path of the vendor's file. Only a file that
     replaces another one may be empty."""
@@ -64,12 +64,12 @@ def files_of_service(root: str) -> Files:
     files = Files(read_by_service=True, trust=own_trust())
     vendor_files: dict[str, str] = {}
     for folder in VENDOR_FOLDERS:
-        vendor_files |= _search(os.path.join(root, folder), files, masked=vendor_files)
+        vendor_files |= _search(os.path.join(root, folder), masked=vendor_files, report_to=files)
     main_file = os.path.join(root, MAIN_FILE)
     main_files = [main_file] if os.path.lexists(main_file) else []
     if main_files:
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
-    local_files = _search(os.path.join(root, LOCAL_FOLDER), files, masked=vendor_files)
+    local_files = _search(os.path.join(root, LOCAL_FOLDER), masked=vendor_files, report_to=files)
     files.ignored |= misplaced(root)
     files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
     files.paths += main_files
@@ -85,7 +85,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _search(path, files, masked={})
+        found = _search(path, masked={}, report_to=files)
         files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -100,7 +100,7 @@ def read(path: str, files: Files) -> str:
     try:
         # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
         status = os.stat(path)
-        is_dev_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
+        is_dev_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)  # null(4)
         if not (is_dev_null or stat.S_ISREG(status.st_mode)):
             raise ConfigError("is not a regular file")
         problem = _permission_problem(path, files)
@@ -140,12 +140,13 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
 
 
 def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
-    """The path with the wrong permissions, which may be that of a folder above, and what is wrong, with the command to
-    fix it. None if the permissions of the file or folder are right.
+    """The path with wrong permissions, and what is wrong, with the command to mend it. None if nothing is wrong.
+
+    path: a file or folder to read. The path with wrong permissions may be that of a folder above it.
     """
     is_folder = os.path.isdir(path)
     flaw = flaw_of_folder(path, files.trust) if is_folder else flaw_of(path, files.trust)
-    if flaw is not None:
+    if flaw is not None:  # somebody who is not trusted can change the file, the folder, or a folder above
         is_flaw_of_file = flaw.path == path and not is_folder
         subject = "it" if is_flaw_of_file else "a file in it"
         return flaw.path, f"{flaw.problem}, but {subject} can name programs that run as root: {flaw.remedy}"
@@ -159,23 +160,25 @@ def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
     return None
 
 
-def _search(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
+def _search(folder: str, *, masked: Mapping[str, str], report_to: Files) -> dict[str, str]:
     """Name -> path of a folder's .toml files, without hidden files (editors' locks and swap files).
 
-    Adds to files: the folder, its skipped files, and its files that have the name of a masked one.
-    masked: name -> path of each file that a file of this folder replaces.
+    masked: name -> path of each file that a file of this folder with the same name replaces.
+    report_to: receives everything but the paths: the folder or its failure, its skipped files, and which of its files
+    replace masked ones.
     """
+    files = report_to
     files.folders[folder] = None
     parent = os.path.dirname(folder)
     try:
         names = os.listdir(folder)
-        # The service must also be able to enter the folder above. A user can, if listdir() succeeded.
+        # The service must also be able to enter the folder above. A command's user can: listdir() succeeded.
         checked = (parent, folder) if files.read_by_service else (folder,)
         problems = [_permission_problem(path, files) for path in checked]
         unusable = dict(problem for problem in problems if problem is not None)
     except OSError as e:
-        # A missing folder configures nothing. What a folder behind a dangling link configures is unknown, so nothing on
-        # the Node may be removed.
+        # A missing folder configures nothing. What a folder behind a dangling link configures is unknown, so this is a
+        # failure: while there is one, nothing is removed from the Node.
         is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(parent)
         if not is_missing:
             files.failures[folder] = _reason(e)
@@ -207,4 +210,5 @@ def _reason(error: OSError) -> str:
 
 
 def _is_dangling(path: str) -> bool:
+    """Whether a path is a symbolic link without a target."""
     return os.path.islink(path) and not os.path.exists(path)

@@ -46,7 +46,7 @@ def hints(resource: Resource) -> Iterator[Hint]:
 
 def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
     """Yields a hint if the detector's only device is the machine, and the resource neither measures nor tests it."""
-    machine_is_only_device = not detector.identifying_keys
+    machine_is_only_device = not detector.identifying_keys  # cpu and memory
     has_table_without_test = any(not table.tests for table in resource.tables)
     if machine_is_only_device and resource.measure is None and has_table_without_test:
         measures = ", ".join(detector.measures)
@@ -59,7 +59,8 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
     sizes = [key for key, amount in detector.measures.items() if amount.dimension == "size"]
     for table in resource.tables:
         for test in table.tests:
-            comparisons = test.text.split(OR)
+            comparisons = test.text.split(OR)  # a list in TOML is joined by OR
+            # An amount without a sign such as >= is compared for equality.
             exact_sizes = [comparison for comparison in comparisons if is_amount(comparison.strip())]
             if test.key in sizes and exact_sizes:
                 size = exact_sizes[0]
@@ -92,7 +93,7 @@ def _pool_hints(resource: Resource) -> Iterator[Hint]:
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:
-    """Yields a hint for each name that a device plugin may register: device plugins use its domain."""
+    """Yields a hint for each resource whose name is in the domain of a device plugin, which may register the name."""
     for resource in resources:
         domain = plugin_domain(resource.name)
         if domain:

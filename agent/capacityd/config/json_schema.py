@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
 from capacityd.config.resource import DEVICE_KEYS
-from capacityd.config.tables import GROUPS, PROPERTY
+from capacityd.config.tables import NAME_TABLES, PROPERTY
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.quantity import NAME_SCHEMA
 from capacityd.schema.device import Detector, DeviceDetector
@@ -67,11 +67,11 @@ def _dependent_keys(detectors: Sequence[DeviceDetector]) -> dict[str, Schema]:
     _rules_of() adds the rules of the resource's own detector.
     """
     device_keys: Schema = {}
-    measures = {"count": None}  # a set in this order
+    measures = {"count": None}  # an ordered set; the values are not used
     for detector in detectors:
         device_keys |= {name: {"description": key.about} for name, key in detector.keys.items()}
         measures |= dict.fromkeys(detector.measures)
-    device_keys |= _groups()
+    device_keys |= _name_tables()
     return {
         "except": {"properties": device_keys, "items": {"properties": device_keys}},
         "when": _closed({key: _fact(fact) for key, fact in WHEN_KEYS.items()}) | {"minProperties": 1},
@@ -84,7 +84,7 @@ def _dependent_keys(detectors: Sequence[DeviceDetector]) -> dict[str, Schema]:
 def _rules_of(detector: Detector) -> Schema:
     """The rules for a resource's other keys if it has this detector."""
     if not isinstance(detector, DeviceDetector):
-        return {"properties": dict.fromkeys(DEVICE_KEYS, False)}
+        return {"properties": dict.fromkeys(DEVICE_KEYS, False)}  # False: the key must be absent
     measures = _measure(["count", *detector.measures])
     return {"properties": {"except": _one_or_list(_except_table(detector)), "measure": measures}}
 
@@ -95,19 +95,21 @@ def _detector_table(detector: Detector) -> Schema:
         required = [name for name, setting in detector.settings.items() if setting.required]
         return _closed(_settings(detector.settings)) | {"required": required}
     table = _closed(_device_keys(detector, detector.defaults))
-    return table | {"required": [detector.required_subsystem.key]} if detector.required_subsystem else table
+    if detector.required_subsystem:
+        table["required"] = [detector.required_subsystem.key]
+    return table
 
 
 def _except_table(detector: DeviceDetector) -> Schema:
-    """A table below "except". It must not be empty: an empty table would exclude every device."""
-    no_test = _closed({group: {"maxProperties": 0} for group in GROUPS})
-    return _closed(_device_keys(detector, defaults={})) | {"not": no_test}
+    """A table below "except". It must contain a test, because without one it would exclude every device."""
+    without_test = _closed({name_table: {"maxProperties": 0} for name_table in NAME_TABLES})
+    return _closed(_device_keys(detector, defaults={})) | {"not": without_test}
 
 
 def _device_keys(detector: DeviceDetector, defaults: Mapping[str, object]) -> Schema:
     """The keys of a table of devices. defaults: in TOML, for some of the detector's keys."""
     keys = {name: _key(key.about, key.kind, defaults.get(name)) for name, key in detector.keys.items()}
-    return keys | _groups()
+    return keys | _name_tables()
 
 
 def _settings(settings: Mapping[str, Setting]) -> Schema:
@@ -115,16 +117,16 @@ def _settings(settings: Mapping[str, Setting]) -> Schema:
 
 
 def _measure(known: Iterable[str]) -> Schema:
-    """One of these measures, or an attribute or property of a device."""
+    """The key "measure": one of the known measures, or an attribute or property of a device."""
     attribute_or_property = {"type": "string", "pattern": rf"^(attributes\..+|properties\.({PROPERTY}))$"}
     return {"anyOf": [{"enum": [*known]}, attribute_or_property]}
 
 
-def _groups() -> dict[str, Schema]:
+def _name_tables() -> dict[str, Schema]:
     """The tables "attributes" and "properties", which every table of devices may contain."""
     return {
-        "attributes": _by_name("files below the device in /sys -> their content", {}),
-        "properties": _by_name("properties of the device in udev", {"pattern": f"^({PROPERTY})$"}),
+        "attributes": _by_name("files below the device in /sys -> their content", names_schema={}),  # {}: any name
+        "properties": _by_name("properties of the device in udev", names_schema={"pattern": f"^({PROPERTY})$"}),
     }
 
 
@@ -135,11 +137,11 @@ def _fact(fact: Setting | FactTable) -> Schema:
     if fact.known:
         return {"description": fact.about, **_closed({name: Text().schema() for name in fact.known})}
     has_dots_as_folder = {"pattern": r"(^|/)\.{1,2}(/|$)"}
-    return _by_name(fact.about, {"pattern": f"^({fact.pattern})$", "not": has_dots_as_folder})
+    return _by_name(fact.about, names_schema={"pattern": f"^({fact.pattern})$", "not": has_dots_as_folder})
 
 
-def _by_name(about: str, names_schema: Schema) -> Schema:
-    """A table of texts. names_schema: the schema of the names."""
+def _by_name(about: str, *, names_schema: Schema) -> Schema:
+    """A table: name -> text. names_schema: the schema of the names."""
     return {
         "description": about,
         "type": "object",
@@ -157,7 +159,7 @@ def _key(about: str, kind: SettingKind, default: object = None) -> Schema:
 
 
 def _closed(properties: Mapping[str, object]) -> Schema:
-    """A table that may contain only these keys."""
+    """A table that may contain only these keys. properties: key -> the schema of its value."""
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 

@@ -1,7 +1,7 @@
 """The keys of a configuration outside the detectors' tables: their types and purposes.
 
 Each key is declared once, for the parser, the schema and the documentation: a resource's keys here, with the defaults
-of model.config.Resource; all others in model.config.Settings.
+of schema.config.Resource; all others in schema.config.Settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from capacityd.detectors import detector_names
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
-from capacityd.schema.setting_types import Boolean, Integer, Reserve, ReserveValue, Setting, Word
+from capacityd.schema.setting_types import Boolean, Integer, ReserveValue, Setting, Word
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
@@ -26,7 +26,9 @@ _ARCHITECTURE = Mistake(
     f"^({'|'.join(UNAME_MACHINES)})$",
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
+"""A name for an architecture that no machine's uname -m prints, and what to write instead."""
 _DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
+"""Name of a field of Resource -> its default, which is also the key's default in TOML."""
 _DMI_FILES = (
     "bios_date", "bios_release", "bios_vendor", "bios_version",
     "board_asset_tag", "board_name", "board_serial", "board_vendor", "board_version",
@@ -34,11 +36,13 @@ _DMI_FILES = (
     "ec_firmware_release", "modalias", "product_family", "product_name", "product_serial",
     "product_sku", "product_uuid", "product_version", "sys_vendor",
 )  # fmt: skip
+"""Files that the kernel may have in /sys/class/dmi/id: the texts of the firmware about the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorDependentKey:
-    """A key of a resource whose value is a table or depends on the resource's detector."""
+    """A key of a resource whose value is a table or depends on the resource's detector. tables.py and resource.py parse
+    it."""
 
     about: str
     """What the key is for, in the documentation."""
@@ -48,19 +52,19 @@ class DetectorDependentKey:
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A key of "when" that is a table: name of a property of the machine -> text."""
+    """A key of "when" whose value is a table: name of a property of the machine -> text."""
 
     about: str
     known: tuple[str, ...] = ()
-    """The valid names; empty if the pattern decides."""
+    """The valid names; empty if the pattern decides which names are valid."""
     pattern: str = ""
-    """A regular expression for valid names; "" if the known names decide."""
+    """A regular expression for valid names; "" if only the known names are valid."""
 
 
 RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
-    "slots": Setting(Integer(1, 10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
+    "slots": Setting(Integer(least=1, most=10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
     "measure": DetectorDependentKey(
         'the value to add up: "count", a measure of the detector, or an attribute or property: "attributes.NAME"',
         default="count",
@@ -69,7 +73,7 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
     "reserve": Setting(
         ReserveValue(),
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
-        default=Reserve().units,
+        default=0,
     ),
     "reduce": Setting(
         Word(tuple(REDUCTIONS)), "how the devices' shares become one number", default=_DEFAULTS["reduce"]
@@ -78,7 +82,7 @@ RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
         "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),
     "expect": Setting(
-        Integer(1, LARGEST_QUANTITY),
+        Integer(least=1, most=LARGEST_QUANTITY),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
     "label": Setting(
@@ -110,13 +114,13 @@ WHEN_KEYS: dict[str, Setting | FactTable] = {
 """The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
 
 
-def _tables() -> dict[str, dict[str, Setting]]:
+def _settings_tables() -> dict[str, dict[str, Setting]]:
     tables: dict[str, dict[str, Setting]] = {}
     for declared in fields(Settings):
-        for table, setting in declared.metadata.items():  # a single item, from model.config._setting()
+        for table, setting in declared.metadata.items():  # one item: schema.config._setting() makes it
             tables.setdefault(table, {})[declared.name] = setting
     return tables
 
 
-SETTINGS_TABLES = _tables()
-"""The top-level tables except "resources". Their keys are the fields of model.config.Settings."""
+SETTINGS_TABLES = _settings_tables()
+"""Name of each top-level table except "resources" -> key -> setting. The keys are the fields of Settings."""

@@ -39,7 +39,7 @@ def _line(path: tuple[Step, ...], lines: Mapping[tuple[Step, ...], int]) -> int:
 
 
 def _lines(text: str) -> dict[tuple[Step, ...], int]:
-    """Path -> line of each table and key.
+    """Path -> line of each table and key: the first line in which it appears.
 
     A step of a path is a name and a number: the first table [[a]] has 1, the next one 2. The number is 0 outside lists,
     and in a list with only one table.
@@ -60,7 +60,8 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 number = counts.get(names_so_far, 0) if names_so_far in numbered_lists else 0
                 table = (*table, (name, number))
             lines.setdefault(table, line)
-            lines.setdefault((*table[:-1], (names[-1], 0)), line)  # the list as a whole begins with its first table
+            list_as_a_whole = (*table[:-1], (names[-1], 0))  # begins with its first table; outside lists: the table
+            lines.setdefault(list_as_a_whole, line)
         elif pair := _PAIR.match(row):
             path = table
             for name in _names(pair["dotted_key"]):  # a dotted key "a.b = 1" also begins the table "a"
@@ -68,14 +69,15 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 lines.setdefault(path, line)
     for path, line in [*lines.items()]:  # the header [a.b] also begins the table "a"
         top_table, _ = path[0]
-        shortest = 2 if top_table == "resources" else 1  # "resources" itself has no line
+        # A resource whose line is not found gets none: the line of "resources" would be that of another resource.
+        shortest = 2 if top_table == "resources" else 1
         for length in range(shortest, len(path)):
             lines.setdefault(path[:length], line)
     return lines
 
 
 def _numbered_lists(rows: Sequence[str]) -> set[tuple[str, ...]]:
-    """The names of the lists with several tables. If a list has only one, messages show it as a single table."""
+    """The dotted keys of the lists with several tables. If a list has only one, messages show it as a single table."""
     headers = [header for row in rows if (header := _HEADER.match(row))]
     lists = [_names(header["dotted_key"]) for header in headers if header["brackets"] == "[["]
     return {names for names in lists if lists.count(names) > 1}

@@ -24,16 +24,17 @@ _KEY_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
 
 @dataclass(slots=True)
 class _Merged:
-    """The remaining values after later files have replaced parts of earlier ones. Each value knows its place."""
+    """The values that remain after later files have replaced parts of earlier ones, each with its place."""
 
     resources: dict[str, tuple[Place, object]] = field(default_factory=dict)
     """Name -> the place of the resource's table, with a list of problems of its own, and the table's TOML value."""
     settings: dict[tuple[str, str], tuple[Place, object]] = field(default_factory=dict)
     """Table and key -> the place of the table, with a list of problems for this key, and the key's TOML value."""
     broken: dict[str, str] = field(default_factory=dict)
-    """Resources with an invalid name -> the error."""
+    """Name of a resource, if the name is invalid -> the error."""
     complete: bool = True
-    """Whether all resources are known. Otherwise nothing may be removed from the Node."""
+    """Whether all resources are known. Otherwise nothing may be removed from the Node: it may belong to an unknown
+    resource."""
     notes: list[Problem] = field(default_factory=list)
     """Which values replace those of earlier files."""
 
@@ -81,12 +82,12 @@ def parse(
             problems += place.problems
             more = f" (and {len(place.problems) - 1} more)" if len(place.problems) > 1 else ""
             broken[name] = f"{place.problems[0].reason()}{more}"
-        elif resource is not None:
+        elif resource is not None:  # None: enabled = false drops it
             resources.append(resource)
             values.setdefault("resources", {})[name] = raw
-            origins[place.resource] = place.file
+            origins[place.resource] = place.file  # place.resource: such as resources."example.com/dongle"
     observing_file = _file_meant_to_observe(problems, texts, valid_file=origins.get("kubernetes.observe"))
-    if observing_file is not None:  # fail safe: write nothing to the Node
+    if observing_file is not None:  # fail safe: with observe = true, nothing is written to the Node
         settings["observe"] = True
         values.setdefault("kubernetes", {})["observe"] = True
         origins["kubernetes.observe"] = observing_file
@@ -111,11 +112,11 @@ def parse(
 def _file_meant_to_observe(
     problems: Iterable[Problem], texts: Mapping[str, str], *, valid_file: str | None
 ) -> str | None:
-    """The last file that has a problem and may be meant to set `observe`. None if there is none, or if a later file
-    sets `observe`.
+    """The last file that has a problem and may be meant to set `observe` to true. None if there is none, or if a later
+    file sets `observe`.
 
-    texts: the text of each file, in the order in which they are merged. valid_file: the file whose `observe` is valid;
-    None: no file has a valid one.
+    texts: the text of each file, in the order in which they are merged. valid_file: the file whose value of `observe`
+    is valid and not replaced; None if there is none.
     """
     files_with_problems = {problem.file for problem in problems}
     last = None
@@ -137,10 +138,11 @@ def _mentions_observe(text: str) -> bool:
 
 
 def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterable[Problem]:
+    """Yields the hints about the resources as problems. private: the files that some users may not read."""
     for resource in resources:
         for hint in hints(resource):
-            file = Place(resource.source, private=resource.source in private)
-            table = file.below("resources").below(resource.name)
+            top = Place(resource.source, private=resource.source in private)
+            table = top.below("resources").below(resource.name)
             if hint.table:
                 table = table.below(hint.table)
             yield table.problem(hint.key, hint.text)
@@ -153,7 +155,8 @@ def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[Problem]:
-    """Adds a document. Returns its problems, except for those in the resources and settings that it adds."""
+    """Adds a document to the merged values. Returns its problems, except for those in resources and settings, which
+    parse() checks after merging. top: the place of the document."""
     for name, raw in document.items():
         if name in SETTINGS_TABLES:
             if isinstance(raw, dict):
@@ -193,6 +196,7 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
             place.report(name, f"each dot begins a new table; write the whole name in quotes: [{EXAMPLE}]")
         else:
             place.report(name, f"the name {why_invalid}")
+        # The names of broken resources are shown to users who may not read a private file.
         shown = f"a resource of {place.file}" if place.private else name
         merged.broken[clean(shown)] = place.problems[-1].reason()
         merged.complete = False  # the resource may already be published under its right name
@@ -207,7 +211,8 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
 
 
 def _contains_unknown_table(raw: object) -> bool:
-    """Whether a table contains a table that is no key of a resource: a dot in a resource's name begins a table."""
+    """Whether a table contains a table under a key that no resource has: a dot in a name without quotes begins such a
+    table."""
     if not isinstance(raw, dict):
         return False
     return any(isinstance(value, dict) and not is_resource_key(key) for key, value in raw.items())

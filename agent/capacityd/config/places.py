@@ -16,7 +16,7 @@ _MISTAKEN = ("etc/capacityd.toml", "etc/capacityd.conf", "etc/capacityd.d", "run
 
 
 def misplaced(root: str) -> dict[str, str]:
-    """Path -> why it is not read, for each file and folder that may be meant to be read. root: the folder used as /."""
+    """Path -> why it is not read, of each file and folder that may be meant to be read. root: the folder used as /."""
     folders = [os.path.join(root, folder) for folder in (*VENDOR_FOLDERS, LOCAL_FOLDER)]
     read = {os.path.join(root, MAIN_FILE), *folders}
     mistaken = [os.path.join(root, path) for path in _MISTAKEN]
@@ -36,7 +36,7 @@ def misplaced(root: str) -> dict[str, str]:
 
 
 def _similar_beside(folder: str) -> list[str]:
-    """The paths beside a folder of the configuration that look like configuration, and the folder itself."""
+    """The paths beside a folder of the configuration that look like configuration, among them the folder itself."""
     parent = os.path.dirname(folder)
     try:
         names = sorted(os.listdir(parent))

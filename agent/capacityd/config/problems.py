@@ -16,8 +16,8 @@ from capacityd.schema.config import Config
 _T = TypeVar("_T")
 
 Step: TypeAlias = tuple[str, int]
-"""A part of a path in a file: a name without quotes, and a table's number in a list of tables, 0 if there is no
-list."""
+"""A part of a path in a file: the name of a table or key, without quotes, and the table's number in a list of tables,
+from 1; 0 if there is no list."""
 
 EXAMPLE = 'resources."example.com/dongle"'
 """The header of a resource, for messages."""
@@ -38,7 +38,7 @@ class Problem:
     file: str
     message: str
     path: tuple[Step, ...] = ()
-    """The path of the table and the key."""
+    """The path of the table, and the key if there is one."""
     table: str = ""
     """The table's header, as in TOML."""
     key: str = ""
@@ -48,7 +48,7 @@ class Problem:
     private: bool = False
     """Whether some users may not read the file."""
     warning: bool = False
-    """Whether the file is valid."""
+    """Whether this is only a warning: the file is valid."""
 
     def reason(self) -> str:
         """The text without the line, for the reason of a reading: an edit of other lines must not change it."""
@@ -94,22 +94,22 @@ class Loaded:
     """The valid part. The service uses it even if there are problems."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
-    """Warnings about valid values that are probably mistakes. Nothing depends on them."""
+    """Problems about valid values, and skipped files, that are probably mistakes. They are only shown."""
     files: tuple[str, ...]
-    """The paths of the files that were read, in order."""
+    """The paths of the files that were read, in the order in which they are merged."""
     values: Mapping[str, Mapping[str, Any]]
     """The valid values of these files: table -> key -> TOML value."""
     origins: Mapping[str, str]
     """table.key of each value -> its file."""
     notes: tuple[Problem, ...] = ()
-    """Which values replace those of earlier files, and which files are probably meant to be skipped."""
+    """Which values replace those of earlier files, and which files are skipped and probably meant to be."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
 
     def require(self) -> Config:
         """Returns the configuration if it is valid. Otherwise raises ConfigError with a line for each problem."""
         if self.problems:
-            raise ConfigError("\n".join(p.located() for p in self.problems))
+            raise ConfigError("\n".join(problem.located() for problem in self.problems))
         return self.config
 
 
@@ -135,11 +135,11 @@ class Place:
         return ".".join(steps)
 
     def below(self, name: str, number: int = 0) -> Place:
-        """A table in this one. number: its number in a list of tables, 0 if there is no list."""
+        """The place of a table in this one. number: the table's number in a list, from 1; 0 if there is no list."""
         return replace(self, path=(*self.path, (name, number)))
 
     def of_resource(self, name: str) -> Place:
-        """The table of a resource; its problems are collected separately. This place must be the table "resources"."""
+        """The place of a resource's table, with its own list of problems. This place must be the table "resources"."""
         place = self.below(name)
         return replace(place, resource=place.table, problems=[])
 
@@ -160,10 +160,10 @@ class Place:
 
     def report_unknown(self, key: str, known: Sequence[str]) -> None:
         """Collects a problem at an unknown key. known: the valid keys."""
-        self.report(key, self.belongs_elsewhere(key) or f"unknown key; {expected(key, known)}")
+        self.report(key, self.where_it_belongs(key) or f"unknown key; {expected(key, known)}")
 
-    def belongs_elsewhere(self, key: str) -> str:
-        """The place where a key belongs; "" if it is neither a setting nor a key of a resource.
+    def where_it_belongs(self, key: str) -> str:
+        """Where a key belongs, as the end of a message; "" if it is neither a setting nor a key of a resource.
 
         A key of a resource may be misplaced below the header of a sub-table.
         """
@@ -205,11 +205,11 @@ def expected(word: str, words: Sequence[str]) -> str:
 
 
 def nearest(word: str, others: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The most similar of the others, if the word may be mistyped for it; None if there is none.
+    """The most similar of the other words, if the word may be a mistyped form of it; None if no word is similar enough.
 
     cutoff: the least similarity, from 0 to 1 (difflib).
     """
-    # A mistyped word keeps its first or last letter: "server" is not a mistyped "observe".
+    # A mistyped word keeps its first or its last letter: "server" is not a mistyped "observe".
     candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
     matches = get_close_matches(word, candidates, n=1, cutoff=cutoff)
     return matches[0] if matches else None

@@ -1,4 +1,4 @@
-"""One resource: TOML -> model.Resource."""
+"""One resource: TOML -> schema.config.Resource."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import Place, expected
-from capacityd.config.tables import GROUPS, detector_tables, except_tables, setting_tables, when_tests
+from capacityd.config.tables import NAME_TABLES, detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.label import may_label
 from capacityd.model.quantity import countable
@@ -42,7 +42,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
     if not isinstance(raw, dict):
         place.report("", f"must be a table; got {describe_toml_value(raw)}")
         return None
-    if raw.get("enabled") is False:  # then the rest is not checked
+    if raw.get("enabled") is False:  # drops the resource, so its other keys are not checked
         return None
     fields: dict[str, Any] = {}
     detectors = [load_detector(key) for key in raw if key in detector_names()]
@@ -80,12 +80,12 @@ def _check_countable(resource: Resource, detector: Detector, place: Place) -> No
 
 
 def _check_keys(raw: Mapping[str, object], detectors: Sequence[Detector], place: Place) -> None:
-    """Reports unknown keys."""
+    """Reports unknown keys. detectors: those that the resource's table contains."""
     for key in raw:
         if is_resource_key(key):
             continue
         owners = [detector.name for detector in detectors if key in _keys_below(detector)]
-        if owners:
+        if owners:  # the key is not unknown, but belongs into the detector's table
             place.report(key, f"belongs to {owners[0]}: {owners[0]} = {{ {key} = … }}")
         elif meant := _OTHER_NAMES.get(key.lower()):
             place.report(key, f'unknown key; did you mean "{meant}"?')
@@ -141,14 +141,14 @@ def _measure_type(measure: object, detector: DeviceDetector, place: Place) -> Am
         return None
     if measure in detector.measures:
         return detector.measures[measure]
-    group, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
-    if not dot or group not in GROUPS:
+    table, dot, name = measure.partition(".")  # attributes.NAME or properties.NAME
+    if not dot or table not in NAME_TABLES:
         valid = ["count", *detector.measures]
-        if detector.required_subsystem:  # the detector udev, which has no measures of its own
+        if detector.required_subsystem:  # udev has no measures of its own, so the message suggests these
             valid += ["attributes.NAME", "properties.NAME"]
         place.report("measure", f'unknown measure "{measure}"; {expected(measure, valid)}')
         return None
-    name_problem = GROUPS[group]
+    name_problem = NAME_TABLES[table]
     if error := name_problem(name):
         place.report("measure", f'"{measure}" {error}')
         return None

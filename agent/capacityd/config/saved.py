@@ -17,7 +17,7 @@ def stamps_of(path: str | None) -> dict[str, str] | None:
     path: of a file or folder; None for the files that the service reads.
     """
     files = files_of_service("/") if path is None else files_at(path)
-    return None if files.failures else {path: _stamp(path) for path in files.paths}
+    return None if files.failures else {file: _stamp(file) for file in files.paths}
 
 
 def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -32,8 +32,9 @@ def changed_files(path: str | None, stamps: Mapping[str, str] | None) -> tuple[s
 
 
 def _stamp(path: str) -> str:
+    """The date and size of a file; "" if it does not exist now."""
     try:
         status = os.stat(path)
-    except OSError:  # a dangling link, or the file was removed in the meantime
+    except OSError:  # a dangling link, or the file was removed after the folder was listed
         return ""
     return f"{status.st_mtime_ns} {status.st_size}"

@@ -1,6 +1,7 @@
 """Syntax errors: the parser's message with its position, and a remedy for the most common mistakes.
 
-A remedy depends only on the file's text and the position. The parser's message differs between versions.
+A remedy depends only on the file's text and the position, because the parser's message differs between versions. The
+functions that look for a remedy return "" if they find none.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def _odd_character(after: str) -> str:
 
 
 def _mistake(before: str, after: str) -> str:
-    """The remedy in _MISTAKES. before, after: the parts of the line before and after the position."""
+    """The remedy of the first entry in _MISTAKES that fits. before, after: the line's parts before and after the
+    position."""
     for pattern_before, pattern_after, remedy in _MISTAKES:
         match_before = re.search(f"{pattern_before}$", before)
         match_after = re.match(pattern_after, after)
@@ -113,7 +115,7 @@ def _mistake(before: str, after: str) -> str:
 
 
 def _not_in_quotes(before: str, after: str) -> str:
-    """A remedy for a value without quotes. The parser stops before or in it."""
+    """A remedy for a value without quotes. The parser's position is before or in the value."""
     begin = _VALUE_BEFORE.search(before)
     end = _VALUE_AFTER.match(after)
     if begin is None or end is None:
@@ -122,7 +124,7 @@ def _not_in_quotes(before: str, after: str) -> str:
     value = f"{begin['value']}{end[0]}".strip(" \t\r;")
     if key and value.lower() in _UNQUOTED_WORDS:
         return _UNQUOTED_WORDS[value.lower()].format(key=key, value=value)
-    quote = "'" if "\\" in value else '"'
+    quote = "'" if "\\" in value else '"'  # a backslash in double quotes begins an escape
     assignment = f"{key} = " if key else ""
     return f"text, IDs, sizes and times must be in quotes: {assignment}{quote}{value}{quote}"
 
@@ -185,5 +187,5 @@ def _header_or_key(row: str) -> str:
 
 
 def _placeholder(row: str) -> str:
-    """A remedy for a line of a template, of Jinja, Go, Helm, a shell or ERB."""
+    """A remedy for a line with a placeholder of Jinja, Go, Helm, a shell or ERB."""
     return "a placeholder of a template was not replaced" if re.search(r"\{\{|\$\{|\$\(|<%", row) else ""

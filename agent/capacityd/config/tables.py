@@ -1,4 +1,4 @@
-"""The tables of a detector, "except" and "when": from TOML to the tests and settings of model.config.Table."""
+"""The tables of a detector, "except" and "when": from TOML to the tests and settings of schema.config.Table."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ returns binary data or is not possible."""
 
 
 def _attribute_problem(name: str) -> str:
+    """The error in the name of a file below a device in /sys; "" for a valid name."""
     parts = name.split("/")
     is_relative_path = {"", ".", ".."}.isdisjoint(parts)
     if not name.isprintable() or not is_relative_path:
@@ -38,20 +39,21 @@ def _attribute_problem(name: str) -> str:
 
 
 def _property_problem(name: str) -> str:
+    """The error in the name of a udev property; "" for a valid name."""
     return "" if name.isprintable() and re.fullmatch(PROPERTY, name) else "is not the name of a udev property"
 
 
-GROUPS = {"attributes": _attribute_problem, "properties": _property_problem}
-"""The two tables of names and texts that every table of devices may contain -> the function that returns the error in a
-name; "" for a valid name."""
+NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
+"""The two tables that every table of devices may contain, for names that the detector does not declare: name -> text.
+Their values here are the functions that return the error in a name; "" for a valid name."""
 
 
 def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
-    """The tables of devices below the detector's name. place: the resource."""
+    """The tables of devices below the detector's name. place: the table of the resource."""
     tables = []
     for table_place, table in _tables(raw, detector.name, place=place, example=_example(detector)):
-        missing = {name: default for name, default in detector.defaults.items() if name not in table}
-        tables.append(_device_table({**table, **missing}, detector, table_place))
+        defaults = {key: default for key, default in detector.defaults.items() if key not in table}
+        tables.append(_device_table({**table, **defaults}, detector, table_place))
         if detector.required_subsystem and detector.required_subsystem.key not in table:
             required = detector.required_subsystem.key
             table_place.report(required, f"is required ({detector.keys[required].about})")
@@ -59,7 +61,7 @@ def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tupl
 
 
 def except_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:
-    """The tables of devices below "except". place: the resource."""
+    """The tables of devices below "except". place: the table of the resource."""
     tables = []
     for table_place, table in _tables(raw, "except", place=place, example=_example(detector)):
         tables.append(_device_table(table, detector, table_place))
@@ -69,8 +71,8 @@ def except_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[
 
 
 def _example(detector: DeviceDetector) -> str:
-    """A table of devices, for messages."""
-    first_key, *_ = (*detector.identifying_keys, *detector.keys)
+    """An example of a table of devices, for messages."""
+    first_key, *_ = (*detector.identifying_keys, *detector.keys)  # cpu and memory have no identifying keys
     return f"{{ {first_key} = … }}"
 
 
@@ -83,19 +85,19 @@ def _device_table(raw: Mapping[str, object], detector: DeviceDetector, place: Pl
 
 
 def _has_test(table: Mapping[str, object]) -> bool:
-    """Whether a table of devices contains a test: a key that is no group, or a group that is not empty."""
-    return any(key not in GROUPS or value for key, value in table.items())
+    """Whether a table of devices contains a test. An empty table of NAME_TABLES is no test."""
+    return any(key not in NAME_TABLES or value for key, value in table.items())
 
 
 def setting_tables(raw: object, detector: ValueDetector, place: Place) -> tuple[Table, ...]:
-    """The tables of settings below the detector's name. place: the resource."""
+    """The tables of settings below the detector's name. place: the table of the resource."""
     required = ", ".join(f"{name} = …" for name, setting in detector.settings.items() if setting.required)
     tables = _tables(raw, detector.name, place=place, example=f"{{ {required} }}")
     return tuple(Table(settings=_settings(table, detector, table_place)) for table_place, table in tables)
 
 
 def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
-    """The tests in a resource's "when". place: the resource."""
+    """The tests in a resource's "when". place: the table of the resource."""
     if not isinstance(raw, dict):
         place.report("when", f'must be a table such as {{ arch = "aarch64" }}; got {describe_toml_value(raw)}')
         return ()
@@ -108,7 +110,7 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
         if fact is None:
             when.report_unknown(key, [*WHEN_KEYS])
         elif isinstance(fact, FactTable):
-            tests += _group(key, value, place=when, name_problem=partial(_fact_problem, fact))
+            tests += _tests_by_name(key, value, place=when, name_problem=partial(_fact_problem, fact))
         else:
             tests += _test(key, written_key=key, kind=fact.kind, raw=value, place=when)
     return tuple(tests)
@@ -134,25 +136,29 @@ def _tables(raw: object, key: str, *, place: Place, example: str) -> list[tuple[
 
 
 def _device_tests(key: str, raw: object, *, detector: DeviceDetector, place: Place) -> list[KeyMatcher]:
-    """The tests of a key in a table of devices. A group has a test for each name in it. place: the table."""
-    if key in GROUPS:
-        return _group(key, raw, place=place, name_problem=GROUPS[key])
+    """The tests of a key in a table of devices: one, or one for each name if the key is in NAME_TABLES.
+
+    place: the table of devices.
+    """
+    if key in NAME_TABLES:
+        return _tests_by_name(key, raw, place=place, name_problem=NAME_TABLES[key])
     if key in detector.keys:
         return _test(key, written_key=key, kind=detector.keys[key].kind, raw=raw, place=place)
-    place.report_unknown(key, [*detector.keys, *GROUPS])
+    place.report_unknown(key, [*detector.keys, *NAME_TABLES])
     return []
 
 
 def _cost(test: KeyMatcher, detector: DeviceDetector) -> int:
     """The rank of a test by the time that its value takes to read: plain keys, measures, attributes, properties."""
-    group, dot, _ = test.key.partition(".")  # attributes.NAME or properties.NAME
+    table, dot, _ = test.key.partition(".")  # attributes.NAME or properties.NAME
     if not dot:
         return 1 if test.key in detector.measures else 0
-    return 2 if group == "attributes" else 3
+    return 2 if table == "attributes" else 3
 
 
 def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) -> dict[str, SettingValue]:
-    """The values of all settings of the detector, and their defaults. place: the table with the settings."""
+    """The values of all settings of the detector; the default for a setting that the table does not contain. place: the
+    table with the settings."""
     for key in raw:
         if key not in detector.settings:
             place.report_unknown(key, [*detector.settings])
@@ -166,31 +172,32 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
     return settings
 
 
-def _group(group: str, raw: object, *, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
-    """The tests of a table of names and texts. place: the table that contains this one.
+def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callable[[str], str]) -> list[KeyMatcher]:
+    """The tests of a key whose value is a table: name -> text. place: the table that contains the key.
 
-    name_problem: returns the error in a name, "" if there is none.
+    name_problem: returns the error in a name; "" for a valid name.
     """
     if not isinstance(raw, dict):
-        place.report(group, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
+        place.report(key, f'must be a table such as {{ NAME = "text" }}; got {describe_toml_value(raw)}')
         return []
-    table = place.below(group)
+    table = place.below(key)
     tests: list[KeyMatcher] = []
     for name, value in raw.items():
         if error := name_problem(name):
-            table.report(name, place.belongs_elsewhere(name) or error)
+            table.report(name, place.where_it_belongs(name) or error)
         else:
-            tests += _test(f"{group}.{name}", written_key=name, kind=Text(), raw=value, place=table)
+            tests += _test(f"{key}.{name}", written_key=name, kind=Text(), raw=value, place=table)
     return tests
 
 
 def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: Place) -> list[KeyMatcher]:
-    """The test of a key; empty if its value is invalid.
+    """A list of one test; an empty list, and a reported problem, if the value is invalid.
 
-    key: as in KeyMatcher. written_key: the key as written in the file. place: the table that contains the key.
+    key: with the name of its table in front, such as attributes.NAME, if written_key is only NAME; otherwise the same.
+    written_key: the key as in the file. place: the table that contains the key.
     """
     matchers = place.parse(written_key, kind.parse, raw)
-    if matchers is None:
+    if matchers is None:  # place.parse() has reported the problem
         return []
     globs = [matcher for matcher in matchers if isinstance(matcher, GlobMatcher)]
     if not all(glob.pattern.isprintable() for glob in globs):
@@ -202,7 +209,7 @@ def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: 
 
 
 def _fact_problem(facts: FactTable, name: str) -> str:
-    """The error in a name in a table of "when"; "" for a valid name."""
+    """The error in a name in the table of a key of "when"; "" for a valid name."""
     if facts.known:
         return "" if name in facts.known else f"unknown key; {expected(name, facts.known)}"
     is_valid = re.fullmatch(facts.pattern, name) and {".", ".."}.isdisjoint(name.split("/"))

@@ -72,9 +72,10 @@ def toml_value(value: object) -> str:
 
 
 def _escaped(char: str) -> str:
+    """A character as in a TOML text in double quotes."""
     if char in '"\\':
         return f"\\{char}"
     if char.isprintable():
         return char
     code = ord(char)
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"  # \u has 4 digits, \U has 8

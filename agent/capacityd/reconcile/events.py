@@ -26,20 +26,20 @@ _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
 
 
 def reported_before(facts: Facts) -> Reported:
-    """What Events have already reported. Nothing about a Node that was deleted and created again: Facts.of_node() drops
-    the machine record of the earlier Node."""
+    """What Events have already reported about this Node. facts: from Facts.of_node(), so without the machine record of
+    an earlier Node of the same name."""
     machine_record = facts.machine_record
     return Reported() if machine_record is None else machine_record.reported
 
 
 def reported_after(node_state: NodeState, health: Health, last: Reported, facts: Facts) -> Reported:
     """What Events have reported once the Events of a plan with this health exist. last: what Events reported before."""
-    # While a resource is unknown, denied or refused, its health does not say whether it is below the expected quantity.
-    # For Events, it stays below: no Event may say that the resource has recovered.
+    # Health compares no unknown, denied or refused resource with the expected quantity. Such a resource stays reported
+    # as below: no Event may say that the resource has recovered.
     not_compared = {*health.unknown, *health.denied, *health.refused}
     still_below = last.below_expected & not_compared & facts.config.expectations().keys()
     return Reported(
-        refused=frozenset((*health.refused, *health.unverified)),  # the change of an unverified name is REFUSE, too
+        refused=frozenset((*health.refused, *health.unverified)),  # Action.REFUSE is the change of both
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
         configuration=_hash(health.configuration_errors),
@@ -51,7 +51,7 @@ def _hash(errors: Sequence[str]) -> str:
     """A short hash of the configuration's errors; "" if there are none."""
     if not errors:
         return ""
-    text = "\n".join(errors)
+    text = "\n".join(errors)  # may contain lone surrogates, which plain UTF-8 can't encode
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -64,8 +64,8 @@ def _long_unknown(node_state: NodeState, facts: Facts) -> frozenset[str]:
 
 
 def events(plan: Plan, *, applied: bool) -> list[Event]:
-    """The Events for a plan that has been carried out: at most one for each reason, for what earlier Events did not
-    report.
+    """The Events for a plan that has been carried out: for what earlier Events did not report, at most one Event for
+    each reason.
 
     applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
     """
@@ -128,7 +128,8 @@ def _joined(texts: Sequence[str], end: str = "") -> str:
     # Not even the first text fits, so it is cut.
     rest = f"…{_left_out(len(texts) - 1)}{end}"
     room = _MAX_MESSAGE_BYTES - len(rest.encode())
-    return texts[0].encode()[:room].decode(errors="ignore") + rest
+    start = texts[0].encode()[:room].decode(errors="ignore")  # without a character that the cut has split
+    return start + rest
 
 
 def _left_out(count: int) -> str:

@@ -15,7 +15,7 @@ from capacityd.reconcile.step import Step, is_less
 
 
 def health_after(node_state: NodeState, steps: Sequence[Step], facts: Facts) -> Health:
-    """What will be wrong with the Node after these steps."""
+    """What will be wrong with the Node after these steps, and what already is wrong with this machine."""
     refused = {step.name: step.reason for step in steps if step.action is Action.REFUSE and _refusal_counts(step)}
     unknown = {name: reading.reason for name, reading in facts.readings.items() if isinstance(reading, Unknown)}
     below_expected = {step.name: shortage for step in steps if (shortage := _below_expected(step, facts))}
@@ -49,7 +49,7 @@ def _is_not_configured(step: Step, facts: Facts) -> bool:
     is_configured = step.reading is not None
     if is_configured or not facts.config.complete:  # the condition reports an incomplete configuration
         return False
-    # Action.SET: the key stays, and only its allocatable is restored.
+    # Without a reading, Action.SET changes no capacity: it restores the key's allocatable.
     stays_published = step.action in (Action.KEEP, Action.SET) and step.annotated is not None
     is_on_node = step.entry.current is not None
     return stays_published and is_on_node
@@ -64,7 +64,7 @@ def _below_expected(step: Step, facts: Facts) -> tuple[int, int] | None:
         return None  # `when` excludes this machine
     if step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
-    if step.action is Action.HOLD:
+    if step.action is Action.HOLD:  # the quantity on the Node stays for now
         quantity = whole_quantity(step.entry.current or "") or 0
     else:
         quantity = step.reading.value if isinstance(step.reading, Quantity) else 0
@@ -82,12 +82,14 @@ def _not_allocatable(step: Step, facts: Facts) -> tuple[str, str] | None:
     if step.action in (Action.REFUSE, Action.DENY):
         return None  # the condition reports this with another reason
     recent = facts.memory.less_allocatable.get(step.name)
-    if recent and recent.over_at <= facts.uptime:
+    if recent and recent.over_at <= facts.uptime:  # the last repair has lasted
         recent = None
-    is_reduced = is_less(allocatable, published)
-    if step.action is Action.SET:  # this plan repairs allocatable; the repair may not last if an earlier one did not
-        is_reduced = recent is not None and recent.was_repaired and step.allocatable_was_less
-    if is_reduced:
+    if step.action is Action.SET:  # this plan repairs allocatable
+        # If allocatable is less again soon after an earlier repair, this repair may not last either.
+        is_problem = recent is not None and recent.was_repaired and step.allocatable_was_less
+    else:
+        is_problem = is_less(allocatable, published)
+    if is_problem:
         return str(published), plain(allocatable)
     if recent and recent.repeated:
         return str(published), recent.quantity

@@ -11,11 +11,11 @@ MAX_ONE_BY_ONE = 8
 def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool]) -> None:
     """Isolates the denied changes, after the API server has denied a patch with all of these names.
 
-    write_part: tries to write the changes of some names, and returns whether the API server accepts them. Halving takes
-    about 2 * log2(n) patches for one denied change of n. A few changes are tried one by one: this takes fewer patches
-    if several are denied.
+    write_part: tries to write the changes of some names, and returns whether the API server accepts them. It keeps the
+    result itself. Halving takes about 2 * log2(n) patches for one denied change of n. A few changes are tried one by
+    one: this takes fewer patches if several are denied.
     """
-    # The names always contain a denied change. So a single name needs no attempt.
+    # At the start of each round of both loops, the names contain a denied change. So a single name needs no attempt.
     while len(names) > MAX_ONE_BY_ONE:
         middle = (len(names) + 1) // 2
         first_half, second_half = names[:middle], names[middle:]
@@ -27,6 +27,7 @@ def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool
     while len(names) > 1:
         first, others = names[:1], names[1:]
         if not write_part(first):
+            # The others need not contain a denied change, so each of them is tried, also the last one.
             for name in others:
                 write_part((name,))
             return

@@ -25,11 +25,14 @@ def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:
     last_version = last.resource_version
     if watched_version.isdecimal() and last_version.isdecimal():
         return watched.state if int(watched_version) >= int(last_version) else last
+    # Other versions can only be compared for equality.
     return watched.state if watched_version == last_version else None
 
 
 def watched_names(config: Config, record: MachineRecord | None) -> frozenset[str]:
-    """The configured and recorded resources: what a plan depends on, besides the annotated ones."""
+    """The names of the configured and of the recorded resources: those that a plan depends on, besides the annotated
+    ones."""
+    # config.broken: the configured resources with an error
     configured = {resource.name for resource in config.resources} | config.broken.keys()
     recorded = record.all_names if record else frozenset[str]()
     return recorded | configured

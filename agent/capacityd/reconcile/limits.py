@@ -32,7 +32,7 @@ def make_step(entry: CapacityEntry, facts: Facts) -> Step:
 
 
 def _not_made(step: Step, action: Action, reason: str, wait: Wait | None = None) -> Step:
-    """The step with a change that is not made now, so the annotation stays as it is."""
+    """The step with a change that is not made now, so the annotation keeps the published quantity."""
     return replace(step, action=action, reason=reason, wait=wait, annotated=step.entry.published)
 
 
@@ -64,7 +64,7 @@ def _needs_record(step: Step, facts: Facts) -> bool:
 
 
 def _longest_wait(step: Step, facts: Facts) -> Wait:
-    """The limit that holds a change back longest. If its end has passed, no limit holds the change back."""
+    """The limit that holds a change back longest. If the limit's end has passed, no limit holds the change back."""
     limit = _resource_limit(step.name, facts)
     if not step.lowers:
         return limit

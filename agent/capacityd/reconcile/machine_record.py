@@ -33,6 +33,7 @@ class _Content(NamedTuple):
 
 def state_directory() -> str:
     """systemd's StateDirectory, or the directory where it would be."""
+    # systemd separates several directories with colons.
     return os.environ.get("STATE_DIRECTORY", "/var/lib/capacityd").split(":")[0]
 
 
@@ -67,7 +68,8 @@ def write(directory: str, machine_record: MachineRecord) -> None:
 
 
 def why_unwritable(directory: str) -> str:
-    """Why no record could be saved in the directory, as far as can be told without writing; "" if one could."""
+    """Why no record could be saved in the directory, as far as can be told without writing; "" if a record could be
+    saved."""
     code = write_error(directory)
     if code in (0, errno.ENOENT):  # write() creates a missing directory
         return ""
@@ -75,17 +77,18 @@ def why_unwritable(directory: str) -> str:
 
 
 def intend(directory: str, machine_record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
-    """Before a write to the Node: adds the keys that the plan will own. Returns the new record.
+    """Before a write to the Node: saves what the plan is about to publish. machine_record: the file's content. Returns
+    the new record.
 
     Raises StateError.
     """
     if plan.write.recorded is None:  # the plan does not change the record
         return machine_record
-    without_intention = dataclasses.replace(plan.confirmed_record, published=plan.write.recorded)
-    if machine_record == without_intention:  # the write changes no quantity
+    after_write = dataclasses.replace(plan.confirmed_record, published=plan.write.recorded)
+    if machine_record == after_write:  # the write changes no quantity
         return machine_record
     with_intention = dataclasses.replace(plan.confirmed_record, intended=plan.write.recorded)
-    if with_intention != machine_record:
+    if with_intention != machine_record:  # an earlier attempt may have saved the same intention
         write(directory, with_intention)
     return with_intention
 
@@ -108,7 +111,8 @@ def replace(directory: str, machine_record: MachineRecord | None) -> None:
 
 
 def confirm(directory: str, plan: Plan) -> None:
-    """After the write to the Node, or if there was nothing to write: saves the result. Raises StateError."""
+    """After the write to the Node, or if there was nothing to write: saves what this machine has published now. Raises
+    StateError."""
     if plan.write.recorded is None:  # the plan does not change the record
         return
     result = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=plan.confirmed_record.node_uid)

@@ -23,7 +23,8 @@ class Conflict:
     """Conflicts with other writers, since a pass last succeeded."""
 
     message: str
-    """The message of the first conflicts. Later passes make a single attempt, which can't determine the cause."""
+    """The message of the first pass with conflicts. Each later pass makes a single attempt, which can't determine the
+    cause."""
     since: float
     """When the first attempt ended in a conflict, in seconds of uptime."""
     at: float
@@ -52,7 +53,7 @@ class Memory:
     write_times: WriteTimes = field(default_factory=WriteTimes)
     """Recent writes to the Node."""
     denied: Mapping[str, Denial] = field(default_factory=dict)
-    """Name -> its denied change."""
+    """Name -> its change that the API server has denied."""
     conflict: Conflict | None = None
     """None: no pass has ended in a conflict since a pass last succeeded."""
     other_agent: OtherAgent | None = None
@@ -70,7 +71,8 @@ class Memory:
     """Since when the API server has not stored the condition that it accepted; None: it stores the condition."""
 
     def without_future(self, uptime: float) -> Memory:
-        """The memory as of this uptime. Files from a restored snapshot of the machine may contain later times.
+        """The memory without times after this uptime. A restored snapshot of the machine may contain a file with such
+        times.
 
         What began in the future begins now, and a denied change with times from the future is due now.
         """
@@ -83,7 +85,7 @@ class Memory:
         return replace(
             self,
             node_at=min(self.node_at, uptime),
-            # Without a time, lower_since and unknown_since of a name begin now.
+            # For a name without a time, these two begin now.
             lower_since=_without_later(self.lower_since, uptime),
             unknown_since=_without_later(self.unknown_since, uptime),
             write_times=self.write_times.recent(uptime),
@@ -117,16 +119,17 @@ class Memory:
         return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
 
     def of_node(self, node_state: NodeState) -> Memory:
-        """The memory for a plan for this Node. A Node that was deleted and created again has not been written yet."""
+        """The memory for a plan for this Node: without write times if the Node was deleted and created again since, so
+        that no limit delays the first write."""
         is_other_node = self.node is not None and self.node.uid != node_state.uid
         return replace(self, write_times=WriteTimes()) if is_other_node else self
 
     def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
-        """The memory after a pass that knew the Node."""
+        """The memory after a pass that ended without a NodeError, whether or not it wrote the Node."""
         plan = outcome.plan
         changed = plan.changed_names if outcome.applied else ()
-        # Once writes have failed for long, a server error counts as a denial (Retries.rejects_server_errors). So the
-        # denials of this pass may be server errors, which the next pass must not take for temporary ones.
+        # Once writes have failed for long, a server error counts as a denial (apply.py). So the denials of this pass
+        # may be server errors. To count them as denials again, the next pass needs the time since when writes fail.
         may_still_fail = bool(plan.health.denied) and self.rejects_server_errors(uptime)
         return Memory(
             node=outcome.node_state,
@@ -158,7 +161,7 @@ class Memory:
             memory = replace(memory, conflict=replace(first, at=uptime))
         if isinstance(error, NodeWriteFailed):
             memory = replace(memory, writes_fail_since=_since(self.writes_fail_since, uptime, lasts=True))
-        elif not isinstance(error, NodeRejected):  # a rejection may be a server error (Retries.rejects_server_errors)
+        elif not isinstance(error, NodeRejected):  # a rejection may stand for a server error (apply.py)
             memory = replace(memory, writes_fail_since=None)
         if isinstance(error, NodeMissing):  # another Node may follow, which has not been written yet
             memory = replace(memory, node=None, write_times=WriteTimes())
@@ -184,11 +187,14 @@ def _since(before: float | None, uptime: float, *, lasts: bool) -> float | None:
 
 
 def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
-    """The write times. A denied write counts as a write, because its next attempt costs as many requests. A label that
-    was denied together with its resource counts, even if the rest of the pass had nothing to write for it."""
+    """The write times after a pass. changed: the names that the pass has written.
+
+    A denied write counts as a write, because its next attempt costs as many requests. So outcome.attempted counts, also
+    a label that was denied together with its resource and that the last plan does not change.
+    """
     times = last.of_node(outcome.node_state).write_times.recent(uptime)
     attempted = tuple(sorted({*changed, *outcome.attempted}))
-    if attempted or outcome.applied:
+    if attempted or outcome.applied:  # applied without names: only the condition or annotations were written
         return times.after_write(attempted, uptime)
     return times
 
@@ -200,8 +206,8 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
         for name, denial in last.denied.items()
         if name in outcome.plan.health.denied or uptime < denial.retry_at
     }
-    # outcome.denied may list a name without a change: after a webhook has put a removed key back, the plan takes the
-    # key for another writer's, and has nothing to try again.
+    # outcome.denied may also list a name that the last plan does not change. For example, a webhook has put a removed
+    # key back: then the plan takes the key for another writer's, and there is nothing to try again.
     for change in outcome.plan.changes:
         reason = outcome.denied.get(change.name)
         if reason:
@@ -213,7 +219,7 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
 
 
 def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:
-    """What to remember of another agent; None if there is none."""
+    """What to remember of another agent, and of this pass's write; None if there is no other agent."""
     other = outcome.plan.health.other_agent
     if other is None or not outcome.applied:
         return other

@@ -21,13 +21,13 @@ def other_agent(node_state: NodeState, facts: Facts, health: Health) -> OtherAge
 
     health: what this agent finds wrong, without another agent.
     """
-    if facts.written is not None:  # what differs now is this pass's own write
+    if facts.written is not None:  # this pass has already planned: the differences may come from its own patches
         return facts.written.health.other_agent
     last_node = facts.memory.node  # as the last pass left it
     last_seen = facts.other_agent
     quantities = _other_quantities(node_state, facts)
-    # An annotation that the last pass left is not written anew. It may even be our own write: a full disk can keep the
-    # machine record from confirming it.
+    # Only an annotation that has changed since the last pass shows a new write. An unchanged one may even be this
+    # agent's write, without an entry in the machine record because the disk was full.
     is_new = last_node is None or last_node.annotation != node_state.annotation
     if quantities and is_new:
         return OtherAgent(wrote_at=facts.uptime, quantities=quantities)
@@ -51,7 +51,9 @@ def _condition_written_at(node_state: NodeState, facts: Facts, health: Health) -
     if condition is None or condition.heartbeat is None:
         return None
     says_two_agents = condition.reason == ConditionReason.OTHER_AGENT.value
-    if not says_two_agents and not (facts.was_contradicted and is_contradicted(node_state, facts, health)):
+    contradicts_again = facts.was_contradicted and is_contradicted(node_state, facts, health)
+    is_of_other_agent = says_two_agents or contradicts_again
+    if not is_of_other_agent:
         return None
     if last_node is not None:
         return facts.uptime  # the condition has been written since the last pass
@@ -63,20 +65,23 @@ def _condition_written_at(node_state: NodeState, facts: Facts, health: Health) -
 def is_contradicted(node_state: NodeState, facts: Facts, health: Health) -> bool:
     """Whether a condition that the last pass has not left says something else than this agent would say now.
 
-    Only capacityd writes one of its own reasons with a newer heartbeat: a restored cluster has an older heartbeat. The
-    first time, a command on this machine may have written the condition. health: as for other_agent().
+    Only capacityd writes one of its own reasons with a newer heartbeat: a restored cluster has an older heartbeat. A
+    single contradiction proves no other agent, because a command on this machine may have written the condition.
+    health: as for other_agent().
     """
     if facts.written is not None:  # as in other_agent()
         return facts.written.is_contradicted
     condition, last_node = node_state.condition, facts.memory.node
-    if facts.memory.has_failed or last_node is None or last_node.condition is None:
+    if facts.memory.has_failed:  # the last pass may have written this condition
+        return False
+    if last_node is None or last_node.condition is None:
         return False
     if condition is None or condition == last_node.condition:
         return False
     last_heartbeat = last_node.condition.heartbeat
     if condition.heartbeat is None or last_heartbeat is None or condition.heartbeat < last_heartbeat:
         return False
-    # Once this agent was contradicted, the next answer may come within the same second.
+    # A heartbeat has whole seconds. Once this agent was contradicted, the next answer may come within the same second.
     if condition.heartbeat == last_heartbeat and not facts.was_contradicted:
         return False
     has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
@@ -85,10 +90,9 @@ def is_contradicted(node_state: NodeState, facts: Facts, health: Health) -> bool
 
 
 def _other_quantities(node_state: NodeState, facts: Facts) -> dict[str, tuple[int, int]]:
-    """Configured name -> our quantity and another agent's.
+    """Configured resource -> the quantity that this agent has published, and the one that another agent has.
 
-    The annotation contains the other agent's quantity, and the Node's capacity agrees with it, but this machine has
-    published ours.
+    The annotation and the Node's capacity contain the other agent's quantity.
     """
     machine_record = facts.machine_record
     if machine_record is None:

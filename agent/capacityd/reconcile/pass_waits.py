@@ -14,11 +14,13 @@ from capacityd.reconcile.memory import Memory
 def waits_after(plan: Plan | None, memory: Memory, readings: Mapping[str, Reading], uptime: float) -> list[Wait]:
     """Returns all waits. plan: the last plan; None: no plan was made. memory: for the next pass."""
     waits = list(plan.waits) if plan else []
+    # memory.denied also contains denied changes that this plan does not make, for example to another quantity.
     denied_names = plan.health.denied if plan else ()
     waits += [
         Wait(denial.retry_at, WaitReason.DENIED, name) for name, denial in memory.denied.items() if name in denied_names
     ]
     waits += timing.waits_for_readings(readings, memory.unknown_since, uptime)
+    # While allocatable is still reduced, over_at is infinite.
     waits += [
         Wait(less.over_at, WaitReason.ALLOCATABLE)
         for less in memory.less_allocatable.values()

@@ -103,12 +103,12 @@ def _write(
     """
     changes = tuple(step.change for step in steps)
     annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
-    keeps_condition = facts.config.settings.condition
+    keeps_condition = facts.config.settings.condition  # otherwise, the patch removes the condition
     condition: DesiredCondition | None = None  # None: the condition stays as it is
     configuration: str | None = None  # None: the hash on the Node stays as it is
     if changes or node_state.condition:  # the Node concerns capacityd
         condition = desired_condition(node_state, health, facts.now, facts.heartbeat_after)
-        configuration = facts.config.digest or None
+        configuration = facts.config.digest or None  # "" would remove the hash
     patch = patch_for(
         node_state,
         changes,

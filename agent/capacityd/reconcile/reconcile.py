@@ -87,15 +87,18 @@ class Pass:
         if intends and plan.write.recorded is not None:
             # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
             return self.read_and_reconcile()
-        with_plan = self.with_lower_since(plan.lower_since)
-        is_event_due = bool(events(plan, applied=False))  # without a write
+        with_times = self.with_lower_since(plan.lower_since)
+        is_event_due = bool(events(plan, applied=False))  # an Event that is created without a write
         if plan.write.patch or is_event_due:
-            return with_plan.reconcile_node(known=known, plan_of_known=plan)
-        return with_plan.finish(Outcome(plan, known, applied=False))
+            return with_times.reconcile_node(known=known, plan_of_known=plan)
+        return with_times.finish(Outcome(plan, known, applied=False))
 
     def read_and_reconcile(self) -> ReconcileResult:
-        """Reads the Node, plans and writes. The read may fail, so the times of reductions are first brought up to date
-        with the Node as last known: a reduction that the readings no longer ask for is no longer due."""
+        """Reads the Node, plans and writes.
+
+        The read may fail. So a plan for the Node as last known first updates the times since when reductions have been
+        due: a reduction that the readings no longer ask for is no longer due.
+        """
         last = self.facts.memory.node
         lower_since = make_plan(last, self.facts_for_plan()).lower_since if last else {}
         return self.with_lower_since(lower_since).reconcile_node()
@@ -109,7 +112,7 @@ class Pass:
         contains if the pass fails."""
         conflict = self.facts.memory.conflict
         if conflict and self.facts.uptime < conflict.retry_at and _TRIES_AGAIN.isdisjoint(self.facts.reasons):
-            # Not yet: each attempt costs the API server two requests.
+            # Too early for the next attempt: each one costs the API server two requests.
             failure = Failure(conflict.message, NodeConflict.cause)
             return self.result(self.facts.memory, plan_of_known, failure)
         try:
@@ -163,7 +166,7 @@ class Pass:
         """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
         settings = self.facts.config.settings
         lower_after = settings.lower_after
-        if self.facts.uptime < BOOT_SECONDS:
+        if self.facts.uptime < BOOT_SECONDS:  # drivers and devices may still appear
             lower_after = max(lower_after, settings.lower_after_boot)
         heartbeat_after: float | None = None
         if heartbeats:
@@ -195,6 +198,6 @@ class Pass:
         """The result, with all waits. memory: for the next pass. plan: the last plan; None: no plan was made."""
         uptime = self.facts.uptime
         waits = waits_after(plan, memory, self.facts.readings, uptime)
-        # After a failure, the time of a wait may be over. The retry of the failure does what waited.
+        # After a failure, the time of a wait may be over. The retry after the failure then does what has waited.
         waits = [wait for wait in waits if wait.until > uptime]
         return ReconcileResult(memory, uptime, waits=tuple(waits), plan=plan, failure=failure)

@@ -39,6 +39,7 @@ def capacity_entries(
     entries = []
     for name in sorted({*configured, *published}):
         current = node_state.stored(name)
+        # A label has no allocatable, so its value stands for both quantities.
         allocatable = current if is_label(name) else (node_state.allocatable or {}).get(name)
         quantity = published.get(name)
         recorded: int | None = None
@@ -55,7 +56,7 @@ def _recorded(name: str, published: int, machine_record: MachineRecord | None, *
     key."""
     if machine_record is None:  # the annotation alone decides, but only about configured names
         return published if is_configured else None
-    if machine_record.confirms(name, published):
+    if machine_record.confirms(name, published):  # this quantity may only be intended
         return published
     return machine_record.published.get(name)
 
@@ -64,8 +65,8 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
     """Name -> published quantity: the annotation, and each quantity of the machine record that no other writer claims.
 
     So altering or removing the annotation does not make capacityd give up a key that still has its published quantity.
-    A key that is only intended counts if the annotation lists it: a write that was carried out has changed both the key
-    and the annotation. Without an entry in the annotation, the key is another writer's.
+    A key that the record only lists as intended counts if the annotation lists it, too: a write that was carried out
+    has changed both the key and the annotation. Otherwise, the key is another writer's.
     """
     annotated = annotated_quantities(node_state.annotation)
     if machine_record is None:
@@ -77,7 +78,7 @@ def published_quantities(node_state: NodeState, machine_record: MachineRecord | 
         if current is not None and machine_record.confirms(name, current):
             published[name] = current
         elif name not in annotated and not _may_be_claimed(name, node_state):
-            published[name] = machine_record.published[name]
+            published[name] = machine_record.published[name]  # a name that is only intended is annotated
     return published
 
 
@@ -95,12 +96,13 @@ def _may_be_claimed(name: str, node_state: NodeState) -> bool:
 
 
 def decide(entry: CapacityEntry, facts: Facts) -> Step:
-    """Decides about one name."""
+    """Decides about one name. No limit and no denial counts here: see limits.py."""
     step = _restore_allocatable(_decide_capacity(entry, facts), facts)
     return replace(step, reading=facts.readings.get(entry.name))
 
 
 def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
+    """Decides about a resource's capacity, or about a label."""
     refusal = refuse_device_plugin(entry, facts) or _refuse_changed_key(entry, facts)
     if refusal is not None:
         return refusal
@@ -120,8 +122,8 @@ def _decide_capacity(entry: CapacityEntry, facts: Facts) -> Step:
 
 
 def refuse_device_plugin(entry: CapacityEntry, facts: Facts) -> Step | None:
-    """Refuses a name that a device plugin owns, because the kubelet writes the key. None if no plugin owns the name, or
-    if there is nothing to refuse."""
+    """Refuses a name that a device plugin owns, because the kubelet writes the key. The annotation no longer lists the
+    name then. None if no plugin owns the name, or if there is nothing to refuse."""
     if facts.device_plugins is None or entry.name not in facts.device_plugins:
         return None
     if entry.published is None and not isinstance(facts.readings.get(entry.name), Quantity):
@@ -148,8 +150,8 @@ def _refuse_changed_key(entry: CapacityEntry, facts: Facts) -> Step | None:
 
 def _publish(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     if entry.current is None:
-        lost = f"missing from the Node, although {entry.published} was published"
-        return _set(entry, desired, lost if entry.is_owned else "found")
+        missing = f"missing from the Node, although {entry.published} was published"
+        return _set(entry, desired, reason=missing if entry.is_owned else "found")
     if entry.published is None or not entry.is_owned:
         return _take_over(entry, desired, facts)
     if entry.equals(desired):
@@ -165,8 +167,8 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
     """Adopts a key that capacityd does not own, if the configuration allows it. Otherwise refuses the key, whatever its
     value: a 0 may belong to a device plugin that returns."""
     if not facts.config.adopts(entry.name):
-        same = "the same value, but " if entry.equals(desired) else ""
-        return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over")
+        same_value = "the same value, but " if entry.equals(desired) else ""
+        return _refuse(entry, f"{same_value}not published by capacityd; adopt = true takes it over")
     if facts.device_plugins is None and not entry.is_label:
         return _refuse(entry, f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}")
     if entry.equals(desired):
@@ -198,7 +200,9 @@ def _restore_allocatable(step: Step, facts: Facts) -> Step:
     if not is_published and not entry.is_confirmed:
         return step
     allocatable = plain(entry.allocatable)
-    if not entry.equals(quantity) or allocatable == str(quantity):
+    is_capacity_right = entry.equals(quantity)
+    is_allocatable_right = allocatable == str(quantity)
+    if is_allocatable_right or not is_capacity_right:
         return step
     return _set(entry, quantity, f"allocatable restored to {quantity}: another writer set it to {allocatable}")
 
@@ -207,6 +211,7 @@ def unpublish(entry: CapacityEntry, reason: str) -> Step:
     """Decides about a name that must go, for this reason. A step without `annotated` takes the name out of the
     annotation."""
     if entry.current is None:
+        # With another quantity, another writer has set allocatable.
         is_left_in_allocatable = plain(entry.allocatable) in ("0", str(entry.published))
         if is_left_in_allocatable and entry.is_confirmed:
             return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")

@@ -22,15 +22,15 @@ class CapacityEntry:
     allocatable: str | None
     """The quantity in the Node's allocatable, or again the label's value; None if the key is absent."""
     published: int | None
-    """The published quantity, from published_quantities() in rules.py; None: capacityd has not published the key. Where
-    the annotation is lost or altered, it may come from the machine record."""
+    """The published quantity, from published_quantities() in rules.py; None: capacityd has not published the key. While
+    the annotation is lost or altered, the quantity may come from the machine record."""
     recorded: int | None
     """The quantity in the machine record; None: capacityd does not own the key. Without a machine record: as published,
     for configured names."""
 
     @property
     def is_owned(self) -> bool:
-        """Whether capacityd owns the key: the machine record lists it, too (see recorded)."""
+        """Whether capacityd owns the key: it is published, and the machine record lists it (see recorded)."""
         return self.recorded is not None
 
     @property
@@ -54,7 +54,8 @@ class CapacityEntry:
 
     @property
     def is_zeroed(self) -> bool:
-        """Whether the quantity is a 0 that a starting kubelet may have written."""
+        """Whether a resource's quantity on the Node is 0: a starting kubelet may have written this 0. False for a
+        label, because no kubelet sets labels to 0."""
         return self.equals(0) and not self.is_label
 
 
@@ -101,8 +102,8 @@ class Step:
 
     @property
     def lowers(self) -> bool:
-        """Whether the change, even if it is held back or denied, lowers capacity below both the current and the
-        published quantity. Removing a 0 does not count."""
+        """Whether the change, even if it is held back or denied, removes the key, or sets capacity below both the
+        current and the published quantity. Removing a 0 does not count."""
         entry = self.entry
         if self.action in (Action.KEEP, Action.REFUSE) or entry.is_label:  # a label stops no pod
             return False
@@ -110,15 +111,16 @@ class Step:
             return not entry.equals(0)
         if entry.current is None:
             return False
+        # A quantity that is not a whole number (number is None) may be larger than any desired one.
         is_below_current = entry.number is None or self.desired < entry.number
         is_below_published = entry.published is None or self.desired < entry.published
         return is_below_current and is_below_published
 
     @property
     def allocatable_was_less(self) -> bool:
-        """Whether capacityd owns the key, and allocatable was less than the published quantity.
+        """Whether capacityd owns the key, and allocatable was less than the published quantity before this step.
 
-        If capacity differs, and stays as it is, neither the kubelet nor a repair will change allocatable.
+        False if capacity is not as published, and stays so: then this step does not repair allocatable either.
         """
         entry = self.entry
         if entry.is_label or entry.published is None or not entry.is_owned or self.action is Action.REFUSE:

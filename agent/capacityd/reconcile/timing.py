@@ -1,6 +1,7 @@
 """All limits and pauses of a pass: from events and their times to the time of the next action. Pure.
 
-Times are seconds of uptime, unless a docstring says otherwise. No pause depends on the number of passes.
+Times are seconds of uptime, unless a docstring says otherwise. A pause is a tenth of the time for which something has
+been wrong, within bounds (model/pace.py). It does not depend on the number of passes.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Denial:
         return desired == self.desired and uptime < self.retry_at
 
     def without_future(self, uptime: float) -> Denial:
-        """This denial at this uptime; due now if its times are from the future."""
+        """This denial at this uptime; due now if its times are from the future: no pause is longer than
+        LONGEST_PAUSE."""
         if self.since <= uptime and self.retry_at <= uptime + LONGEST_PAUSE:
             return self
         return replace(self, since=min(self.since, uptime), retry_at=uptime)
@@ -133,7 +135,10 @@ def next_denial(last: Denial | None, *, desired: int | None, reason: str, uptime
 
 
 def _limited_until(times: tuple[float, ...]) -> float:
-    """The time before which no write may follow writes at these times; 0.0 if the next write need not wait."""
+    """The time before which no write may follow; 0.0 if the next write need not wait.
+
+    times: of at most the last BURST writes, without outdated ones.
+    """
     return times[-1] + MIN_INTERVAL if len(times) == BURST else 0.0
 
 

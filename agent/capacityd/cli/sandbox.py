@@ -30,7 +30,7 @@ _LIFECYCLE_PREFIXES = (
 )
 _PASSED_VARIABLES = ("NO_COLOR", "TERM")
 # Exit statuses of systemd itself if it can't start the program (systemd.exec(5)). 255 is not in the range: systemd-run
-# returns it if a signal has ended the program.
+# returns 255 if a signal has ended the program.
 _SETUP_STATUSES = range(200, 244)
 
 

@@ -126,7 +126,7 @@ def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
 
 
 def _wait(thread: threading.Thread, recorder: Recorder) -> str | None:
-    """Waits for the recorder's thread. Returns None if it has ended, and the path if it hangs there."""
+    """Waits for the recorder's thread. Returns the path at which the thread hangs; None if the thread has ended."""
     while True:
         path = recorder.reading  # "" before the first path
         thread.join(_READ_TIMEOUT)

@@ -60,7 +60,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
     differing = [] if is_without_capacityd else [*_differing(node, norm)]
     if node.condition:
         lower: list[str] = []
-        # No field of the Node lists the resources below `expect`. Probably, they are below the usual quantity, too.
+        # No field of the Node lists the resources below `expect`. An unusually low quantity shows which ones may be.
         if _is_below_expected(node.condition):
             lower = [name for name in differing if _is_lower(node, norm, name)]
         yield from _of_condition(

@@ -32,7 +32,7 @@ def selected_fleet(options: Options) -> Fleet:
                 access,
                 label=group_label(options),
                 selector=options.selector,
-                names=tuple(options.node_names),
+                names=tuple(options.node_names),  # whose pods to read; all Nodes are read, to compare them
                 progress=progress,
             )
     _require_nodes(fleet.nodes, options)

@@ -138,7 +138,7 @@ def kind_selector(index: DeviceIndex, device: FoundDevice) -> TomlSelector:
             return TomlSelector("", reason=f"{key}: {device.unread[key].reason}")
     non_default = _non_default_values(index, device)
     values = {key: _wanted_value(detector, device, key) for key in detector.model_keys}
-    # None is in neither: TOML can't match such a value.
+    # A value of None, which TOML can't match, is in neither of these two.
     present = {key: value for key, value in values.items() if value is not None and value != ""}
     lacking = {key: value for key, value in values.items() if value == ""}
     exact = index.select(present | non_default | lacking)

@@ -70,7 +70,7 @@ def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
     detector.suggested_only_if."""
     detector, entries = listing.detector, listing.entries
     suggestion_tests = key_matchers(detector, detector.suggested_only_if)
-    # Devices of one kind may differ in a flag, as the system's disk differs from the others: each suggestion has these.
+    # Each suggestion tests these flags: devices of one kind may differ in a flag, as the system's disk from the others.
     flags = {
         key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
     }

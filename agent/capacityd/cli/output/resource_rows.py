@@ -98,7 +98,7 @@ def _reading(reading: Reading | None, change: Change | None, *, kept_unconfigure
     """The value of ResourceRow.reading. change: None: there is no plan for the name yet. kept_unconfigured: whether the
     Node keeps a key that nothing configures."""
     if change is not None and is_label(change.name):
-        return None  # the row of its resource has the reading
+        return None  # the row of the label's resource has the reading
     if isinstance(reading, Quantity):
         return reading.value
     if reading is not None:

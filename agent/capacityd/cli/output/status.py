@@ -54,8 +54,8 @@ def print_status(report: StatusReport, problems: Sequence[Problem], now: float) 
 
 def _print_other_resources(report: StatusReport) -> None:
     """Prints the extended resources that are neither configured nor capacityd's."""
-    rows = {row.name for row in report.resources}
-    others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in rows]
+    in_table = {row.name for row in report.resources}
+    others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in in_table]
     if others:
         print_line(f"not capacityd's: {', '.join(others)}")
 

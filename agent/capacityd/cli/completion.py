@@ -22,9 +22,9 @@ CONTEXT = "CONTEXT"
 FILES = ("FILE", "PATH")
 """The metavars of arguments that are paths of files."""
 
-# Directives of cobra: ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp.
-_COMPLETE_FILES = 0
-_NO_FILES = 4
+# Directives of cobra to the shell.
+_COMPLETE_FILES = 0  # ShellCompDirectiveDefault
+_NO_FILES = 4  # ShellCompDirectiveNoFileComp
 
 
 @dataclass(slots=True)

@@ -201,9 +201,10 @@ def _notation(options: Options, quantities: Mapping[str, int]) -> Notation:
 
 
 def _document(options: Options, quantities: Mapping[str, int], *, overlay: str, label_value: str | None) -> str:
-    """The YAML. overlay: the NodeOverlay's name, for Karpenter.
+    """The YAML. overlay: the NodeOverlay's name, for Karpenter; other notations ignore the name.
 
-    label_value: the value, which selects nodes, of the label that --by names; None: --instance-type selects them.
+    label_value: the document is about the nodes with this value of the label that --by names. None: it is about the
+    nodes of the types in --instance-type.
     """
     return document(
         _notation(options, quantities),

@@ -106,15 +106,19 @@ class StatusReport:
     last_reconcile: float | None
     """None: no pass has completed."""
     last_read: float | None
+    """When a pass last knew the Node, by a request or from the watch; None: not yet."""
     last_write: float | None
+    """When the Node was last written; None: not yet."""
     stale_reason: str
     """Why this report may be older than the service's state; "" if it is up to date."""
     slow_activity: Activity | None
     """The service's activity, if it is slow."""
     slow_since: float | None
+    """When the slow activity began; None if no activity is slow."""
     metrics_error: str
     """Why the metrics file could not be written or removed; "" if it could."""
     metrics_advice: str
+    """How to fix the error."""
     service: ServiceReport | None
     """None: the service is not running."""
     pass_running: bool = False

@@ -121,7 +121,7 @@ def print_json(value: object) -> None:
 
 
 def _json_escape(char: str) -> str:
-    """The character as JSON writes it in quotes, such as \\u200b."""
+    """The escape sequence for the character in a JSON string, such as \\u200b."""
     return json.dumps(char).strip('"')
 
 

@@ -68,6 +68,7 @@ def parse(content: bytes | bytearray) -> Any:
 
 
 def _refuse(constant: str) -> float:
+    """json.loads() calls this for NaN, Infinity and -Infinity."""
     raise Malformed(f"{constant} is not JSON")
 
 
@@ -118,6 +119,7 @@ def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) -> Any:
+    """Restores a value of the class that is stored with it or, if no class is stored, of the first type that fits."""
     variants = _variants(kinds)
     if variants and isinstance(data, list):
         return _decode_variant(variants, data, ignore_unknown=ignore_unknown)
@@ -127,7 +129,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) ->
         try:
             return _decode(kind, data, ignore_unknown=ignore_unknown)
         except Malformed:
-            continue
+            continue  # the next type may fit
     raise Malformed("not of an allowed type")
 
 

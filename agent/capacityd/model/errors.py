@@ -135,7 +135,7 @@ class NodeFileUnusable(NodeError):
 
 
 class NodeUnreachable(NodeError):
-    """There is no response or no usable one, or HTTP 429 or 5xx. A later attempt may succeed.
+    """There is no response or no usable one, or the status is HTTP 429 or 5xx. A later attempt may succeed.
 
     retry_after: the server's Retry-After in seconds; None if there is none.
     """
@@ -216,7 +216,8 @@ class WatchHeldBack(NodeError):
 
 
 class NodeConflict(NodeError):
-    """Another writer changed the Node between our read and our write. Read, plan and write again."""
+    """A test in the patch failed, or HTTP 409: another writer changed the Node between our read and our write. Read,
+    plan and write again."""
 
     cause = RetryCause.CONFLICT
 

@@ -23,7 +23,7 @@ class NodeSummary:
 
     name: str
     label_value: str | None = None
-    """The value of the label that groups Nodes; None if the Node lacks the label."""
+    """The value of the label by which `fleet` groups Nodes; None if the Node lacks the label."""
     capacity: Mapping[str, int] = field(default_factory=dict)
     """Extended resources only, including those of other writers: name -> quantity."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
@@ -42,7 +42,8 @@ class NodeSummary:
     """lastTransitionTime of the condition Ready."""
     cordoned: bool = False
     overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
-    """Extended resource -> what the NodeOverlay that decides for this Node says; empty if they can't be listed."""
+    """Extended resource -> what the NodeOverlay that decides for this Node says; empty if NodeOverlays can't be
+    listed."""
     labels: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     """The published labels according to the annotation: name (model/label.py) -> quantity, value on the Node."""
 
@@ -68,7 +69,7 @@ class Fleet:
 
     nodes: tuple[NodeSummary, ...]
     device_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Extended resource name -> names of the DeviceClasses that define it; empty if they can't be listed."""
+    """Extended resource -> names of the DeviceClasses that define it; empty if DeviceClasses can't be listed."""
     requests: PodRequests | None = None
     """None: the pods are unknown."""
     read_at: float | None = None

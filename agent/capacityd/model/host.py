@@ -88,7 +88,7 @@ class Host(Protocol):
         """The path with all links resolved; None if its target does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path's target exists. HostError if a recording does not show it."""
+        """Whether the path's target exists. Raises HostError if a recording does not show whether it does."""
 
     def properties(self, device: str) -> Mapping[str, str]:
         """All properties in udev's database for the device at this path in /sys."""
@@ -110,7 +110,7 @@ class Host(Protocol):
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def linked_interface(self, interface: str) -> str:
-        """The interface that another one uses, as `ip link` shows it behind an @; "" if there is none in this network
+        """The interface below a virtual one, as `ip link` shows it behind an @; "" if there is none in this network
         namespace."""
 
     def default_interfaces(self) -> Sequence[str]:

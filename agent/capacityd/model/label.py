@@ -1,7 +1,7 @@
 """The names of labels. A label repeats the quantity that is published as a resource, under the resource's name.
 
-Plans, the annotation and the machine record list a label beside the resources: it is a second place of the same number,
-and the same rules apply to it.
+Plans, the annotation and the machine record list labels beside the resources, as "label NAME": a label is a second
+place of the same number, under the same rules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _PREFIX = "label "
 
 
 def label_of(resource: str) -> str:
-    """Returns the name of a resource's label. It is no valid name of a resource."""
+    """Returns the name of a resource's label. Because of its space, no resource can have this name."""
     return _PREFIX + resource
 
 
@@ -25,7 +25,7 @@ def resource_of(name: str) -> str:
 
 
 def resources_first(name: str) -> tuple[bool, str]:
-    """A key to sort names: the resources, then the labels, which follow them."""
+    """A key to sort names: all resources, then all labels, because a label follows what happens to its resource."""
     return is_label(name), name
 
 

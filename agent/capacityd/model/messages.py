@@ -40,9 +40,9 @@ class Failure:
     message: str
     cause: RetryCause = RetryCause.OTHER
     retry_after: float | None = None
-    """The API server's Retry-After in seconds."""
+    """The API server's Retry-After in seconds; None if there is none."""
     credential_files: tuple[str, ...] = ()
-    """The files with the credentials if these cause the failure: a change of one of them may end it."""
+    """The files with the credentials, if the credentials cause the failure: a change of one of the files may end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ConfigFiles:
     """The files of the configuration, as a check has read them."""
 
     path: str | None
-    """The file or folder that the command line selects, absolute; None: the usual places."""
+    """The file or folder that the command line selects, absolute; None: it selects none, so the usual places count."""
     stamps: Mapping[str, str] | None
     """Path of each file -> its date and size, as text; None if a folder could not be read."""
 
@@ -71,7 +71,7 @@ class CheckResult:
     configuration_errors: tuple[str, ...] = ()
     """Each with its file and line."""
     previous_active: bool = False
-    """Whether these errors come from a reload, so that the previous configuration stays active."""
+    """Whether the configuration errors come from a reload, so that the previous configuration stays active."""
     files: ConfigFiles | None = None
     """None: the check has failed."""
 
@@ -94,17 +94,18 @@ class PassResult:
     written: bool = False
     """Whether the pass wrote the Node."""
     healthy: bool = False
-    """Whether nothing is wrong."""
+    """Whether the pass found nothing wrong."""
     status: str = ""
     """A line for `systemctl status`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsResult:
-    """The metrics file was written, or it could not be written, or an earlier one could not be removed."""
+    """What became of the metrics file, and of files at earlier paths, which are removed."""
 
     path: str
     error: str = ""
+    """Why a file could not be written or removed; "" if nothing is wrong."""
     advice: str = ""
     """How to fix the error."""
 
@@ -163,12 +164,12 @@ class ServiceStatus:
     metrics_advice: str = ""
     """As in MetricsResult.advice, from the last pass."""
     pass_running: bool = False
-    """Whether a worker is running or about to run."""
+    """Whether a worker for any job is running or about to run."""
     watched_since: float | None = None
     """Since when the Node has been watched, in seconds since the epoch; None: it is not watched."""
     not_watched: str = ""
     """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
     slow_activity: Activity | None = None
-    """The activity of a slow worker (worker_process.SLOW); None if no worker is slow."""
+    """The activity of a worker that has run longer than worker_process.SLOW; None if there is none."""
     slow_since: float = 0.0
     """When that worker started, in seconds since the epoch."""

@@ -21,7 +21,7 @@ class ModuleMissing(CapacitydError):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A module's package: its names in Debian and for pip."""
+    """A module's package: its names in Debian and for pip, quoted for a shell where necessary."""
 
     debian: str
     pip: str
@@ -40,6 +40,7 @@ PACKAGES = {
     "yaml": Package("python3-yaml", "pyyaml"),
 }
 OPTIONAL = ("prometheus_client",)
+"""Modules that only metrics need: the service starts without them."""
 COMMANDS_ONLY = ("jsonpatch", "tabulate")
 """Modules that only users' commands need: for --node-file, and for tables."""
 _INCLUDED_IN_PYTHON = ("tomli",) if sys.version_info >= (3, 11) else ()  # as tomllib
@@ -88,7 +89,7 @@ def _failure(error: Exception) -> ModuleMissing:
         return ModuleMissing(f"capacityd is not completely installed: {error}. Install it again")
     if module in PACKAGES and isinstance(error, ModuleNotFoundError):
         return _missing([module])
-    # The missing part is a dependency of our library, or a shared library such as libudev.
+    # What is missing or damaged is one of PACKAGES, a dependency of one, or a shared library such as libudev.
     python = f"{sys.executable} (Python {sys.version.split()[0]})"
     text = f"a library that capacityd needs is missing or damaged, in {python}: {error}"
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]

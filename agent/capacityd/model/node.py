@@ -94,7 +94,7 @@ class NodeState:
         return (self.capacity or {}).get(name)
 
     def with_labels_of(self, names: Collection[str]) -> NodeState:
-        """The state with only the labels that these names are about, because a pass uses no others.
+        """The state with only the labels of these resources, because a pass uses no others.
 
         names: of resources and of labels (model/label.py).
         """
@@ -147,8 +147,8 @@ class Node(Protocol):
 
 
 def annotation_content(annotation: str | None) -> Mapping[str, object]:
-    """The annotation ANNOTATION parsed as JSON, with whatever a writer may have put there; empty if it is lost, as
-    is_annotation_lost() says."""
+    """The content of the annotation ANNOTATION, with whatever a writer may have put there; empty if the annotation is
+    lost (is_annotation_lost())."""
     return _parsed(annotation) or {}
 
 
@@ -158,6 +158,7 @@ def is_annotation_lost(annotation: str | None) -> bool:
 
 
 def _parsed(annotation: str | None) -> dict[str, object] | None:
+    """The annotation's JSON object; None if the annotation is missing, or is not a JSON object."""
     try:
         content = json.loads(annotation or "")
     except (ValueError, RecursionError):
@@ -172,7 +173,9 @@ def annotated_quantities(annotation: str | None) -> dict[str, int]:
     """
     quantities: dict[str, int] = {}
     for name, value in sorted(annotation_content(annotation).items()):
-        if type(value) is not int or not 0 <= value <= LARGEST_QUANTITY:
+        if type(value) is not int:  # in Python, isinstance(True, int) holds
+            continue
+        if not 0 <= value <= LARGEST_QUANTITY:
             continue
         if not name_problem(resource_of(name)):
             quantities[name] = value

@@ -9,11 +9,12 @@ WRITE_INTERVAL = 60.0
 """Seconds between two writes of an agent while there is another one."""
 
 ANSWER_TIME = 10.0
-"""Seconds within which an agent answers the other's write, if its own last write is WRITE_INTERVAL seconds ago."""
+"""Seconds within which an agent answers the other agent's write, once WRITE_INTERVAL seconds have passed since its own
+last write."""
 
 
 def other_agent_text(quantities: Mapping[str, tuple[int, int]]) -> str:
-    """That another agent writes the Node, for messages. quantities: as in OtherAgent."""
+    """The text of a message that another agent writes the Node. quantities: as in OtherAgent."""
     numbers = [f"{name} ({ours} here, {theirs} there)" for name, (ours, theirs) in quantities.items()]
     return f"another capacityd writes this Node: {', '.join(numbers) or 'its condition says so'}"
 
@@ -35,5 +36,6 @@ class OtherAgent:
 
         The other agent answers a write of this agent with its own numbers, or with its own message in the condition.
         """
-        answers_from = max(self.wrote_at + WRITE_INTERVAL, self.own_write_at)
+        may_write_again_at = self.wrote_at + WRITE_INTERVAL
+        answers_from = max(may_write_again_at, self.own_write_at)
         return answers_from + ANSWER_TIME

@@ -1,8 +1,8 @@
-"""How soon a pass tries again what is wrong. Pure.
+"""How soon a pass tries again after something went wrong. Pure.
 
-Wait a tenth of the time for which it has been wrong, at least the cause's shortest pause, and at most ten minutes. An
-event that may end the cause ends the wait. So after a cause has gone, its effect ends within a minute, or within a
-tenth of the time for which it lasted. No pause here depends on the number of attempts.
+The pause is a tenth of the time for which the cause has lasted, at least the cause's shortest pause, and at most ten
+minutes. An event that may end the cause ends the pause. So after a cause has gone, its effect ends within a minute, or
+within a tenth of the time for which the cause lasted. The number of attempts does not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LONGEST_PAUSE = 600.0
 """Seconds."""
 
 _SHARE = 0.1
-"""The pause, as a share of the time for which something has been wrong."""
+"""The pause, as a share of the time for which the cause has lasted."""
 
 SHORTEST_PAUSE: dict[RetryCause, float] = {
     RetryCause.UNREACHABLE: 4.0,  # while a machine boots, its API server is soon reachable
@@ -29,5 +29,5 @@ SHORTEST_PAUSE: dict[RetryCause, float] = {
 
 
 def pause(cause: RetryCause, wrong_for: float) -> float:
-    """Returns the seconds until the next attempt. wrong_for: for how many seconds the cause has lasted."""
+    """Returns the seconds until the next attempt. wrong_for: the seconds for which the cause has lasted."""
     return min(max(wrong_for * _SHARE, SHORTEST_PAUSE[cause]), LONGEST_PAUSE)

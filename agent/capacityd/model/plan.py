@@ -43,7 +43,7 @@ class Change:
     old: str | None
     """The quantity before the plan, as stored; None: absent."""
     new: str | None
-    """The desired quantity; None: absent."""
+    """The desired quantity; as `old` if the action is KEEP or REFUSE. None: absent."""
     reason: str
 
     @property
@@ -82,8 +82,7 @@ class Health:
     below_expected: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name -> (quantity, expected quantity)."""
     not_allocatable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name -> (published quantity, allocatable). Allocatable is less and stays less, or has been less again soon
-    after a repair."""
+    """Name -> (published quantity, allocatable). Allocatable stays less, or was less again soon after a repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +112,13 @@ class MachineRecord:
     """Name -> quantity of a write that was about to be sent. Its response may have been lost."""
     reported: Reported = Reported()
     node_uid: str = ""
-    """The uid of the Node that these quantities were published to; "" in a record of a version that did not store
-    it."""
+    """The uid of the Node with these quantities; "" in a record of a version that did not store it."""
 
     def of_node(self, uid: str) -> MachineRecord | None:
         """This record if it is about the Node with this uid; None if it says nothing about this Node.
 
-        The Node may have been deleted and created again since, or the record may have come with an image of another
-        machine. Then another writer's key can have the same name and quantity by chance.
+        The Node may have been created again since, or the record may have come with an image of another machine. Then
+        another writer's key can have the same name and quantity by chance.
         """
         return self if self.node_uid == uid else None
 
@@ -182,7 +180,7 @@ class Plan:
     awaits_device_plugins: bool = False
     """Whether something is wrong because the device plugins are unknown."""
     is_contradicted: bool = False
-    """Whether somebody's condition on the Node says something else than this machine finds."""
+    """Whether another writer's condition on the Node says something else than this machine finds."""
     health: Health = Health()
     has_condition: bool = False
     """Whether a Node condition is kept."""
@@ -208,7 +206,7 @@ class Plan:
         return tuple(name for name in self.refused if name not in self.confirmed_record.reported.refused)
 
     def with_earlier(self, changes: Sequence[Change]) -> Plan:
-        """The plan, with the changes that were written before it was made. A change that this plan writes wins."""
+        """The plan, with the changes that the same pass wrote before this plan. A change that this plan writes wins."""
         merged = {change.name: change for change in (*self.changes, *changes)}
         merged |= {change.name: change for change in self.written_changes}
         return replace(self, changes=tuple(merged[name] for name in sorted(merged, key=resources_first)))
@@ -247,6 +245,6 @@ class Outcome:
         stored = self.node_state.condition
         if self.applied and written is not None:
             return stored is None or (stored.reason, stored.status) != written
-        # An earlier pass wrote the condition, and the next attempt is held back.
+        # A limit holds the condition back: an earlier pass has written it. A plan without names writes no condition.
         needs_condition = self.plan.has_condition and bool(self.plan.changes)
         return needs_condition and stored is None

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from capacityd.model.text import plural
 
 _MAX_QUOTED = 500
-"""The most characters of a text that a message quotes."""
+"""The number of characters at which quoted() and shortened() cut a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Private text. Formatting or storing this object drops the text: only a command that a user runs reads `text`.
-
-    The text is printable.
-    """
+    """Private text, printable. str(), repr() and, by default, the codec leave it out: only a command that a user runs
+    reads `text`."""
 
     text: str = field(default="", repr=False)
 
@@ -35,12 +33,12 @@ NOTHING = Private()
 
 
 def quoted(text: str) -> str:
-    """Printable text in quotes, cut at a limit."""
+    """Printable text in quotes, cut at _MAX_QUOTED characters."""
     return f'"{shortened(text)}"'
 
 
 def shortened(text: str) -> str:
-    """The text, cut at a limit."""
+    """The text, cut at _MAX_QUOTED characters."""
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 

@@ -13,7 +13,7 @@ from capacityd.model.private import length_text
 LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4})|([numkMGTPE]|[KMGTPE]i|))")
-_MAX_DIGITS = 30  # with zeros in front; int() takes long for a very long text
+_MAX_DIGITS = 30  # including zeros in front; int() of a much longer text takes long
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -48,7 +48,7 @@ def parse_quantity(text: str) -> tuple[int, int]:
 
 
 def whole_quantity(text: str) -> int | None:
-    """The value of a stored quantity in any notation, if it is a whole number; otherwise None."""
+    """The value of a stored quantity in any notation (1k, 1e3, 1000), if it is a whole number; otherwise None."""
     try:
         numerator, denominator = parse_quantity(text)
     except ValueError:

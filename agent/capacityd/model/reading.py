@@ -18,6 +18,7 @@ class Contribution:
     amount: int | float
     """The device's share of the quantity, in the resource's unit, before the settings `reduce` and `reserve` apply."""
     note: str = ""
+    """How the amount came about, for people."""
     detail: Private = NOTHING
     """What the device or program says beside the number."""
     valid_for: float | None = None
@@ -54,7 +55,8 @@ class Rejection:
     reason: str
     """The rule that excludes the device."""
     mismatches: tuple[Compared, ...] = ()
-    """The first key in each table that does not match; empty if an `except` table excludes the device."""
+    """The first key that does not match in each of the resource's tables; empty if an `except` table excludes the
+    device."""
 
 
 @dataclass(frozen=True, slots=True)

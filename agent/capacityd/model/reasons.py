@@ -31,7 +31,7 @@ class PassReason(str, Enum):
     MOUNTS = "mounts"  # a file system was mounted or unmounted
     NODE = "node"  # the Node has changed
     PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
-    POLL = "poll"  # the Node or an event source can't be watched, so a pass looks
+    POLL = "poll"  # the Node or an event source can't be watched, so passes look for changes at intervals
     REQUEUE = "requeue"  # an earlier pass requested it
     RESUME = "resume"  # the machine was suspended
     RETRY = "retry"  # the last pass failed

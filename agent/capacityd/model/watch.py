@@ -23,7 +23,8 @@ class WatchedNode:
     connected_at: float
     """The uptime in seconds at which this connection was opened. Its first event is the Node as it was then."""
     names: frozenset[str] = frozenset()
-    """The resources in the configuration and in the machine record, as of the start of the watch."""
+    """The resources in the configuration, and the resources and labels in the machine record, as of the start of the
+    watch."""
     server: str = "the API server"
     """The API server, as messages call it."""
     named_by_credentials: bool = False
@@ -37,14 +38,16 @@ class TargetError:
     reason: str
     """What is wrong, and how to fix it."""
     cause: RetryCause = RetryCause.OTHER
+    """The cause decides how soon the service retries."""
     retry_after: float | None = None
-    """The API server's Retry-After in seconds."""
+    """The API server's Retry-After in seconds; None if there is none."""
 
 
 def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
     """Returns a hash of everything in the Node that a plan depends on; "" if the Node does not exist.
 
-    names: the resources in the configuration and in the machine record. Those in the annotation are added to them.
+    names: the resources in the configuration, and the resources and labels in the machine record. Those in the
+    annotation are added.
     """
     if state is None:
         return ""
@@ -55,21 +58,23 @@ def fingerprint(state: NodeState | None, names: Collection[str]) -> str:
         state.machine_id,
         _only(state.capacity, relevant),
         _only(state.allocatable, relevant),
-        _only(state.labels, {resource_of(name) for name in relevant}),
+        _only(state.labels, {resource_of(name) for name in relevant}),  # a label's key is its resource's name
         state.has_annotations,
         state.annotation,
         state.configuration,
-        _content(state.condition),
-        [_content(duplicate) for duplicate in state.duplicate_conditions],
+        _document(state.condition),
+        [_document(duplicate) for duplicate in state.duplicate_conditions],
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _only(values: Mapping[str, str] | None, keys: Collection[str]) -> Mapping[str, str] | None:
+    """The map with only these keys; None if the Node has no such map."""
     if values is None:
         return None
     return {key: value for key, value in values.items() if key in keys}
 
 
-def _content(condition: Condition | None) -> Mapping[str, object] | None:
+def _document(condition: Condition | None) -> Mapping[str, object] | None:
+    """The condition as the API server has sent it, for JSON."""
     return condition.document if condition else None

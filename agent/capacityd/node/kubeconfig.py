@@ -61,15 +61,20 @@ def load_operator_file(kubeconfig: str, context: str | None = None) -> ClusterAc
 
     Raises the errors of load().
     """
-    files = CredentialFiles(kubeconfig, trust=None)  # None: no owner or mode is refused, as with kubectl
+    files = _operator_files(kubeconfig)
     return _load(kubeconfig, files, plugin_timeout=_OPERATORS_PLUGIN_TIMEOUT, context_name=context)
 
 
 def contexts(kubeconfig: str) -> Contexts:
     """Returns the contexts of an operator's kubeconfig. Raises NodeUnauthorized."""
     with _explaining(kubeconfig):
-        document = KubeconfigDocument(kubeconfig, CredentialFiles(kubeconfig, trust=None))
+        document = KubeconfigDocument(kubeconfig, _operator_files(kubeconfig))
         return Contexts(document.current_context, document.context_names())
+
+
+def _operator_files(kubeconfig: str) -> CredentialFiles:
+    """The files of an operator's kubeconfig. As in kubectl, no owner or mode is refused."""
+    return CredentialFiles(kubeconfig, trust=None)
 
 
 def _explaining(path: str) -> AbstractContextManager[None]:
@@ -82,7 +87,7 @@ def _explaining(path: str) -> AbstractContextManager[None]:
 def _load(
     path: str, files: CredentialFiles, plugin_timeout: float | None, context_name: str | None = None
 ) -> ClusterAccess:
-    """Reads a kubeconfig. Adds the names of all files that were read to NodeUnauthorized."""
+    """Reads a kubeconfig. Adds the paths of all files that were read, or could not be, to NodeUnauthorized."""
     with _explaining(path):
         try:
             return _access(KubeconfigDocument(path, files), plugin_timeout=plugin_timeout, context_name=context_name)
@@ -107,6 +112,7 @@ def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_
     credential = _stored_credential(document, user)
     # Changes if a file gets another user's token or certificate.
     user_of_files = (token_user(credential.token or ""), credential.certificate)
+    # As in client-go, a token or certificate in the kubeconfig takes precedence over that of an exec plugin.
     if "exec" in user and not credential.token and not credential.certificate:
         on_terminal = not document.files.of_kubelet and sys.stdin.isatty() and sys.stderr.isatty()
         plugin = user_plugin(document, user, cluster, on_terminal=on_terminal)

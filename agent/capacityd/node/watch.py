@@ -78,7 +78,7 @@ class NodeWatch:
             try:
                 stream.wait_for_header(self._limits.connect + self._limits.header)
             except Silence:
-                self._exists()  # raises another error if the server does not respond to a GET either
+                self._send_get()  # raises another error if the server does not respond to a GET either
                 raise self._held_back() from None
 
     def _states(self, stream: LineStream) -> Iterator[NodeState | None]:
@@ -94,8 +94,8 @@ class NodeWatch:
             try:
                 return self._next_event(stream, self._limits.first_event)  # a bookmark also says that no Node exists
             except Silence:
-                if self._known_missing or not self._exists():
-                    return _Event(state=None)
+                if self._known_missing or not self._send_get():
+                    return _Event(state=None)  # no Node exists
         raise self._held_back()
 
     def _next_change(self, stream: LineStream) -> _Event | None:
@@ -143,8 +143,8 @@ class NodeWatch:
             raise InvalidDocument("an event is about another Node", detail=f'it is "{state.name}"')
         return state
 
-    def _exists(self) -> bool:
-        """Whether the Node exists, by a GET. Raises NodeError."""
+    def _send_get(self) -> bool:
+        """Sends a GET of the Node. Returns whether the Node exists. Raises NodeError."""
         call = self._call("get")
         with no_library_error(partial(from_request_error, call=call)):
             try:
@@ -187,5 +187,5 @@ def _http_error(status: object) -> HttpError:
     """The refusal of the watch that an ERROR event contains. status: a Kubernetes Status."""
     code = status.get("code") if isinstance(status, dict) else None
     if type(code) is not int or not 400 <= code <= 599:  # type(), because a bool is an int
-        code = 500
+        code = 500  # an API server that sends no valid code counts as unavailable
     return HttpError(code, headers={}, body=json.dumps(status).encode())

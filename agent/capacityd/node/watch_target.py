@@ -23,8 +23,8 @@ class WatchTarget:
     system_uuid: str = ""
     """This machine's; "" if it is not known. The Node's must not be that of another machine."""
     names: frozenset[str] = frozenset()
-    """The resources in the configuration and in the machine record."""
+    """The resources in the configuration and in the machine record: the watcher reports changes that concern these."""
 
 
 TargetResult: TypeAlias = WatchTarget | TargetError
-"""The line that the worker prints."""
+"""What the worker prints, as a line of JSON."""

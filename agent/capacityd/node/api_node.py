@@ -20,7 +20,8 @@ T = TypeVar("T")
 _REVIEW_INTERVAL = 300.0
 """Minimum seconds between two SelfSubjectReviews after HTTP 403 or 404, which a changed identity may explain."""
 _MAX_EVENT_MESSAGE = 1024
-"""Characters. The API server accepts no more in Events of events.k8s.io."""
+"""Characters: the API server's limit for an Event of events.k8s.io. The limit does not apply to an Event of v1, as
+report() creates, but clients may also read that Event as one of events.k8s.io."""
 
 
 class ApiNode:
@@ -51,9 +52,12 @@ class ApiNode:
         return self._identify().node
 
     def watch_target(self, names: Collection[str]) -> WatchTarget:
-        """What a watch of the Node needs. names: the configured and recorded resources. Raises NodeError."""
+        """What a watch of the Node needs. Raises NodeError.
+
+        names: the resources in the configuration and in the machine record, whose changes the watcher reports.
+        """
         identity = self._identify()
-        access = self._call(lambda client: client.access)  # the credentials of this identity
+        access = self._call(lambda client: client.access)  # sends no request: the credentials that _identify() has used
         machine_id = None if identity.is_own_node else self._machine_id  # None: it is certainly this machine's Node
         return WatchTarget(
             access,
@@ -84,7 +88,8 @@ class ApiNode:
         except NodeUnauthorized:
             if not self._identify().is_cached:
                 raise
-            self.read()  # checks again, with a new identity: the kubeconfig may now contain another user's credentials
+            # read() checks again, with a new identity: the kubeconfig may now contain another user's credentials.
+            self.read()
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Sends a PATCH of the Node's status. Raises NodeError, in particular NodeConflict if a test in the patch
@@ -127,7 +132,8 @@ class ApiNode:
         except (NodeForbidden, NodeMissing) as e:
             if not self._identify().is_guess:
                 raise
-            # The authorizer of a newly started API server does not know the default rights yet.
+            # A guess, because the SelfSubjectReview was denied: the authorizer of a newly started API server does not
+            # know the default rights yet.
             raise NodeUnreachable(
                 "the API server does not allow a SelfSubjectReview (HTTP 403), as for a moment after its start. With "
                 f"the host name as the Node's name: {e}. If this lasts, set node_name"
@@ -200,13 +206,13 @@ class ApiNode:
         except NodeForbidden:
             return None, False
         review = Review(user=user, node=node, credentials=credentials)
-        if user:
+        if user:  # none before Kubernetes 1.28: not cached, so that a pass after the upgrade learns the user
             self._cache.review = review
         return review, False
 
     def _require_own_machine(self, state: NodeState) -> None:
-        """Checks the machine, unless the identity is the Node's own: other identities may have access to other
-        Nodes."""
+        """Raises NodeOfOtherMachine if the Node is another machine's. The credentials of the Node's own kubelet prove
+        the machine, so only other identities are checked: these may have access to other machines' Nodes."""
         if not self._identify().is_own_node:
             require_own_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
         self._is_checked = True

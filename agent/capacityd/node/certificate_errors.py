@@ -43,9 +43,11 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 def another_authority_may_fit(error: ssl.SSLCertVerificationError) -> bool:
     """Whether another authority with the name of the issuer may verify the server, after one did not.
 
-    If no authority has this name, or if the certificate is for other servers, no other authority can help.
+    An authority with another key may, or one that has not expired.
     """
-    return error.verify_code not in _NO_AUTHORITY and not is_about_the_name(error)
+    if error.verify_code in _NO_AUTHORITY:  # no authority has the name
+        return False
+    return not is_about_the_name(error)  # a certificate for other servers is wrong whichever authority signed it
 
 
 def is_about_the_authority(error: ssl.SSLCertVerificationError) -> bool:

@@ -31,7 +31,7 @@ class Review(NamedTuple):
 
 @dataclass(slots=True)
 class CredentialsCache:
-    """What a pass knows of its credentials. All Nodes that a pass opens share one cache."""
+    """What a pass learns of its credentials. The service hands the review to its next pass, and watches the files."""
 
     review: Review | None = None
     """The last review; None: not yet."""

@@ -118,9 +118,10 @@ class Client:
         self._send(self._call("create", "events", node=node), method, parse=lambda _: None)
 
     def review_self(self) -> tuple[str, str]:
-        """Returns our user name and the Node that the user's token is bound to; "" for none (SelfSubjectReview).
+        """Returns our user name and the Node that the user's token is bound to (SelfSubjectReview).
 
-        Raises NodeForbidden if the server does not allow it. By default it does, except shortly after its start.
+        Each is "" if the server does not report it. Raises NodeForbidden if the server does not allow the review. By
+        default it does, except shortly after its start.
         """
         group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
         body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
@@ -139,7 +140,7 @@ class Client:
         parse: Callable[[Any], T],
         absent_on: Collection[int] = (),
     ) -> T:
-        """Returns the parsed response. method: of the library. parse: takes the response's JSON.
+        """Returns the parsed response. method: the library's, with its arguments. parse: takes the response's JSON.
 
         absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
         """
@@ -215,7 +216,7 @@ class _Pool:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
         body = options.get("body")
         if isinstance(body, str):  # None for a GET
-            # The API server compares the values of a JSON Patch byte for byte: documents/encoding.py.
+            # Encoded again, as Go does: the API server compares values in a JSON Patch byte for byte (go_json()).
             options["body"] = go_json(json.loads(body)).encode()
         response = self._verified.request(method, url, **options)
         try:

@@ -39,7 +39,7 @@ class ClusterAccess:
 
     @property
     def api_server(self) -> str:
-        """The API server, for messages. They do not contain its address, because a kubeconfig may be secret."""
+        """The API server, for messages: without its address, because a kubeconfig may be secret."""
         return f"the API server in {self.kubeconfig}"
 
     @property

@@ -59,7 +59,7 @@ def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
 
 
 def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
-    """The error for a file or a program that somebody else could change."""
+    """The error for a file or a program that somebody else could change. flaw: names the change and the remedy."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
 
@@ -127,7 +127,8 @@ class CredentialFiles:
 
         An operator's plugin is only refused if somebody else could change the kubeconfig.
         """
-        if self._trust is None:  # an operator's kubeconfig
+        if self._trust is None:
+            # The operator has chosen this kubeconfig, so its owner and group are trusted.
             flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
         else:
             flaw = plugin.flaw(self._trust)

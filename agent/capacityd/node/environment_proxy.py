@@ -34,7 +34,7 @@ def proxy_from_environment(server: str) -> str | None:
 
 
 def _variable(name: str) -> str:
-    """The value of a variable, whose name may be in lower case."""
+    """The value of a variable, whose name may be in lower case; "" if it is not set."""
     return os.environ.get(name) or os.environ.get(name.lower()) or ""
 
 
@@ -62,7 +62,7 @@ def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, p
         except ValueError:
             return False
     before, colon, after = entry.rpartition(":")
-    is_ipv6_address = ":" in before and not before.endswith("]")  # with a port, it is in brackets
+    is_ipv6_address = ":" in before and not before.endswith("]")  # one with a port is in brackets
     if colon and after.isdigit() and not is_ipv6_address:
         if int(after) != port:
             return False
@@ -70,7 +70,7 @@ def _matches(entry: str, host: str, address: IPv4Address | IPv6Address | None, p
     if address is not None:
         return _address(entry.strip("[]")) == address
     domain = entry.removeprefix("*")
-    if domain.startswith("."):
+    if domain.startswith("."):  # subdomains only
         return host.endswith(domain)
     return host == domain or host.endswith(f".{domain}")
 

@@ -42,7 +42,7 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
     except CapacitydError:
         raise
     except Exception as e:  # noqa: BLE001  # explain() handles it
-        if failure := import_failure(e):
+        if failure := import_failure(e):  # a library is missing or can't be imported: the error says which
             raise failure from None
         # Not "from e": a traceback would show the library's message, which may contain a secret.
         raise explain(e) from None

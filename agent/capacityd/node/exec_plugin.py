@@ -51,10 +51,14 @@ class ExecPlugin:
     """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
 
     def flaw(self, trust: Trust) -> Flaw | None:
-        """What somebody else could change of the programs that run() runs; None if there is nothing."""
+        """What somebody else could change and run() would run; None if there is nothing.
+
+        Checks the folders in which the command is looked up, the program, its interpreters, and each path in the
+        arguments and in the kubeconfig's variables (linux/program_trust.py).
+        """
         search_path = self._variables().get("PATH") or os.defpath
         if "/" in self.command:
-            # Checked even if this program can't be run now: somebody else may change that before run() is called.
+            # Checked even if this program can't be run now: somebody else may put one there before run().
             program: str | None = self.command
         else:
             flaw = flaw_of_name(self.command, search_path, trust)
@@ -65,7 +69,7 @@ class ExecPlugin:
             flaw = flaw_of_command([program, *self.arguments], search_path, trust)
             if flaw:
                 return flaw
-        return flaw_of_texts(self.environment.values(), search_path, trust)  # a variable may name a file
+        return flaw_of_texts(self.environment.values(), search_path, trust)  # as in PYTHONPATH=/opt/modules
 
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.
@@ -98,7 +102,7 @@ class ExecPlugin:
             raise PluginFailed(f"{self._name} {failure}. {_SEE_OUTPUT}{advice}")
         try:
             return exec_credential(output, self.version)
-        except InvalidDocument as e:
+        except InvalidDocument as e:  # its message is the end of the sentence
             raise NodeUnauthorized(f"{self._name} {e}") from e
 
     def _variables(self) -> Mapping[str, str]:

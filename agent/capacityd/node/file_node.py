@@ -61,18 +61,19 @@ class FileNode:
         return self._state(self._load())
 
     def check(self, state: NodeState) -> None:
-        """Does not check that it is this machine's Node: the user has named it."""
+        """Does nothing: the Node need not be this machine's, because the user has named the file."""
 
     def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Atomically replaces the file with the patched Node, and returns it.
 
-        Raises the errors of read(), NodeConflict, NodeRejected, UsageError, and NodeError if it cannot be written.
+        Raises the errors of read(), NodeConflict, NodeRejected, UsageError for standard input, and NodeError if the
+        file cannot be written.
         """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
         self._state(document)  # raises NodeFileUnusable if it is not a Node
-        document = patched(with_status(document), patch)
+        document = patched(with_status(document), patch)  # a patch can't add to a missing status
         state = self._state(document)
         # The target of a symbolic link is replaced, not the link.
         path = os.path.realpath(self._path)

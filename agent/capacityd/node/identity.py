@@ -111,7 +111,7 @@ def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
 
 
 def _shown_id(machine_id: str) -> str:
-    """A machine's id for a message, if it is one: a hexadecimal number, with or without dashes."""
+    """A machine's id for a message: a hexadecimal number, with or without dashes. Of any other text only the length."""
     is_id = re.fullmatch("[0-9A-Fa-f-]{0,64}", machine_id)
     return machine_id if is_id else f"not an id ({length_text(machine_id)})"
 

@@ -53,7 +53,7 @@ def find_kubelet_kubeconfig() -> str:
             return path
         except PermissionError:
             denied.append(path)
-        except OSError:
+        except OSError:  # it is not there
             continue
     if denied:
         raise NodeUnauthorized(

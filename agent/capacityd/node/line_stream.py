@@ -91,7 +91,7 @@ class LineStream:
         """Passes on the header, the lines and the end. Stops early if the stream is closed."""
         self._put(b"")
         for line in _lines(response):
-            if line and not self._put(line):  # an empty line contains no event
+            if line and not self._put(line):  # an empty line has no content, and b"" stands for the header
                 return
         self._put(None)
 

@@ -38,7 +38,8 @@ def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     for path, found in contexts_by_path.items():
         if context in found.names:
             return load_operator_file(path, context)
-    return load_operator_file(paths[0], context)  # says that the file does not contain the context
+    # Raises: no file names a current context, or no file contains the context that one of them names.
+    return load_operator_file(paths[0], context)
 
 
 def context_names(kubeconfig: str | None) -> list[str]:

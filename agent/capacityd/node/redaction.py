@@ -77,7 +77,7 @@ class Secrets:
                 if dense[start : start + size] in parts:
                     first = places[start]
                     last = places[start + size - 1]
-                    characters[first : last + 1] = _HIDDEN * (last + 1 - first)
+                    characters[first : last + 1] = [_HIDDEN] * (last + 1 - first)
         return "".join(characters)
 
 

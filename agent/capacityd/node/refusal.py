@@ -85,7 +85,7 @@ class Refusal:
 
     @property
     def is_failed_test(self) -> bool:
-        """Whether a test in the patch failed. The response to an invalid value has the same HTTP status, but causes."""
+        """Whether a test in the patch failed. An invalid value leads to the same HTTP status, but with causes."""
         return self.status == 422 and self.details.is_status and not self.details.causes
 
     @property

@@ -1,7 +1,8 @@
 """Compares a Node's systemUUID with this machine's.
 
 Clones of an image may share a machine-id, but the firmware or the hypervisor gives each machine a UUID of its own. The
-kubelet reads the same file as capacityd. A kubelet that cannot read it reports something else, such as the machine-id.
+kubelet reads it from the same file as capacityd, /sys/class/dmi/id/product_uuid. A kubelet that cannot read this file
+reports something else, such as the machine-id.
 Source: GetSystemUUID in google/cadvisor, lib/utils/sysfs/sysfs.go.
 """
 

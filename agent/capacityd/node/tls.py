@@ -27,7 +27,7 @@ _PEM_CERTIFICATE = re.compile(
 )
 
 _KEY_TYPE = re.compile(r"(-----(?:BEGIN|END) )(?:\w+ )*(?=PRIVATE KEY-----)", re.ASCII)
-"""What stands before the type of a key, and the type, in the first and the last line of its PEM block."""
+"""The first or last line of a key's PEM block, up to the words PRIVATE KEY: group 1, then the key's type."""
 _KEY_TYPES = ("", "RSA ", "EC ")  # "": PKCS #8
 
 
@@ -96,6 +96,7 @@ class _Context(ssl.SSLContext):
     """
 
     server_name: str
+    """The name or address that the server's certificate must contain."""
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
         return super().wrap_socket(*args, **{**options, "server_hostname": self.server_name})
@@ -131,9 +132,8 @@ def _context(access: ClusterAccess, authorities: Sequence[bytes] | None) -> ssl.
 def _host(access: ClusterAccess) -> str:
     """Returns the host of the server, or of the proxy if only the proxy uses TLS.
 
-    At least one of the two uses TLS, because VerifiedPool creates a ServerTrust only then.
-
-    If both use TLS, urllib3 verifies the proxy with a context of its own.
+    At least one of the two uses TLS, because VerifiedPool creates a ServerTrust only then. If both use TLS,
+    urllib3 verifies the proxy with a context of its own.
     """
     urls = [urlsplit(url) for url in (access.server, access.proxy) if url]
     host = next(url.hostname or "" for url in urls if url.scheme == "https")

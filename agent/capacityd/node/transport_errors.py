@@ -103,7 +103,7 @@ def _why_no_response(e: BaseException, access: ClusterAccess) -> str:
             return f"{server}: its name cannot be resolved ({e.strerror}). {address_question}"
         case ConnectionRefusedError():
             return f"{server} refused the connection. Is it running? {address_question}"
-        case NewConnectionError():  # a subclass of ConnectTimeoutError, for any failure to connect
+        case NewConnectionError():  # a subclass of ConnectTimeoutError, but for any failure to connect: its cause tells
             return ""
         case ConnectTimeoutError():
             return f"{server}: the connection timed out. Is it running? {address_question}"

@@ -30,7 +30,7 @@ def user_problem(user: Entry) -> str:
 
 
 def user_token(document: KubeconfigDocument, user: Entry) -> str | None:
-    """Returns the token in the kubeconfig, or in the file that it names; None if there is neither."""
+    """Returns the token in the file that tokenFile names, else that in the kubeconfig; None if there is neither."""
     file = document.text(user, "tokenFile")
     if not file:
         return (document.text(user, "token") or "").strip() or None

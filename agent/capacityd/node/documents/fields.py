@@ -30,7 +30,7 @@ class InvalidDocument(ValueError):
 def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
     """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
 
-    Only for lists: the service, whose messages contain no text from an object, reads none.
+    Only for lists, which the service does not read: the service's messages contain no text from an object.
     """
     try:
         yield

@@ -23,7 +23,8 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    Text is made printable, except text that our patch's tests repeat literally: annotation, condition and uid.
+    Text is made printable, except text that a test in our patch may repeat literally: the uid, the annotations, the
+    labels, and Condition.document.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")

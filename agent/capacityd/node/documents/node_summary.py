@@ -33,7 +33,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         allocatable=_extended(state.allocatable),
         annotated=published_resources(state),
         labels={
-            name: (quantity, state.stored(name))
+            name: (quantity, state.stored(name))  # the published quantity, and the label's value on the Node
             for name, quantity in annotated_quantities(state.annotation).items()
             if is_label(name)
         },
@@ -71,5 +71,6 @@ def _annotation_error(annotation: str | None) -> str:
         return ""
     if is_annotation_lost(annotation):
         return "it is not a JSON object"
+    # annotated_quantities() skips the entries that capacityd can't have written.
     unreadable = sorted(annotation_content(annotation).keys() - annotated_quantities(annotation).keys())
     return f"not a quantity of an extended resource: {', '.join(unreadable)}" if unreadable else ""

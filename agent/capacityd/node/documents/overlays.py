@@ -1,6 +1,6 @@
 """Karpenter's NodeOverlays: what they say about the extended resources of a Node. Pure.
 
-NodeOverlaySpec and OrderByWeight in sigs.k8s.io/karpenter, pkg/apis/v1alpha1/nodeoverlay.go.
+Source: NodeOverlaySpec and OrderByWeight in sigs.k8s.io/karpenter, pkg/apis/v1alpha1/nodeoverlay.go.
 """
 
 from __future__ import annotations

@@ -31,10 +31,7 @@ class StatusDetails:
 
 
 def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
-    """Parses the body of a response, and redacts these secrets.
-
-    The library's ApiException keeps the body as text, without parsing it.
-    """
+    """Parses the body of a response, and redacts these secrets."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -31,13 +31,13 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Events of the addresses that the resource counts, according to their networks and interfaces, and of these
-    interfaces."""
+    """Events of the addresses that the resource may count, according to their networks and interfaces, and of the
+    interfaces that the resource names."""
     interfaces: set[str] = set()
     addresses = []
     for table in resource.tables:
         interfaces |= {*table.globs("interface")}
-        # link_local stands for the scopes link and host, because every pod has addresses with these scopes.
+        # Every pod has addresses with the scopes link and host. Their events matter only to a table that counts them.
         link_local = table.may_match("scope", "link") or table.may_match("scope", "host")
         addresses += [
             AddressPattern(network=network, interface=interface, link_local=link_local)
@@ -46,6 +46,7 @@ def _filters(resource: Resource) -> EventFilters:
         ]
     # For any interface ("*"), events of links are not needed: the addresses of a removed link have events of their own.
     named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
+    # software: the links without hardware. Links with hardware always pass the filter.
     links = LinkFilter(software=named, system=resource.has_test("system"))
     return EventFilters(links=links, addresses=tuple(addresses))
 

@@ -17,8 +17,12 @@ def find(_: Host) -> Iterator[Device]:
     yield Device(path="/", name="cpu")
 
 
-def _measure(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a measure. Every processor has all of them, so one that is not reported is unknown, not absent."""
+def _measure_reader(key: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads a measure.
+
+    It raises HostError for a measure that the machine does not report: every processor has each of the measures, so the
+    value is unknown, not missing.
+    """
 
     def read(host: Host, _: Device) -> Value:
         value = host.processors(key)
@@ -34,16 +38,20 @@ DETECTOR = DeviceDetector(
     about="the machine's processors, all together as one device; offline processors do not count",
     find=find,
     keys={
-        "cores": Key(Amount("number"), _measure("cores"), "physical cores, as licences count them"),
+        "cores": Key(Amount("number"), _measure_reader("cores"), "physical cores, as licences count them"),
         "threads": Key(
-            Amount("number"), _measure("threads"), "logical processors, several for each core with Hyper-Threading"
+            Amount("number"),
+            _measure_reader("threads"),
+            "logical processors, several for each core with Hyper-Threading",
         ),
         "sockets": Key(
-            Amount("number"), _measure("sockets"), "sockets with a processor; unknown on some ARM and RISC-V machines"
+            Amount("number"),
+            _measure_reader("sockets"),
+            "sockets with a processor; unknown on some ARM and RISC-V machines",
         ),
         "max_frequency": Key(
             Amount("frequency"),
-            _measure("max_frequency"),
+            _measure_reader("max_frequency"),
             "the highest frequency of the fastest core, as its driver reports it; most virtual machines report none",
         ),
     },

@@ -55,10 +55,11 @@ def find(host: Host) -> Iterator[Device]:
 def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     """The disks that the operating system depends on by at least one of their paths."""
     system_paths = system_disks(host)
-    found = [disk for disk in disks if not system_paths.names.isdisjoint(disk.paths)]
+    found = [disk for disk in disks if any(path in system_paths.names for path in disk.paths)]
     incomplete_because = system_paths.incomplete_because
     for disk in sorted(found, key=lambda disk: disk.name):
-        # If this device may be another path to an earlier disk, the system may depend on that disk, too.
+        # If this device may be another path to an earlier disk, the system may depend on that disk, too. The first
+        # reason counts.
         incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 
@@ -66,7 +67,7 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
 def _wwn(host: Host, device: Device) -> Value:
     """The world-wide name, in the format of lsblk and udev."""
     wwid = world_wide_id(host, device.path)
-    if wwid is None:
+    if wwid is None:  # the kernel does not report it, but udev may know it
         return host.property(device.path, "ID_WWN")
     return f"0x{wwid.removeprefix('naa.')}" if wwid.startswith("naa.") else wwid
 
@@ -76,18 +77,19 @@ def _serial(host: Host, device: Device) -> Value:
 
 
 def _model(host: Host, device: Device) -> Value:
-    """The model; for memory cards, their name."""
+    """The model; for memory cards (SD, MMC), their name."""
     folder = device_of(host, device.path)
     return host.text(f"{folder}/model") or host.text(f"{folder}/name") or None
 
 
 def _vendor(host: Host, device: Device) -> Value:
     vendor = host.text(f"{device_of(host, device.path)}/vendor")
-    is_pci_id = vendor is not None and vendor.startswith("0x")  # virtio disks have an id instead of a name
+    is_pci_id = vendor is not None and vendor.startswith("0x")  # the vendor of a virtio disk is an id, not a name
     return None if is_pci_id else vendor
 
 
 def _type(host: Host, device: Device) -> Value:
+    """nvme, pmem, ssd or hdd. Raises HostError if it is unknown."""
     if device.name.startswith("nvme"):
         return "nvme"
     if device.name.startswith("pmem"):  # the names of drivers/nvdimm/pmem.c and btt.c
@@ -104,7 +106,8 @@ def _type(host: Host, device: Device) -> Value:
 
 
 def _transport(host: Host, device: Device) -> Value:
-    """How the disk is attached, from its path in /sys; otherwise the name of its bus."""
+    """How the disk is attached, according to its path in /sys. The name of its bus if _TRANSPORTS has no part of the
+    path."""
     real_path = host.resolve(device.path) or ""  # "": the disk has disappeared
     transports = [transport for part, transport in _TRANSPORTS if part in real_path]
     if not transports:
@@ -114,34 +117,36 @@ def _transport(host: Host, device: Device) -> Value:
         nvme_transport = _nvme_transport(host, real_path)
         is_local = nvme_transport is None or nvme_transport in _LOCAL_NVME
         return "nvme" if is_local else f"nvme-{nvme_transport}"
-    if transport == "sata":
+    if transport == "sata":  # the path of a parallel ATA disk also contains "/ata"
         return "ata" if _is_parallel(host, real_path) else "sata"
     return transport
 
 
 def _is_parallel(host: Host, real_path: str) -> bool:
-    """Whether an ATA disk is parallel (IDE), according to its driver, as lsblk decides. Raises HostError if the link to
-    the folder of the disk's SCSI host is dangling."""
+    """Whether an ATA disk is parallel (IDE). As in lsblk, the driver of its SCSI host decides.
+
+    Raises HostError if the link to the SCSI host is dangling.
+    """
     scsi_hosts = [part for part in real_path.split("/") if part.startswith("host")]
     if not scsi_hosts:
         return False
     folder = f"/sys/class/scsi_host/{scsi_hosts[0]}"
     driver = host.text(f"{folder}/proc_name")
     if driver is None:
-        resolve_link(host, folder)  # raises HostError if the link is dangling
+        resolve_link(host, folder)  # only to raise HostError if the link is dangling
         return False
     return driver == "ata_piix" or driver.startswith("pata")
 
 
 def _nvme_transport(host: Host, real_path: str) -> str | None:
-    """The transport in NVMe's terms: pcie, apple-nvme, tcp, rdma or fc. None if no controller says it.
+    """The transport in the kernel's words: pcie, apple-nvme, tcp, rdma or fc. None if no controller says it.
 
     With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
     """
     parent = real_path.rpartition("/")[0]
     controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
     for folder in (parent, *controllers):
-        if resolve_link(host, folder) is None:
+        if resolve_link(host, folder) is None:  # the controller has disappeared; a dangling link raises HostError
             continue
         if transport := host.text(f"{folder}/transport"):
             return transport
@@ -172,7 +177,7 @@ def _filters(resource: Resource) -> EventFilters:
     """Events of the mounts that decide which disks the system depends on; none if the resource does not test this."""
     if not resource.has_test("system"):
         return NO_EVENTS
-    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
+    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})  # mount points of the system's and the node's file systems
     return EventFilters(mounts=MountFilter(system_disks=True, system_points=points, system_trees=OS_TREES))
 
 
@@ -221,7 +226,7 @@ DETECTOR = DeviceDetector(
     model_keys=("type", "model"),
     defaults={"size": ">0B"},
     subsystems=("block",),
-    events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk the system's
+    events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk one of the system
     filters=_filters,
     vendor_name_key="vendor",
     model_name_key="model",

@@ -27,14 +27,17 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
     except HostError as e:
         if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
             raise
-        advice = host.sandbox_advice(command, program_failed=True)
+        advice = host.sandbox_advice(command, program_failed=True)  # "" outside of the service's sandbox
         raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
-    return Contribution(printable(" ".join(command)), number, detail=Private(shortened(output.err)))
+    return Contribution(device=printable(" ".join(command)), amount=number, detail=Private(shortened(output.err)))
 
 
 def _number(program: str, output: Output) -> int:
-    """The printed number. Raises ProgramFailed. Anybody may read its message, so the program's output is in the private
-    detail, and the message contains only the length of the output."""
+    """The printed number. Raises ProgramFailed.
+
+    Anybody may read the error's message, which contains only the length of the output. The output is in the error's
+    private detail.
+    """
     error_text = f"standard error: {quoted(output.err)}" if output.err else ""
     error_length = f"standard error: {length_text(output.err)}" if output.err else ""
     if output.status:
@@ -63,7 +66,7 @@ DETECTOR = ValueDetector(
     about="the whole number that a program prints; probe --explain shows its standard error",
     settings={
         "command": Setting(Command(), "the program and its arguments, no shell", required=True),
-        "timeout": Setting(Duration(0.1, 300), "how long it may run", default="10s"),
+        "timeout": Setting(Duration(least=0.1, most=300), "how long it may run", default="10s"),
     },
     read=read,
     spawns=True,

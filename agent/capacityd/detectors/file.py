@@ -21,13 +21,13 @@ _MAX_CLOCK_STEP = 60
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number in the file. Raises HostError if the file is missing: its writer may not have started yet."""
+    """The number in the file. Raises HostError also if the file is missing: its writer may not have started yet."""
     path = str(settings["path"])
     max_age = cast("float | None", settings["max_age"])  # in seconds; None: any age is valid
     try:
-        content = host.read_file(path, _MAX_BYTES)
+        content = host.read_file(path, limit=_MAX_BYTES)
     except HostError as e:
-        if e.cause is Cause.NOT_TRUSTED:  # the advice would be about a target that another user has chosen
+        if e.cause is Cause.NOT_TRUSTED:  # advice about the path would follow a link that another user has chosen
             raise
         why = f"{e}{host.sandbox_advice([path])}"
         raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail.text) from e
@@ -36,11 +36,14 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         number = whole_number(content.text)
     except ValueError as e:
         raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
-    return Contribution(path, number, valid_for=valid_for)
+    return Contribution(device=path, amount=number, valid_for=valid_for)
 
 
 def _valid_for(path: str, age: float, *, max_age: float) -> float:
-    """Seconds until the file is too old. Raises HostError if it is too old now, or if it is dated in the future."""
+    """Seconds until the file is too old. Raises HostError if it is too old now, or if it is dated in the future.
+
+    age: of the file, in seconds; negative if it is dated in the future.
+    """
     future = -age
     if future > _MAX_CLOCK_STEP:
         raise HostError(f"{path} is dated {duration_text(future)} in the future; is the clock right?")
@@ -56,7 +59,7 @@ DETECTOR = ValueDetector(
     about="the whole number in a file; write a temporary file and rename it, so that it is always complete",
     settings={
         "path": Setting(FilePath(), "the file", required=True),
-        "max_age": Setting(Duration(1, 366 * 86400), "if the file is older, the resource is unknown"),
+        "max_age": Setting(Duration(least=1, most=366 * 86400), "if the file is older, the resource is unknown"),
     },
     read=read,
     watched="path",

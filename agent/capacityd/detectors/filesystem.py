@@ -37,23 +37,23 @@ _PSEUDO_FOLDERS = ("/proc", "/sys")
 def find(host: Host) -> Iterator[Device]:
     """Yields every mounted file system except for pods' volumes, which do not belong to the machine.
 
-    A file system behind an automount that is waiting for an access is also yielded, with unknown values.
+    Also yields a file system that an automount will mount at the first access; some of its values are unknown.
     """
     read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
         points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
-        if filesystem.is_trigger:  # an automount
+        if filesystem.is_trigger:  # an automount: the file system itself is not mounted yet
             yield from (_unmounted(host, point, source=filesystem.source) for point in points)
         elif points:
             yield _mounted(host, replace(filesystem, points=points), read_system_filesystems)
 
 
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:
-    """The device of a mounted file system; its details are the file system."""
-    partition = host.resolve(f"/sys/dev/block/{filesystem.number}")
+    """The device of a mounted file system; the device's details are the file system."""
+    partition = host.resolve(f"/sys/dev/block/{filesystem.number}")  # None: not on a block device
     points = tuple(map(printable, filesystem.points))
     return Device(
-        path=partition or MOUNT_TABLE,  # without a partition, only this table shows that the file system exists
+        path=partition or MOUNT_TABLE,  # without a partition, only the mount table shows that the file system exists
         name=points[0],
         read_system_devices=read_system_filesystems,
         cached_values={
@@ -68,7 +68,8 @@ def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callab
 
 
 def _unmounted(host: Host, point: str, *, source: str) -> Device:
-    """The file system behind an automount that is waiting for an access; its details are why its values are unknown.
+    """The device of a file system that an automount will mount at the first access. Its details are a text: why values
+    are unknown.
 
     Only a unit of systemd says what will be mounted. source: of the automount, as in the mount table.
     """
@@ -83,20 +84,22 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     return Device(path=MOUNT_TABLE, name=printable(point), cached_values=cached_values, details=why_unknown)
 
 
-def _value(key: str) -> Callable[[Host, Device], Value]:
-    """Reads a key from the device's cached values. Raises HostError if the file system is not mounted yet, and its unit
-    does not say the value."""
+def _known_value_reader(key: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads a key from the device's cached values.
+
+    It raises HostError if the file system is not mounted yet and its unit does not say the value.
+    """
 
     def read(_: Host, device: Device) -> Value:
         if key not in device.cached_values:
-            raise HostError(str(device.details))
+            raise HostError(str(device.details))  # the text of _unmounted()
         return device.cached_values[key]
 
     return read
 
 
 def _system(_: Host, device: Device) -> Value:
-    """Whether the machine needs the file system, or a part of it that a bind mount shows elsewhere."""
+    """Whether the machine needs the file system, or a folder of it that a bind mount shows elsewhere."""
     if device.read_system_devices is None:  # not mounted yet
         return device.cached_values["system"]
     filesystem = cast(Filesystem, device.details)
@@ -111,7 +114,7 @@ def _size(host: Host, device: Device) -> Value:
     None for an interface of the kernel without a size. Raises HostError if any other file system reports no size, as
     some FUSE programs do.
     """
-    if isinstance(device.details, str):  # not mounted yet
+    if isinstance(device.details, str):  # not mounted yet: the text of _unmounted()
         raise HostError(device.details)
     filesystem = cast(Filesystem, device.details)
     error: HostError | None = None
@@ -125,14 +128,16 @@ def _size(host: Host, device: Device) -> Value:
             return size
         if device.cached_values["kind"] == "pseudo":
             return None
-        # Replaces the error of an earlier point, which could not be read: this one is about the file system itself.
+        # Replaces the error of an earlier point, which could not be read: this error is about the file system itself.
         error = HostError(f"the file system on {point} reports no size")
     raise error or HostError("the file system is not mounted anywhere")
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Events of mounts of the kinds, and at the mount points, that the resource counts. If the resource tests which
-    file systems the system depends on, also of the mounts that decide this."""
+    """Events of mounts of the kinds, and at the mount points, that the resource may count.
+
+    If the resource tests "system", also of the mounts that decide which file systems the system depends on.
+    """
     counted = tuple(
         Pattern(kind=kind, name=point)
         for table in resource.tables
@@ -141,9 +146,9 @@ def _filters(resource: Resource) -> EventFilters:
         for point in table.globs("mount")
     )
     if not resource.has_test("system"):
-        return EventFilters(mounts=MountFilter(counted))
-    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})
-    return EventFilters(mounts=MountFilter(counted, system_points=points, system_trees=OS_TREES))
+        return EventFilters(mounts=MountFilter(counted=counted))
+    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})  # mount points of the system's and the node's file systems
+    return EventFilters(mounts=MountFilter(counted=counted, system_points=points, system_trees=OS_TREES))
 
 
 DETECTOR = DeviceDetector(
@@ -153,19 +158,23 @@ DETECTOR = DeviceDetector(
     keys={
         "mount": Key(
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
-            _value("mount"),
+            _known_value_reader("mount"),
             "mount point of the whole file system or of a btrfs subvolume, or /; if there are several, any of them "
             "matches",
         ),
-        "type": Key(Text(), _value("type"), "such as ext4, xfs or btrfs"),
+        "type": Key(Text(), _known_value_reader("type"), "such as ext4, xfs or btrfs"),
         "kind": Key(
             Choice(KINDS),
-            _value("kind"),
+            _known_value_reader("kind"),
             "local, image (squashfs, …), memory (tmpfs), network (NFS, FUSE, …), overlay or pseudo (all others)",
         ),
-        "source": Key(Text(), _value("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"),
+        "source": Key(
+            Text(), _known_value_reader("source"), "the mounted device or share, such as /dev/sda1 or /dev/mapper/data"
+        ),
         "read_only": Key(
-            Flag(), _value("read_only"), "whether the file system itself is read-only, at every mount point"
+            Flag(),
+            _known_value_reader("read_only"),
+            "whether the file system itself is read-only, at every mount point",
         ),
         "system": Key(
             Flag(),

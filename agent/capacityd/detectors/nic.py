@@ -60,7 +60,10 @@ def _hardware(host: Host, device: Device) -> str | None:
 
 
 def _kind(host: Host, device: Device) -> Value:
-    """The kind; None if the interface has disappeared, perhaps during the reads."""
+    """The kind; None if the interface has disappeared, perhaps during the reads.
+
+    software_kind() is None for hardware, and for software without a kind of its own.
+    """
     hardware = _hardware(host, device)
     if hardware is None:
         try:
@@ -82,7 +85,7 @@ def _bus(host: Host, device: Device) -> Value:
 
 
 def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and an id of the nearest USB or PCI device above the interface; "" and None if there is none.
+    """The bus and an id of the nearest USB or PCI device above the interface; ("", None) if there is none.
 
     attributes: bus -> name of the attribute with the id.
     """
@@ -138,12 +141,12 @@ def _link_by_carrier(host: Host, device: Device) -> Value:
 
 
 def _speed(host: Host, device: Device) -> Value:
-    """The negotiated speed in bit/s. Raises HostError if it is unknown."""
+    """The negotiated speed in bit/s. Raises HostError if it is unknown, as it is without a link."""
     if _link(host, device) == "down":
         raise HostError("its link is down, so it has no speed")
     path = f"{device.path}/speed"
     text = read_optional_attr(host, path)
-    is_negative = text is not None and text.startswith("-")  # -1: unknown (prometheus/node_exporter#1967)
+    is_negative = text is not None and text.startswith("-")  # -1 means unknown (prometheus/node_exporter#1967)
     speed = read_int(host, path) if text and not is_negative else None
     if speed is None or speed in _UNKNOWN_SPEEDS or speed > _MAX_SPEED:
         raise HostError("its driver does not report its speed")
@@ -151,8 +154,8 @@ def _speed(host: Host, device: Device) -> Value:
 
 
 def _max_speed(host: Host, device: Device) -> Value:
-    """The speed in bit/s of the best supported link mode, even if its optics or link partner are slower
-    (netdata#14803)."""
+    """The speed in bit/s of the interface's best supported link mode, even if its optics or its link partner are slower
+    (netdata#14803). Raises HostError if it is unknown."""
     name = os.path.basename(device.path)
     kind = software_kind(host, device.path)
     if kind == "team":
@@ -175,6 +178,7 @@ def _max_speed(host: Host, device: Device) -> Value:
 
 
 def _best_speed(host: Host, name: str) -> int:
+    """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes."""
     speeds = speeds_of(host.link_modes(name))
     if not speeds:
         raise HostError(f"the driver of {printable(name)} reports no link modes")
@@ -182,7 +186,10 @@ def _best_speed(host: Host, name: str) -> int:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Events of links with hardware, and of links of those kinds without hardware that the resource counts."""
+    """Events of all links with hardware, and of the links without hardware that the resource may count.
+
+    Such links have one of the kinds in _WITHOUT_HARDWARE. An event filter calls them software.
+    """
     software = tuple(
         Pattern(kind=kind, name=name)
         for table in resource.tables
@@ -203,8 +210,8 @@ DETECTOR = DeviceDetector(
         "name": Key(Text(rejects=NOT_AN_INTERFACE), lambda _, device: device.name, "the name, such as eth0"),
         "driver": Key(Text(rejects=(SEPARATED_BY_BAR,)), _driver, "the hardware's driver"),
         "bus": Key(Text(), _bus, "the hardware's bus: pci, usb, virtio, …"),
-        "vendor": Key(HexId(4), _vendor, "vendor id of the PCI or USB device"),
-        "device": Key(HexId(4), _product, "device or product id of the PCI or USB device"),
+        "vendor": Key(HexId(digits=4), _vendor, "vendor id of the PCI or USB device"),
+        "device": Key(HexId(digits=4), _product, "device or product id of the PCI or USB device"),
         "kind": Key(
             Choice(_KINDS),
             _kind,

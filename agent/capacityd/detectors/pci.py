@@ -22,7 +22,7 @@ def find(host: Host) -> Iterator[Device]:
 
 
 def _id_reader(attribute: str) -> Callable[[Host, Device], Value]:
-    """Reads an id, such as 0x10de, without the 0x."""
+    """Returns the function that reads an id, such as 0x10de, without the 0x."""
 
     def read(host: Host, device: Device) -> Value:
         text = host.text(f"{device.path}/{attribute}")
@@ -38,18 +38,21 @@ def _is_virtual(host: Host, device: Device) -> Value:
     """
     if resolve_link(host, f"{device.path}/physfn") is not None:
         return True
-    has_disappeared = host.text(f"{device.path}/class") is None
+    has_disappeared = host.text(f"{device.path}/class") is None  # every function has this file
     return None if has_disappeared else False
 
 
-def _number_of_vfs(attribute: str) -> Callable[[Host, Device], Value]:
-    """Reads sriov_totalvfs (supported) or sriov_numvfs (configured); a function without SR-IOV has 0."""
+def _vf_number_reader(attribute: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads sriov_totalvfs (supported) or sriov_numvfs (configured).
+
+    A PCI function without SR-IOV has 0.
+    """
 
     def read(host: Host, device: Device) -> Value:
         number = read_int(host, f"{device.path}/{attribute}")
         if number is not None:
             return number
-        has_disappeared = host.text(f"{device.path}/vendor") is None
+        has_disappeared = host.text(f"{device.path}/vendor") is None  # every function has this file
         return None if has_disappeared else 0
 
     return read
@@ -73,14 +76,16 @@ DETECTOR = DeviceDetector(
     about="PCI functions; virtual functions (SR-IOV) count only with vf = true",
     find=find,
     keys={
-        "vendor": Key(HexId(4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
-        "device": Key(HexId(4), _id_reader("device"), "device id, four hexadecimal digits"),
-        "subsystem_vendor": Key(HexId(4), _id_reader("subsystem_vendor"), "vendor id of the card's manufacturer"),
+        "vendor": Key(HexId(digits=4), _id_reader("vendor"), "vendor id, four hexadecimal digits"),
+        "device": Key(HexId(digits=4), _id_reader("device"), "device id, four hexadecimal digits"),
+        "subsystem_vendor": Key(
+            HexId(digits=4), _id_reader("subsystem_vendor"), "vendor id of the card's manufacturer"
+        ),
         "subsystem_device": Key(
-            HexId(4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
+            HexId(digits=4), _id_reader("subsystem_device"), "device id of the card, given by its manufacturer"
         ),
         "class": Key(
-            HexId(6, prefix_matches=True),
+            HexId(digits=6, prefix_matches=True),
             _id_reader("class"),
             "class, subclass and interface: 03 is any display, 0302 a 3D controller",
         ),
@@ -97,10 +102,12 @@ DETECTOR = DeviceDetector(
         "vf": Key(Flag(), _is_virtual, "whether the function is a virtual function"),
         "sriov_totalvfs": Key(
             Amount("number"),
-            _number_of_vfs("sriov_totalvfs"),
+            _vf_number_reader("sriov_totalvfs"),
             "number of supported virtual functions, 0 without SR-IOV",
         ),
-        "sriov_numvfs": Key(Amount("number"), _number_of_vfs("sriov_numvfs"), "number of configured virtual functions"),
+        "sriov_numvfs": Key(
+            Amount("number"), _vf_number_reader("sriov_numvfs"), "number of configured virtual functions"
+        ),
     },
     identifying_keys=("vendor", "device", "address"),
     model_keys=("vendor", "device"),

@@ -20,25 +20,27 @@ def read(_: Host, settings: Mapping[str, object]) -> Contribution:
     remaining = number(settings)
     excepted_number = _count(_usable_in_all(networks)) - remaining
     note = f"{excepted_number} excepted" if excepted_number else ""
-    return Contribution(", ".join(map(str, networks)), remaining, note=note)
+    return Contribution(device=", ".join(map(str, networks)), amount=remaining, note=note)
 
 
 def number(settings: Mapping[str, object]) -> int:
     """The number of usable addresses in all networks, each counted once, without the excepted ones."""
     usable = _usable_in_all(parsed_networks(settings["cidr"]))
     excepted = parsed_networks(settings["except"])
-    # Not _count(usable) - _count(excepted), because some excepted addresses may be in no network.
+    # An excepted address that is in no network is in both counts, so it changes nothing.
     return _count([*usable, *excepted]) - _count(excepted)
 
 
 def _usable_in_all(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
+    """The usable addresses of all networks, as networks, which may overlap."""
     return [part for network in networks for part in _usable(network)]
 
 
 def _usable(network: IPNetwork) -> Iterable[IPNetwork]:
-    """The network without its network address (IPv6: the subnet-router anycast address) and its broadcast address.
+    """The network without its network address (IPv6: the subnet-router anycast address) and, for IPv4, its broadcast
+    address, as networks.
 
-    A network of one or two addresses has neither (RFC 3021, RFC 6164).
+    A network of one or two addresses has neither of these addresses (RFC 3021, RFC 6164).
     """
     if network.num_addresses <= 2:
         return [network]

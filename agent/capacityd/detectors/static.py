@@ -25,7 +25,7 @@ def number(settings: Mapping[str, object]) -> int:
 DETECTOR = ValueDetector(
     name="static",
     about="a number in the configuration",
-    settings={"quantity": Setting(Integer(0, LARGEST_QUANTITY), "the number", required=True)},
+    settings={"quantity": Setting(Integer(least=0, most=LARGEST_QUANTITY), "the number", required=True)},
     read=read,
     computed=number,
 )

@@ -26,7 +26,7 @@ def find(host: Host) -> Iterator[Device]:
 
 def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
     """Yields every device of these subsystems, which are buses or classes. If a folder can't be read, raises HostError
-    after yielding the devices of the others."""
+    after yielding the devices in the other folders."""
     first_error: HostError | None = None
     for subsystem in sorted(subsystems):
         for folder in (f"{_BUSES}/{subsystem}/devices", f"{_CLASSES}/{subsystem}"):
@@ -43,13 +43,13 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
 
 
 def _other_subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """The names of other subsystems whose devices one of these classes lists, as the end of a message; "" if none does.
+    """Which subsystems to write instead, as the end of a message; "" if that is unknown.
 
-    For example, the class mdev_bus lists devices of the bus pci.
+    A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
-        with suppress(HostError):
+        with suppress(HostError):  # a hint that can't be made is left out
             links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
             owners = {owner for owner in links if owner}  # without the entries that are no devices
             if owners - {subsystem}:
@@ -58,9 +58,9 @@ def _other_subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
 
 
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
-    """Whether an entry of a bus or class is a device of it; also True if the entry can't be read.
+    """Whether an entry of a subsystem's folder is a device of this subsystem; also True if the entry can't be read.
 
-    A class may contain attributes beside its devices, and may be an alias of a bus (i2c-adapter).
+    The folder of a class may contain attributes beside its devices. It may also list devices of a bus, as i2c-adapter.
     """
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
@@ -69,11 +69,12 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
         is_dangling_link = host.resolve(path) is None
     except HostError:
         return True
-    return is_dangling_link  # an attribute is a file
+    return is_dangling_link  # a dangling link may be a device; an attribute is a file
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. If it can't be read, only the subsystem of the device's folder is possible."""
+    """The subsystem. If it can't be read, raises AmbiguousValue, because only the subsystem of the device's folder is
+    possible."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:

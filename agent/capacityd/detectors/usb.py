@@ -21,7 +21,8 @@ def find(host: Host) -> Iterator[Device]:
             yield Device(path=f"{_DEVICES}/{name}", name=name)
 
 
-def _attribute(name: str) -> Callable[[Host, Device], Value]:
+def _attribute_reader(name: str) -> Callable[[Host, Device], Value]:
+    """Returns the function that reads a file of the device in /sys."""
     return lambda host, device: host.text(f"{device.path}/{name}")
 
 
@@ -31,20 +32,24 @@ def _interfaces(host: Host, device: Device) -> list[str]:
 
 
 def _classes(host: Host, device: Device) -> Value:
-    """Class, subclass and protocol of the device and of each interface. Class 00: the interfaces define the class."""
+    """Class, subclass and protocol of the device and of each interface. Class 00 is left out: it means that the
+    interfaces define the class."""
     codes = [_class_code(host, device.path, prefix="bDevice")]
     codes += [_class_code(host, path, prefix="bInterface") for path in _interfaces(host, device)]
     return tuple(sorted({code for code in codes if code and not code.startswith("00")}))
 
 
 def _class_code(host: Host, path: str, *, prefix: str) -> str:
-    """Class, subclass and protocol, two digits each; "" if one of them is missing. prefix: of the attributes' names."""
+    """Class, subclass and protocol, two hexadecimal digits each; "" if one of them is missing.
+
+    path: the device or interface. prefix: of the names of its attributes.
+    """
     parts = [host.text(f"{path}/{prefix}{part}") or "" for part in ("Class", "SubClass", "Protocol")]
     return "".join(parts).lower() if all(parts) else ""
 
 
 def _drivers(host: Host, device: Device) -> Value:
-    """The drivers of the interfaces; the device itself usually has the generic driver "usb"."""
+    """The drivers of the device and its interfaces, without "usb", the generic driver of most devices."""
     names = {link_name(host, f"{path}/driver") for path in [device.path, *_interfaces(host, device)]}
     return tuple(sorted(name for name in names if name and name != "usb"))
 
@@ -71,13 +76,13 @@ DETECTOR = DeviceDetector(
     about="USB devices; hubs count only with hub = true",
     find=find,
     keys={
-        "vendor": Key(HexId(4), _attribute("idVendor"), "vendor id, four hexadecimal digits"),
-        "product": Key(HexId(4), _attribute("idProduct"), "product id, four hexadecimal digits"),
-        "serial": Key(Text(), _attribute("serial"), "serial number; many devices have none"),
-        "manufacturer": Key(Text(), _attribute("manufacturer"), "manufacturer, as the device reports it"),
-        "model": Key(Text(), _attribute("product"), "product name, as the device reports it"),
+        "vendor": Key(HexId(digits=4), _attribute_reader("idVendor"), "vendor id, four hexadecimal digits"),
+        "product": Key(HexId(digits=4), _attribute_reader("idProduct"), "product id, four hexadecimal digits"),
+        "serial": Key(Text(), _attribute_reader("serial"), "serial number; many devices have none"),
+        "manufacturer": Key(Text(), _attribute_reader("manufacturer"), "manufacturer, as the device reports it"),
+        "model": Key(Text(), _attribute_reader("product"), "product name, as the device reports it"),
         "class": Key(
-            HexId(6, prefix_matches=True),
+            HexId(digits=6, prefix_matches=True),
             _classes,
             "class, subclass and protocol of the device or any of its interfaces",
         ),

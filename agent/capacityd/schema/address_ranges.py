@@ -12,7 +12,7 @@ from capacityd.schema.toml_values import Schema, describe_toml_value, texts_sche
 
 
 def parsed_networks(texts: object) -> tuple[IPNetwork, ...]:
-    """The networks that AddressRanges.parse() returned as texts; empty if the setting is missing (None)."""
+    """The networks of a setting of type AddressRanges. texts: what parse() returned; None: the setting is missing."""
     if texts is None:
         return ()
     return tuple(ipaddress.ip_network(text) for text in cast("tuple[str, ...]", texts))
@@ -53,4 +53,6 @@ class AddressRanges:
             raise ValueError(message) from None
 
     def schema(self) -> Schema:
-        return texts_schema({"pattern": "^[^%-]*/[^%-]*$" if self.only_networks else "^[^%]*$"})
+        network = "^[^%-]*/[^%-]*$"  # neither an interface nor a range
+        not_with_interface = "^[^%]*$"
+        return texts_schema({"pattern": network if self.only_networks else not_with_interface})

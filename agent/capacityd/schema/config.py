@@ -20,7 +20,7 @@ from capacityd.schema.setting_types import (
 )
 from capacityd.schema.units import Unit
 
-_DAY = 86400.0
+_DAY = 86400.0  # seconds
 _NO_RESERVE = Reserve()
 REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
 """Value of the setting reduce -> the function that combines the devices' shares."""
@@ -31,21 +31,23 @@ class Table:
     """One TOML table of a resource, DETECTOR = { … }, or of its `except`."""
 
     tests: tuple[KeyMatcher, ...] = ()
-    """For a DeviceDetector: all tests must match."""
+    """For a DeviceDetector: the tests of a device's keys, all of which must match."""
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    """For a ValueDetector: its settings."""
+    """For a ValueDetector: the value of each of its settings."""
 
     def may_match(self, key: str, value: Value) -> bool:
         """Whether the table can match a device with this value of the key."""
         return all(test.matches(value) for test in self.tests if test.key == key)
 
     def globs(self, key: str) -> tuple[str, ...]:
-        """The patterns of a key of type Text, one of which a device must match; "*" if the table has no such test."""
+        """The patterns of a key of type Text, one of which a device must match; "*" if the table does not test the
+        key."""
         matchers = self._matchers(key)
         return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)) or ("*",)
 
     def networks(self, key: str) -> tuple[str, ...]:
-        """The networks of a key of type Network, as in globs()."""
+        """The networks of a key of type Network, one of which a device must match; "*" if the table does not test the
+        key."""
         matchers = self._matchers(key)
         return tuple(matcher.network for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
 
@@ -60,23 +62,26 @@ class Resource:
     name: str
     detector: str
     tables: tuple[Table, ...]
+    """A device that matches one of these tables counts."""
     excepts: tuple[Table, ...] = ()
+    """A device that matches one of these tables does not count."""
     when: tuple[KeyMatcher, ...] = ()
+    """Tests of the machine. If one does not match, the resource is absent."""
     measure: str | None = None  # None: the devices are counted
-    unit: Unit | None = None
-    reduce: str = "sum"
-    slots: int = 1
+    unit: Unit | None = None  # None: the quantity is a plain number
+    reduce: str = "sum"  # a key of REDUCTIONS
+    slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
     fallback: int | None = None  # in the measure's base units
-    adopt: bool = False
-    label: bool = False
+    adopt: bool = False  # whether to take over the Node's key from another writer
+    label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None
     """In units of the quantity. If the machine has less, or the resource is absent, the Node condition is False."""
     source: str = ""
     """The path of the file that configures the resource."""
 
     def reduced(self, shares: Sequence[int]) -> int:
-        """The devices' shares, combined as the setting reduce says."""
+        """The devices' shares of the quantity, combined as the setting reduce says."""
         return REDUCTIONS[self.reduce](shares)
 
     def quantity_of(self, shares: Sequence[int]) -> int:
@@ -162,10 +167,10 @@ class Config:
     resources: tuple[Resource, ...] = ()
     settings: Settings = Settings()
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Resources with an error -> the error. Their readings are unknown."""
+    """Name of each resource with an error -> the error. Its reading is unknown."""
     complete: bool = True
-    """Whether every file could be parsed. If not, nothing is removed: the unparsed file may configure what seems to be
-    no longer configured."""
+    """Whether all resources are known. If not, nothing is removed from the Node: what seems to be no longer configured
+    may be in a part that could not be parsed."""
     digest: str = ""
     """A short hash of the effective configuration. Machines with the same files have the same hash."""
 
@@ -175,7 +180,8 @@ class Config:
 
     def adopts(self, name: str) -> bool:
         """Whether capacityd may take over this resource or label from another writer."""
-        return any(resource.adopt for resource in self.resources if resource.name == resource_of(name))
+        resource_name = resource_of(name)  # a label has a resource, too: the one whose quantity it repeats
+        return any(resource.adopt for resource in self.resources if resource.name == resource_name)
 
     def labels(self) -> frozenset[str]:
         """The names of the labels to publish (model/label.py)."""

@@ -33,17 +33,20 @@ class Device:
     details: object = field(default=None, compare=False, repr=False)
     """What else find() knows about the device, for the other functions of its detector."""
     uncertain_because: str = field(default="", compare=False)
-    """Why this may be another path to a device that was already found: if it matches, it is unknown whether it counts.
-    "": it is a separate device."""
+    """Why this may be another path to a device that was already found: then it is unknown whether this one counts. "":
+    this is certainly a separate device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A device attribute that the configuration can match. If read() raises HostError, the match is unknown."""
+    """A device's value that the configuration can match."""
 
     kind: Kind
+    """The type of the value."""
     read: Callable[[Host, Device], Value]
+    """Reads the value. If this raises HostError, it is unknown whether the device matches."""
     about: str
+    """A description for the documentation and for messages, in lower case and without a full stop."""
 
 
 def cached_reader(key: str) -> Callable[[Host, Device], Value]:
@@ -52,7 +55,7 @@ def cached_reader(key: str) -> Callable[[Host, Device], Value]:
 
 
 def is_system(_: Host, device: Device) -> Value:
-    """Reads whether the operating system depends on the device; None if the detector does not know."""
+    """Reads whether the operating system depends on the device; None if the detector never knows."""
     if device.read_system_devices is None:
         return None
     return device.read_system_devices().has(os.path.basename(device.path))
@@ -124,9 +127,11 @@ class ValueDetector:
     about: str
     settings: Mapping[str, Setting]
     read: Callable[[Host, Mapping[str, object]], Contribution]
-    """Returns the number and its source. If it raises HostError, the resource is unknown."""
+    """Takes the settings of a table; returns the number and its source. If it raises HostError, the resource is
+    unknown."""
     computed: Callable[[Mapping[str, object]], int] | None = None
-    """The number, if the settings alone decide it. With it, the check of the configuration computes the quantity."""
+    """Takes the settings of a table; returns the number. Only if the settings alone decide it: then the check of the
+    configuration computes the quantity."""
     watched: str | None = None
     """The setting with the path of a file whose change starts a pass."""
     spawns: bool = False

@@ -20,7 +20,8 @@ GLOB_CHARACTERS = frozenset("*?[")
 
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq}
 _GLOB_CLASS = re.compile(r"\[(!.|[^!])[^\]]*\]", re.DOTALL)
-"""A class of fnmatch: a "]" at its start belongs to it. Without a "]" at its end, the "[" is a plain character."""
+"""A class of fnmatch, such as [ab] or [!ab]. A "]" as the first character belongs to the class: []ab]. A "[" without a
+"]" after it is a plain character."""
 _REGEX = re.compile(r"^\^|\$\Z|^\.\*|\.\+|\]\+|\\[dwsDWS.]|\([^)]*\|[^)]*\)")
 """What shows that a text is meant as a regular expression: ^ at the start, $ at the end, .* at the start, .+, ]+,
 escapes such as \\d, and alternatives in parentheses."""
@@ -79,7 +80,7 @@ class CidrMatcher:
     """Matches the IP addresses of a network."""
 
     network: str
-    """As parse_network() accepts it."""
+    """In CIDR notation, or a single address."""
 
     def matches(self, value: Value) -> bool:
         return isinstance(value, str) and ipaddress.ip_address(value) in parse_network(self.network)
@@ -94,7 +95,7 @@ OR = " or "
 
 @dataclass(frozen=True, slots=True)
 class KeyMatcher:
-    """A key of a table, with its matchers."""
+    """A test: a key of a table, with its matchers."""
 
     key: str
     """As in TOML. For keys in attributes, properties, dmi and devicetree: the table's name, a dot, and the key."""
@@ -111,7 +112,7 @@ class KeyMatcher:
 def parse_network(text: str) -> IPNetwork:
     """The network, which has one address if the text is a single address. Raises ValueError.
 
-    An IPv4-mapped network (::ffff:192.0.2.0/120) is the network of IPv4, because the kernel has addresses in this form.
+    An IPv4-mapped network (::ffff:192.0.2.0/120) becomes one of IPv4, because the kernel reports its addresses as IPv4.
     """
     if "%" in text:
         raise ValueError(f'"{text}" contains an interface; write only the address: "{text.partition("%")[0]}"')
@@ -132,7 +133,7 @@ def parse_network(text: str) -> IPNetwork:
 
 
 def check_glob(text: str) -> None:
-    """Raises ValueError for a regular expression, and for an unclosed class: fnmatch would never match it."""
+    """Raises ValueError for a regular expression, which would match no value, and for a "[" without a "]"."""
     if _REGEX.search(text):
         raise ValueError(f'"{text}" is a regular expression; write a glob, where "*" is any text, or a list of globs')
     if "[" in _GLOB_CLASS.sub("", text):

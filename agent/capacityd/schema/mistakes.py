@@ -1,5 +1,8 @@
 """Ways to write text that matches nothing on any machine, each with what was probably meant.
 
+Text may be a glob with a class such as [ab], in which every character is valid. So most patterns below search only the
+text before the first "[".
+
 The JSON Schema contains the same patterns, so they use only the features of its regular expressions.
 """
 
@@ -26,6 +29,7 @@ def _list_of(text: str) -> str:
 
 
 def _wwn_of_lsblk(text: str) -> str:
+    """A world-wide name in the format of lsblk. text: as WWN_IN_OTHER_FORMAT finds it."""
     if text.startswith(("wwn-", "nvme-")):
         return text.partition("-")[2]
     digits = re.sub("^(naa[.]|scsi-3)", "", text)
@@ -33,7 +37,7 @@ def _wwn_of_lsblk(text: str) -> str:
     return f"0x{digits[1:]}" if has_type else f"0x{digits}"
 
 
-def _absolute(text: str) -> str:
+def _path_below_dev(text: str) -> str:
     # A link such as by-id/x is in a folder of /dev whose name depends on the device: disk, serial, …
     folder = "*/" if text.startswith("by-") else ""
     return f'is not below /dev; write "/dev/{folder}{text}"'
@@ -45,11 +49,11 @@ NEGATION = Mistake(
         f'is not a negation: exclude devices with "except"; to match a value that begins with "!", write "?{text[1:]}"'
     ),
 )
-"""fnmatch supports "!" only in a class."""
+"""A "!" in front. fnmatch supports "!" only in a class: [!ab]."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
-"""No name of an interface or disk contains these characters. If one does, a glob with a class matches it: "a[,]b"."""
+"""Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _list_of)
-"""As SEVERAL_NAMES, for text that may contain commas: "a|b"."""
+"""Names separated by "|", such as "a|b". Unlike SEVERAL_NAMES, this accepts commas."""
 ALIAS = Mistake(
     r"^[^\[]*:",
     lambda text: f'is the label of an address, not an interface; write "{text.partition(":")[0]}"',
@@ -59,13 +63,13 @@ WITH_PARENT = Mistake(
     r"^[^\[]*@",
     lambda text: f'contains the interface below it, as "ip link" prints it; write "{text.partition("@")[0]}"',
 )
-"""If a name contains a "@", a glob with a class matches it: "a[@]b"."""
+"""An interface as "ip link" prints it: eth0.5@eth0. For a name with a "@", write a glob with a class: "a[@]b"."""
 PATH_INSTEAD_OF_NAME = Mistake(
     r"^/.*[^/]", lambda text: f'is a path; write the name: "{text.rstrip("/").rpartition("/")[2]}"'
 )
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
-"""Ways to write an interface that match none."""
-NOT_IN_DEV = Mistake(r"^[^/*?\[]", _absolute)
+"""All ways to write the name of an interface that match no interface."""
+NOT_IN_DEV = Mistake(r"^[^/*?\[]", _path_below_dev)
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
 NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")

@@ -1,7 +1,7 @@
 """The types of a setting's value: a path, a duration, a command, a number, a name, a share.
 
-parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema is the JSON
-Schema of the values that parse() accepts.
+parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema() returns
+the JSON Schema of the values that parse() accepts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 """A label of a DNS name (RFC 1123), as a regular expression."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _ABSOLUTE_PATH = r"^/[^\x00]*"
-_COMMAND = '["/usr/bin/program", "argument"]'
+_EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
 _SHELL_CHARACTERS = re.compile(r"[|&;<>$`*?~]")
 """Characters that a shell may interpret."""
@@ -91,7 +91,7 @@ class Command:
     """A program and its arguments, without a shell."""
 
     def parse(self, raw: object) -> tuple[str, ...]:
-        if isinstance(raw, str) and len(raw.split()) > 1:  # a command line; the error shows it as a list
+        if isinstance(raw, str) and len(raw.split()) > 1:  # a command line; the message shows it as a list
             try:
                 program = ["/bin/sh", "-c", raw] if _SHELL_CHARACTERS.search(raw) else shlex.split(raw)
             except ValueError:  # a quote is not closed
@@ -99,10 +99,10 @@ class Command:
             raise ValueError(f"must be a list, because no shell splits it: {json.dumps(program, ensure_ascii=False)}")
         words = [raw] if isinstance(raw, str) else raw
         if not isinstance(words, list) or not words:
-            raise ValueError(f"must be a list of texts such as {_COMMAND}")
+            raise ValueError(f"must be a list of texts such as {_EXAMPLE_COMMAND}")
         for word in words:
             if not isinstance(word, str):
-                raise ValueError(f"must be a list of texts such as {_COMMAND}; got {describe_toml_value(word)}")
+                raise ValueError(f"must be a list of texts such as {_EXAMPLE_COMMAND}; got {describe_toml_value(word)}")
         if not words[0].startswith("/"):
             raise ValueError(f'the program must be an absolute path such as "/usr/bin/program"; got "{words[0]}"')
         if any("\0" in word for word in words):
@@ -138,7 +138,7 @@ class Integer:
 
     def schema(self) -> Schema:
         schema = {"type": "integer", "minimum": self.least}
-        if self.most < LARGEST_QUANTITY:
+        if self.most < LARGEST_QUANTITY:  # the largest integer of TOML needs no maximum
             schema["maximum"] = self.most
         return schema
 
@@ -215,7 +215,7 @@ class ReserveValue:
 
     def schema(self) -> Schema:
         below_100 = _SHARE.pattern.replace("{1,3}", "{1,2}")  # at most two digits before the point
-        return or_whole_number({"type": "string", "pattern": f"^0?{below_100}$"})
+        return or_whole_number({"type": "string", "pattern": f"^0?{below_100}$"})  # 0?: such as "012%"
 
 
 class SettingKind(Protocol):
@@ -234,7 +234,7 @@ SettingValue: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key whose value can be parsed independently of other keys."""
+    """A key whose value can be parsed without knowing other keys."""
 
     kind: SettingKind
     about: str

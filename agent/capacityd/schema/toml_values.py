@@ -28,8 +28,8 @@ def describe_toml_value(raw: object) -> str:
     return "a table" if isinstance(raw, dict) else str(raw)
 
 
-def strings(raw: object, kind: str) -> list[str]:
-    """Parses a text or a list of texts. kind: what messages call such a text. Raises ValueError."""
+def parse_texts(raw: object, kind: str) -> list[str]:
+    """Parses a text or a list of texts. kind: what messages call one of them, such as "text". Raises ValueError."""
     texts: list[str] = []
     items = raw if isinstance(raw, list) else [raw]
     if not items:
@@ -49,7 +49,7 @@ def texts_schema(text: Schema) -> Schema:
 
 
 def or_whole_number(text: Schema) -> Schema:
-    """The schema of this text or a whole number from 0. In a list of texts, there may be such numbers, too."""
+    """The schema of a text, or of texts_schema(), extended by whole numbers from 0: alone, and in a list of texts."""
     types = [text["type"]] if isinstance(text["type"], str) else text["type"]
     schema = text | {"type": [*types, "integer"], "minimum": 0}
     if "items" in text:

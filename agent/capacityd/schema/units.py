@@ -55,7 +55,7 @@ def parse_amount(text: str, dimension: Dimension) -> int:
         raise ValueError(f'"{text}" has {problem}; {expected_unit(unit, units)}')
     if not units and unit:
         raise ValueError(f'"{text}" must be a plain number, without a unit')
-    # 1.5kB is 15 * 1000 / 10 bytes.
+    # 1.5kB: 15 * 1000 / 10 bytes, in whole numbers, so that nothing is rounded.
     scale: int = 10 ** len(decimals)
     value, rest = divmod(int(whole + decimals) * units.get(unit, 1), scale)
     if rest:
@@ -64,10 +64,10 @@ def parse_amount(text: str, dimension: Dimension) -> int:
 
 
 def expected_unit(unit: str, units: Iterable[str]) -> str:
-    """How a message about an unknown unit ends: with the unit that is probably meant, or with all valid ones.
+    """The end of a message about an unknown unit: the unit that is probably meant, or else all valid units.
 
-    unit: as written; "" if it is missing. units: the valid ones. A unit is probably meant if it differs only in case,
-    or has a suffix that the written one lacks.
+    unit: as written; "" if it is missing. units: the valid ones. A valid unit is probably meant if it differs from the
+    written one only in case, in bps for bit/s, or in an end that was left out.
     """
     word = unit.lower().replace("bps", "bit/s")
     spellings = (word, f"{word}/s", f"{word}bit/s", f"{word}b", f"{word}hz") if unit else ()

@@ -1,8 +1,8 @@
 """The types of value that devices and machines are matched by: from a TOML value to matchers.
 
-A key is declared once (type, reader, sentence). The parser, the schema, the matching and the documentation use this
-declaration. parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key.
-schema is the JSON Schema of the values that parse() accepts.
+A key of a detector is declared once: type, reader and description (Key in device.py). The parser, the schema, the
+matching and the documentation use this declaration. parse() raises ValueError with the error and its remedy; config/
+adds the file, the line and the key. schema() returns the JSON Schema of the values that parse() accepts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from capacityd.schema.toml_values import (
     describe_toml_value,
     or_whole_number,
     parse_boolean,
-    strings,
+    parse_texts,
     texts_schema,
 )
 from capacityd.schema.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
+"""Hexadecimal digits with at least one *, ? or class."""
 _SIGN = re.compile(">=|<=|>|<|=|")
+"""The sign of a comparison. The empty one means "="."""
 _EXAMPLES: Mapping[Dimension, str] = {"size": ">=500GB", "speed": ">=10Gbit/s", "frequency": ">=3GHz", "number": ">=1"}
 
 
@@ -44,10 +46,10 @@ class Text:
     ignore_case: bool = False
     """Whether to ignore case."""
     rejects: tuple[Mistake, ...] = ()
-    """Ways to write text that matches no value of this key. They are errors, and so is NEGATION."""
+    """Ways to write text that matches no value of this key. They are errors, and so is NEGATION (a "!" in front)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        written = strings(raw, "text")
+        written = parse_texts(raw, "text")
         for text in written:
             for mistake in (NEGATION, *self.rejects):
                 if re.search(mistake.pattern, text):
@@ -64,12 +66,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words."""
+    """One of a few words, or a list of them."""
 
     words: tuple[str, ...]
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        words = strings(raw, "text")
+        words = parse_texts(raw, "text")
         for word in words:
             if word not in self.words:
                 raise ValueError(f'must be one of {", ".join(self.words)}; got "{word}"')
@@ -91,21 +93,22 @@ class HexId:
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         for item in raw if isinstance(raw, list) else [raw]:
-            if type(item) is int:  # the TOML parser does not keep the notation
-                digits = 2 if self.prefix_matches else self.digits
+            if type(item) is int:  # the TOML parser does not tell whether it was written as 10 or as 0xa
+                digits = 2 if self.prefix_matches else self.digits  # the first two digits are a whole class
                 decimal = f"{item:0{digits}}"
                 hexadecimal = f"{item:0{digits}x}"
                 hint = "" if decimal == hexadecimal else f', or "{hexadecimal}" if it was written 0x{hexadecimal}'
                 raise ValueError(f'must be in quotes: "{decimal}"{hint}')
-        return tuple(self._matcher(written) for written in strings(raw, "hexadecimal digits"))
+        return tuple(self._matcher(written) for written in parse_texts(raw, "hexadecimal digits"))
 
     def _matcher(self, written: str) -> Matcher:
+        """The matcher for one ID, a part of one, or a glob. Raises ValueError. written: as in TOML."""
         text = written.lower().removeprefix("0x")
         number = f"{'at most ' if self.prefix_matches else ''}{self.digits} hexadecimal digits"
         if ":" in text:
             raise ValueError(f'"{written}" must be one ID of {number}; write a second one as a separate key')
         check_glob(text)
-        if not text or _HEX_GLOB.fullmatch(text):
+        if not text or _HEX_GLOB.fullmatch(text):  # "" matches a missing ID
             return GlobMatcher(text, ignore_case=True)
         if not re.fullmatch("[0-9a-f]+", text):
             raise ValueError(f'"{written}" must be {number}, as in the output of "capacityd devices"')
@@ -144,7 +147,7 @@ class Amount:
         items = raw if isinstance(raw, list) else [raw]
         if self.dimension == "number":
             items = [str(item) if type(item) is int else item for item in items]
-        texts = strings(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
+        texts = parse_texts(items, f'a comparison such as "{_EXAMPLES[self.dimension]}"')
         return tuple(self._range(text) for text in texts)
 
     def _range(self, written: str) -> Matcher:
@@ -160,7 +163,7 @@ class Amount:
     def _comparison(self, part: str, written: str) -> tuple[str, int]:
         """The sign and the bound, in base units, of one comparison. written: all of them, for the message."""
         match = _SIGN.match(part)
-        sign = match[0] if match else ""
+        sign = match[0] if match else ""  # _SIGN matches every text, at least the empty sign
         amount = part[len(sign) :].strip()
         if not is_amount(amount):
             raise ValueError(f'"{written}" is not a comparison; write it like "{_EXAMPLES[self.dimension]}"')
@@ -186,11 +189,11 @@ class Network:
     """An IP address, or a network in CIDR notation, which matches every address in it."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        texts = strings(raw, 'an address or a network such as "192.0.2.0/24"')
+        texts = parse_texts(raw, 'an address or a network such as "192.0.2.0/24"')
         return tuple(CidrMatcher(str(parse_network(text))) for text in texts)
 
     def schema(self) -> Schema:
-        return texts_schema({"pattern": "^[^%]*$"})
+        return texts_schema({"pattern": "^[^%]*$"})  # parse_network() rejects a "%"
 
 
 Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount | Network"

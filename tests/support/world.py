@@ -302,7 +302,7 @@ class Loop:
             self._node_passes.append(self.world.uptime)
         now, result = self._monotonic(), machine.result
         if result:
-            self._schedule.has_read(changed=result.changed)
+            self._schedule.count_reading(changed=result.changed)
             self.comparison.end_pass(result.node)
         self.missing = bool(result and result.node == "")
         if not ended or result is None:

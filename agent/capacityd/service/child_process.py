@@ -47,7 +47,7 @@ class ChildProcess:
         return lines
 
     def kill(self) -> None:
-        """Kills the child's process group, if it still exists, and closes its output. The caller reaps the child."""
+        """Kills the child's process group, if it still exists, and closes the pipe. The caller reaps the child."""
         os.close(self._read_fd)
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)

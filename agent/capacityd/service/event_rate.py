@@ -1,7 +1,7 @@
 """How often a source of events may start passes. Pure. Times are in seconds.
 
-Pods cause events of mounts, links and devices, and no filter recognizes all of them. So a source whose last pass
-changed no reading starts the next pass at most once a minute (UnchangedLimit). After a pass that changed a reading, the
+Pods cause events of mounts, links and devices, and no filter recognizes all of them. So a source may start only a few
+passes in a row that change no reading, and then one a minute (UnchangedLimit). After a pass that changed a reading, the
 source's events are prompt again, up to another limit (BurstLimit).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Collection
 from capacityd.model.reasons import PassReason
 
 UNCHANGED_PERIOD = 60.0
-"""Seconds. In this time, a source starts at most one pass that changes no reading. No change waits longer."""
+"""Seconds. A source that has used up its UNCHANGED_BURST starts one pass in this time. So no change waits longer."""
 
 UNCHANGED_BURST = {
     PassReason.ADDRESSES: 1,
@@ -33,14 +33,14 @@ BURST_INTERVAL seconds after the last one. Another writer may change the Node al
 cable may come and go all the time."""
 
 _LIMITED = frozenset({*UNCHANGED_BURST, PassReason.FILE, PassReason.NODE})
-"""Events to which BURST applies. All other events are rare, or may end an error."""
+"""Reasons to which BURST applies. All other events are rare, or may end an error."""
 
 
 class UnchangedLimit:
     """Limits the passes of each source that change no reading.
 
-    A token bucket for each source: such a pass takes a token, and a token comes back every UNCHANGED_PERIOD seconds. A
-    full bucket has UNCHANGED_BURST tokens.
+    A token bucket for each source: a pass without a change takes a token, and a token comes back every UNCHANGED_PERIOD
+    seconds. A full bucket has UNCHANGED_BURST tokens.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,8 @@ class BurstLimit:
     """Limits the passes that events of each kind start, whether the passes change a reading or not."""
 
     def __init__(self) -> None:
-        self._began: dict[PassReason, tuple[float, ...]] = {}  # when the last BURST passes began
+        # Reason -> when its last passes began, at most BURST of them.
+        self._began: dict[PassReason, tuple[float, ...]] = {}
 
     def count(self, reasons: Collection[PassReason], began: float) -> None:
         """Counts a pass. reasons: all of its reasons. began: when it began."""

@@ -42,14 +42,14 @@ _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 class EventSources:
     """The event sources of a configuration. A source that can't be opened, or that fails, is opened again.
 
-    log_unavailable: takes the error of each source that is not open, whenever the sources are opened.
+    log_unavailable: called whenever the sources were opened, with an error for each source that is not open.
     """
 
     def __init__(self, log_unavailable: Callable[[Sequence[str]], None]) -> None:
         self._log_unavailable = log_unavailable
         self._suspends = Suspends()
         self._config = ServiceConfig()
-        self._credential_files: set[str] = set()  # those that the configuration does not watch
+        self._credential_files: set[str] = set()  # watched in addition to the files of the configuration
         self._open: dict[int, Source] = {}  # file descriptor -> source
         self._unavailable: list[str] = []  # the error of each source that is not open
         self._awaits_udev = False  # whether the sources must be opened again once udev runs
@@ -84,7 +84,7 @@ class EventSources:
         if config.subsystems:
             openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.udev_software_links))
             if not os.path.exists(UDEV):
-                # libudev decides only when the monitor starts whether udev sends events.
+                # libudev looks for udev only when the monitor starts, so it must be started again once udev runs.
                 self._unavailable.append("udev is not running: there are no device events")
                 self._awaits_udev = True
                 files[UDEV] = PassReason.HARDWARE  # its creation is an event
@@ -109,11 +109,11 @@ class EventSources:
         return self._open.keys()
 
     def drain(self, ready: Collection[int]) -> set[PassReason]:
-        """Reads the events of these file descriptors. Returns reasons for a pass, also a suspend."""
+        """Reads the events of these file descriptors. Returns reasons for a pass. A suspend is also one."""
         return (
             self._suspends.drain()
             | self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
-            | self._open_udev()
+            | self._reopen_for_udev()
         )
 
     def compare(self) -> set[PassReason]:
@@ -122,14 +122,17 @@ class EventSources:
         While a source is not open, POLL is one of the reasons: only a pass can notice a change.
         """
         file_events = [source for source in self._open.values() if isinstance(source, FileEvents)]
-        reasons = self._collect(source.compare for source in file_events) | self._open_udev()
+        reasons = self._collect(source.compare for source in file_events) | self._reopen_for_udev()
         if self._unavailable:
             self._reopen()
             reasons.add(PassReason.POLL)
         return reasons
 
     def _collect(self, readers: Iterable[Callable[[], set[PassReason]]]) -> set[PassReason]:
-        """The reasons of all these readers, each a method of a source. If one fails, all sources are opened again."""
+        """Calls these readers, each a method of a source, and returns all their reasons for a pass.
+
+        If one fails, all sources are opened again.
+        """
         reasons: set[PassReason] = set()
         for reader in readers:
             try:
@@ -141,8 +144,8 @@ class EventSources:
                 return reasons | {PassReason.HARDWARE}  # events may have been lost
         return reasons
 
-    def _open_udev(self) -> set[PassReason]:
-        """Opens the sources again if udev runs now and did not before. Then returns the reason for a pass."""
+    def _reopen_for_udev(self) -> set[PassReason]:
+        """If udev runs now and did not before, opens the sources again and returns the reason for a pass."""
         if not self._awaits_udev or not os.path.exists(UDEV):
             return set()
         self._reopen()
@@ -150,7 +153,8 @@ class EventSources:
 
 
 class Signals:
-    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a pollable source."""
+    """SIGHUP, SIGTERM, SIGINT and SIGCHLD as a pollable source. SIGCHLD only ends a wait: a child's end closes its
+    pipe."""
 
     def __init__(self) -> None:
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -184,10 +188,10 @@ class Suspends:
     """Suspends of the machine. A suspend wakes no process, so drain() must be called whenever this process is awake."""
 
     def __init__(self) -> None:
-        self._suspended = suspended()  # the seconds of all suspends since the boot
+        self._suspended_seconds = suspended()  # of all suspends since the boot
 
     def drain(self) -> set[PassReason]:
         """Returns the reason for a pass if the machine was suspended since the last call."""
-        last = self._suspended
-        self._suspended = suspended()
-        return {PassReason.RESUME} if self._suspended - last > _MIN_SUSPEND else set()
+        last = self._suspended_seconds
+        self._suspended_seconds = suspended()
+        return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()

@@ -1,7 +1,8 @@
 """Changes of files, from inotify(7): of existing files, files that do not exist yet, and the targets of links.
 
-A watch on a folder reports changes of each file in it by name; changes of content when the file is closed. Nothing
-below a network or FUSE mount is watched or accessed: if its server or program did not respond, the service would hang.
+A watch on a folder reports each changed file in the folder by name. It reports new content when the writer closes the
+file. Nothing below a network or FUSE mount is watched or accessed: if its server or program did not respond, the
+service would hang.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ _IN_MASK_ADD = 0x20000000
 _FOLDER_MASK = (
     _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
-_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD
+_FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD: if the path is a watched folder, its mask stays
 _MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _NO_WATCH = -1
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
 _Identity: TypeAlias = tuple[int, int, int] | None
-"""Device, inode and, if the content counts, the time of change in nanoseconds; None if nothing is there."""
+"""Device, inode and, if the content counts, the time of change in nanoseconds (otherwise 0); None if nothing is
+there."""
 _State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
 """What a path leads to: the folders in which a change of the path would be noticed, and the file."""
 
@@ -58,7 +60,7 @@ class FileEvents:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        self._watched_folders: dict[str, str] = {}  # watch point -> the folder watched for it
+        self._watched_folders: dict[str, str] = {}  # path from _watch_points() -> the folder watched for it
         self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths: several may lead to one inode
         self._states: dict[str, _State] = {}  # path -> what was there when its watches were set
         self._remote: set[str] = set()  # the remote mount points when the watches were set
@@ -82,8 +84,8 @@ class FileEvents:
                 descriptor, folder = self._watch_nearest_folder(point)
                 folders[point] = folder
                 watches[descriptor].add(folder)
-            # Only a watch on the file itself reports truncate(2): no writer opens the file, so none closes it.
             target = points[-1]
+            # truncate(2) does not open the file, so no close is reported. Only a watch on the file itself reports it.
             if target not in self._remote:
                 descriptor = self._add(target, _FILE_MASK)
                 if descriptor != _NO_WATCH:
@@ -97,7 +99,7 @@ class FileEvents:
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
         for _ in range(_ATTEMPTS):
-            missing = ""  # the folder that should be in the watched one
+            missing = ""  # the folder below the watched one, if it does not exist
             folder = os.path.dirname(path)
             while (descriptor := self._add(folder, _FOLDER_MASK)) == _NO_WATCH:
                 if folder == "/":
@@ -142,7 +144,7 @@ class FileEvents:
     def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there; returns the reasons for a pass.
 
-        Some changes send no event: a mount over a watched folder, or an event that came while no watch was set.
+        Some changes send no event: a mount over a watched folder, or a change while no watch was set.
         """
         remote = _remote_mount_points()
         changed = [path for path in self._paths if _state_of(path, remote) != self._states[path]]
@@ -176,7 +178,7 @@ def _state_of(path: str, remote: Collection[str]) -> _State:
 
 
 def _nearest_folder(path: str) -> _Identity:
-    """The nearest existing folder above the path; None if there is none."""
+    """Identifies the nearest existing folder above the path; None if there is none."""
     while path != "/":
         path = os.path.dirname(path)
         identity = _identity(path, by_content=False)
@@ -202,9 +204,9 @@ def _remote_mount_points() -> set[str]:
 
 
 def _watch_points(path: str, remote: Collection[str]) -> list[str]:
-    """The paths whose change may change the target of this path: each link on the way, and the final target.
+    """The paths whose change may change the target of this path: each link on the way and, as the last one, the target.
 
-    remote: mount points; nothing below them is accessed.
+    remote: mount points. Nothing below them is accessed: such a mount point is then the target.
     """
     links: dict[str, None] = {}  # an ordered set: a loop of links leads to the same link again
     followed = 0
@@ -219,7 +221,7 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
             continue
         current = f"{current}/{part}"
         if current in remote:
-            break  # the mount point stands for all that is below it
+            break
         try:
             target = os.readlink(current)
         except OSError:
@@ -227,12 +229,12 @@ def _watch_points(path: str, remote: Collection[str]) -> list[str]:
         links[current] = None
         followed += 1
         if followed > _MAXSYMLINKS:
-            return [*links]  # open() fails with ELOOP, so there is no target
+            return [*links]  # open() fails with ELOOP, so there is no target: the last one is a link
         parts = target.split("/") + parts
         current = "" if target.startswith("/") else os.path.dirname(current)
     return [*links, current or "/"]
 
 
 def _may_affect(changed: str, watched: str) -> bool:
-    """Whether a change of one path may affect the watched file: the path is the file or a folder above it."""
+    """Whether a change of the path `changed` may affect the file `watched`: it is that file or a folder above it."""
     return changed == watched or changed == "/" or watched.startswith(f"{changed}/")

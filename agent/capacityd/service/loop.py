@@ -77,7 +77,7 @@ class Service:
                 sd_notify("STOPPING=1")
                 self._watcher.stop()
                 if self._worker is not None:
-                    self._worker.kill(spared_pid=0)
+                    self._worker.kill(spared_pid=0)  # 0: no child is spared
                 return 0
             now = time.monotonic()
             if signal.SIGHUP in signals:
@@ -112,7 +112,7 @@ class Service:
         try:
             self._worker = WorkerProcess(command, job=job, timeout=self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
-            self._on_worker_exit(job, None, failure=f"could not be started: {e.strerror}")
+            self._on_worker_exit(job, None, how_it_ended=f"could not be started: {e.strerror}")
         else:
             self._write_status_file()
 
@@ -156,7 +156,8 @@ class Service:
             self._read_worker(worker)
         elif worker.deadline <= now:
             worker.kill(spared_pid=self._watcher.pid)
-            self._on_worker_exit(worker.job, worker, failure=f"exceeded its timeout of {self._worker_timeout:.0f} s")
+            how_it_ended = f"exceeded its timeout of {self._worker_timeout:.0f} s"
+            self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
         elif worker.becomes_slow(now):
             self._write_status_file()
 
@@ -167,27 +168,27 @@ class Service:
             self._is_ready = True
             sd_notify("READY=1")
         if has_no_more_messages:
-            failure = worker.kill(spared_pid=self._watcher.pid)
-            self._on_worker_exit(worker.job, worker, failure=failure)
-        elif worker.is_slow and worker.probed != had_probed:  # `status` shows what a slow worker does
+            how_it_ended = worker.kill(spared_pid=self._watcher.pid)
+            self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
+        elif worker.is_slow and worker.probed and not had_probed:  # `status` shows what a slow worker does
             self._write_status_file()
 
-    def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, failure: str) -> None:
+    def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, how_it_ended: str) -> None:
         """Handles the result of a worker that has ended.
 
-        worker: None if it could not be started. failure: how the worker ended, if it sent no result.
+        worker: None if it could not be started. how_it_ended: for a message if the worker sent no result.
         """
         self._worker = None
         now = time.monotonic()
         result = worker.result if worker else None
         if job is Job.CHECK:
-            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=failure), now)
+            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended), now)
         elif worker and isinstance(result, PassResult):
             self._on_pass_result(result, now)
             self._reports.log_metrics(worker.metrics)
         else:
             self._lost_passes += 1
-            self._reports.log_error(Job.RECONCILE, f"the reconcile worker {failure}; retrying")
+            self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
             self._schedule.failed(now, retry_after=None)
         self._write_status_file()
         self._reports.notify_systemd(result.status if isinstance(result, PassResult) else "")
@@ -195,7 +196,7 @@ class Service:
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._lost_passes = 0
         failure, requeue_after = result.failure, result.requeue_after
-        self._schedule.has_read(changed=result.changed)
+        self._schedule.count_reading(changed=result.changed)
         self._schedule.set_watched(now, watched=self._is_watched())  # the last check may have changed where the Node is
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
@@ -231,7 +232,7 @@ class Service:
         if not error:  # the next pass starts the watch again, with the configuration's names and credentials
             self._watcher.stop()
         if self._is_ready:  # otherwise, the first pass follows in any case
-            sd_notify("READY=1")
+            sd_notify("READY=1")  # ends RELOADING=1
             self._schedule.notify({PassReason.CONFIG}, now)
 
     def _write_status_file(self) -> None:

@@ -14,8 +14,8 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER and a job start a worker.
-    WATCHER and the command of the worker that reads the target start the watcher.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER, followed by a job, is the
+    command of a worker. WATCHER, followed by the command of a worker with the job TARGET, is that of the watcher.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments

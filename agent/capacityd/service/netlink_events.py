@@ -36,15 +36,16 @@ _NETS = "/sys/class/net"
 
 
 class LinkEvents:
-    """Changes of network interfaces (rtnetlink): a change of carrier or name sends no udev event.
+    """Changes of network interfaces (rtnetlink): a change of carrier sends no udev event.
 
-    Also changes of default routes, and of the rules that select routes, if the system's interfaces matter.
+    Also changes of default routes, and of the rules that select routes, if the configuration depends on the interfaces
+    below the default routes (LinkFilter.system).
     """
 
     def __init__(self, link_filter: LinkFilter) -> None:
         self._filter = link_filter
         self._socket = listen(_LINKS | _ROUTES | _RULES if link_filter.system else _LINKS)
-        # The indexes of the links that the configuration may count: another name of such a link is a change, too.
+        # The indexes of the links that the configuration may count: a counted link that gets another name is a change.
         self._counted = {index for index, name in socket.if_nameindex() if self._may_count(name, kind=None)}
 
     def fileno(self) -> int:
@@ -67,8 +68,8 @@ class LinkEvents:
             destination_bits = message[1:2]  # rtm_dst_len
             return bool(destination_bits) and destination_bits[0] <= MAX_DEFAULT_PREFIX_BITS
         if message_type in (_NEWRULE, _DELRULE):
-            # dst_len and src_len of fib_rule_hdr are 0 in rules for all addresses. Network plugins add rules for those
-            # of pods.
+            # dst_len and src_len of fib_rule_hdr are 0 in rules for all addresses. Others do not matter: network
+            # plugins add rules for the addresses of pods.
             return message[1:3] == bytes(2)
         if message_type not in (_NEWLINK, _DELLINK) or len(message) < _IFINFOMSG_BYTES:
             return False
@@ -90,7 +91,8 @@ class LinkEvents:
             self._counted.add(index)
         if was_counted or index in self._counted:
             return True
-        # Drivers of hardware have no kind, except for those of a few buses (CAN). Kernels before 5.14 name no parent.
+        # A link with hardware always matters. Its driver has no kind, except on a few buses (CAN): there, its parent
+        # shows the hardware. Kernels before 5.14 name no parent.
         if not kind or _IFLA_PARENT_DEV_NAME in values or os.path.exists(f"{_NETS}/{name}/device"):
             return True
         return self._filter.system and _has_hardware_below(name)
@@ -131,7 +133,8 @@ class AddressEvents:
             elif self._is_relevant(*message):
                 relevant = True
         if overflow:
-            # A removal may have been lost. All queued messages are older than the overflow, so forget them only now.
+            # A removal may have been lost, so no known address is certain. The messages above were queued before the
+            # overflow, so this comes after them.
             self._addresses.clear()
         return {PassReason.ADDRESSES} if overflow or relevant else set()
 
@@ -163,12 +166,12 @@ class AddressEvents:
         index = integer(message[4:8])  # ifa_index
         # On a point-to-point link, IFA_ADDRESS is the peer's address.
         address = values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS, b"")
-        interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # only IPv4 has a label
-        with suppress(OSError, OverflowError):  # the interface is gone
+        interface = _text(values.get(_IFA_LABEL, b"")).partition(":")[0]  # from eth0:1, for example; only IPv4 has it
+        with suppress(OSError, OverflowError):  # the interface is gone, so the label decides
             interface = socket.if_indextoname(index)
-        is_link_local = scope >= _RT_SCOPE_LINK
+        has_narrow_scope = scope >= _RT_SCOPE_LINK  # link or host
         for pattern in self._patterns:
-            if is_link_local and not pattern.link_local:
+            if has_narrow_scope and not pattern.link_local:
                 continue
             may_be_named = not interface or fnmatchcase(interface, pattern.interface)
             if may_be_named and _is_in(address, pattern.network):

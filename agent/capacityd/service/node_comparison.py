@@ -13,7 +13,7 @@ class NodeComparison:
     def __init__(self) -> None:
         self._seen: str | None = None  # the Node as it is watched; None: it is not watched
         self._known: str | None = None  # the Node as the last pass left it; None: no pass has known it
-        self._seen_by_pass: str | None = None  # the Node as it was watched when the current pass began
+        self._seen_by_pass: str | None = None  # _seen when the current pass began
         self._reported = False  # whether the watcher has reported anything since the last comparison
         self._requested = False  # whether to compare although nothing was reported
 
@@ -38,9 +38,9 @@ class NodeComparison:
         self._known = self._seen_by_pass if known is None else known
 
     def pop_difference(self, *, may_end_error: bool) -> bool:
-        """Whether the Node is a reason for a pass. Each report and each request counts once.
+        """Whether the Node is a reason for a pass. Each report and each request counts only for the next call.
 
-        may_end_error: whether the last pass failed, and any report may end the error.
+        may_end_error: whether the last pass failed with an error that any report may end.
         """
         reported, requested = self._reported, self._requested
         self._reported = self._requested = False

@@ -48,7 +48,7 @@ class Reports:
         if metrics.error and metrics != last:
             message = "; ".join(filter(None, (metrics.error, metrics.advice)))
             log(Priority.WARNING, message, EntryKind.METRICS)
-        elif last.error and metrics.path and not metrics.error:
+        elif last.error and metrics.path and not metrics.error:  # without a path, no file is configured any more
             log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.METRICS)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
@@ -61,7 +61,10 @@ class Reports:
                 log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
 
     def notify_systemd(self, line: str) -> None:
-        """Sends the line that `systemctl status` shows. line: "" for the errors or, if there are none, "waiting"."""
+        """Sends the line that `systemctl status` shows.
+
+        line: "" stands for the errors or, if there are none, for "waiting".
+        """
         text = line or "; ".join(self._errors.values()) or "waiting"
         one_line = " ".join(text.split())
         sd_notify(f"STATUS={one_line}")

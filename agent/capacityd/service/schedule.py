@@ -1,5 +1,4 @@
-"""Decides when the next worker starts, and why. Pure: a function of the events and the last result. Times are in
-seconds.
+"""Decides when the next worker starts, and why. Pure. Times are in seconds.
 
 Events are debounced: a pass starts after 0.7 s without an event, but at most ten seconds after the first event. Events
 wait longer if their source has only started passes that changed nothing (event_rate.py). A failed pass is retried after
@@ -25,51 +24,46 @@ DEBOUNCE_MAX = 10.0
 waits this long, too."""
 
 PROMPT_DEBOUNCE = 0.1
-"""The value of DEBOUNCE if no hardware has to settle, because only the Node or the credentials have changed, and for
-news of the Node that may end an error."""
+"""Instead of DEBOUNCE, if only the Node or the credentials have changed, because no hardware has to settle then. Also
+for news of the Node that may end an error."""
 
 POLL_PERIOD = 60.0
 POLL_PERIOD_HEALTHY = 300.0
 """The period of the passes that look at a Node that is not watched; the longer one if the last pass wrote nothing and
-nothing is wrong. The first pass after the end of a watch starts within POLL_PERIOD seconds, because the Node may have
-changed just before the end."""
+nothing is wrong. After the end of a watch, the first one starts within POLL_PERIOD: the Node may just have changed."""
 
-RESYNC_PERIOD = 3600.0
-"""The default of the setting resync: the period of the passes without an event."""
+RESYNC_PERIOD = 3600.0  # of the passes without an event, until the configuration sets it (resync)
 
-_PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})
-"""Events to which PROMPT_DEBOUNCE applies."""
+_PROMPT = frozenset({PassReason.CREDENTIALS, PassReason.NODE})  # events to which PROMPT_DEBOUNCE applies
 
 _END_WAIT = frozenset({PassReason.CREDENTIALS, PassReason.CONFIG, PassReason.RESUME, PassReason.CLOCK})
 """Events that may end any error: the next pass does not wait. Other events wait for the cause's shortest pause."""
 
-_NODE_MAY_END = frozenset(RetryCause) - {RetryCause.REJECTED, RetryCause.CONFLICT}
-"""Errors that may have ended when the Node changes or is watched again: above all, the Node was missing (OTHER), or the
-API server was unreachable. For the remaining causes, an early pass does no harm. REJECTED and CONFLICT do not end that
-way, and another writer may change the Node all the time."""
+_NODE_CANNOT_END = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
+"""Errors that do not end because the Node changes: another writer may change it all the time. Every other error may
+have ended when the Node changes or is watched again. If it has not, the early pass does no harm."""
 
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
-"""Passes that refresh the condition's heartbeat."""
+"""Reasons of the passes that refresh the condition's heartbeat."""
 
-_LEAST_SHARE = 2 / 3
-"""The shortest random pause, as a share of the longest one."""
+_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
 
 
 class Schedule:
     """The time of the next pass, and its reasons. now is always a time of time.monotonic().
 
-    uniform: returns a random number from its first argument to its second one, for the jitter. debounce_first: whether
-    the first pass is also debounced, because the machine is still booting.
+    uniform: as the function below, or not random in tests. debounce_first: whether the first pass is also debounced,
+    because the machine is still booting.
     """
 
     def __init__(self, now: float, uniform: Callable[[float, float], float], *, debounce_first: bool = False) -> None:
         self._uniform = uniform
-        booted_at = now if debounce_first else now - DEBOUNCE_MAX
+        booted_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that it no longer waits
         # The events since the last pass: reason -> the times of the first and of the last one.
         self._events: dict[PassReason, tuple[float, float]] = {PassReason.BOOT: (booted_at, booted_at)}
         self._unchanged_limit = UnchangedLimit()
         self._burst_limit = BurstLimit()
-        # Passes that start at a time, without an event: reason -> this time. No pass starts before that of START.
+        # Passes that start at a time, without an event: reason -> time. No pass starts before the time of START.
         self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
         self._retry_after_until = -math.inf  # when the API server's last Retry-After ends
@@ -85,7 +79,7 @@ class Schedule:
     @property
     def node_may_end_error(self) -> bool:
         """Whether the last pass has failed with an error that any news of the Node may end."""
-        return self._failure_cause in _NODE_MAY_END
+        return self._failure_cause is not None and self._failure_cause not in _NODE_CANNOT_END
 
     def request_check(self, at: float) -> None:
         """Requests a check of the configuration at this time."""
@@ -96,7 +90,8 @@ class Schedule:
 
         So reloads never delay a pass, however many there are. A pass that waits for start_jitter delays no check.
         """
-        pass_comes_first = PassReason.CONFIG in self._events and PassReason.START not in self._timed
+        last_check_awaits_pass = PassReason.CONFIG in self._events
+        pass_comes_first = last_check_awaits_pass and PassReason.START not in self._timed
         return math.inf if pass_comes_first else self._check_requested_for
 
     def pop_check(self, now: float) -> bool:
@@ -123,7 +118,8 @@ class Schedule:
 
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
-        # While passes fail, their retries look at the Node; but while a disk is full (STATE), retries are rare.
+        # The retries of a failed pass look at the Node. But while a disk is full (STATE), passes can read the Node, and
+        # retries become rare.
         if not self._is_watched and self._failure_cause in (None, RetryCause.STATE):
             self._timed[PassReason.POLL] = self._poll_at
 
@@ -135,10 +131,10 @@ class Schedule:
         if reasons & _END_WAIT:
             self._not_before = -math.inf
         elif PassReason.NODE in reasons and self.node_may_end_error:
-            self._not_before = min(self._not_before, self._retry_after_until)
+            self._not_before = min(self._not_before, self._retry_after_until)  # Retry-After still applies
 
     def delay_start(self, seconds: float, now: float) -> None:
-        """Delays the next pass, which is the first one that needs the Node, by start_jitter."""
+        """Delays the next pass, the first one that needs the Node, because of start_jitter."""
         self._timed[PassReason.START] = now + seconds
 
     def wakes_at(self) -> float:
@@ -156,7 +152,7 @@ class Schedule:
         debounced_together: set[PassReason] = set()
         for reason, (_, last) in self._events.items():
             held_until = self._unchanged_limit.held_until(reason)
-            if last < held_until:
+            if last < held_until:  # these events must not delay those of other sources
                 times.append(max(held_until, self._debounced({reason})))
             else:
                 debounced_together.add(reason)
@@ -195,8 +191,8 @@ class Schedule:
         self._not_before = -math.inf
         return self._pass_reasons
 
-    def has_read(self, *, changed: bool) -> None:
-        """The last pass has read the machine. changed: whether a reading differs from that of the pass before."""
+    def count_reading(self, *, changed: bool) -> None:
+        """Counts that the last pass has read the machine. changed: whether a reading differs from the one before."""
         self._unchanged_limit.count(self._pass_reasons, self._pass_began, changed=changed)
 
     def succeeded(
@@ -238,7 +234,7 @@ class Schedule:
         longest = pause(cause, wrong_for=now - self._failure_since)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
         self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
-        if self._events.keys() & _END_WAIT:  # such an event came during the pass
+        if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
             self._not_before = -math.inf
             return
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
@@ -246,7 +242,6 @@ class Schedule:
             self._not_before = now + min(requeue_after, longest)
 
     def _jittered(self, longest: float) -> float:
-        """A random pause. longest: the longest one."""
         return self._uniform(longest * _LEAST_SHARE, longest)
 
 

@@ -48,7 +48,7 @@ class TableEvents:
         return self._epoll.fileno()
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reason for a pass, if any."""
+        """Clears the event, and reads the table. Returns the reason for a pass if a relevant part has changed."""
         self._epoll.poll(0)  # clears the event
         parts = self._relevant_parts(self._text())
         has_changed = parts != self._last_parts
@@ -84,16 +84,16 @@ def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
     """
     mounts = [mount for mount in map(mount_of, table.split("\n")) if mount]
     of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in mount_filter.system_trees)]
-    kept = [*_counted(mounts, mount_filter.counted), *of_machine]
-    points = {mount.point for mount in kept} | mount_filter.system_points
+    relevant = [*_counted(mounts, mount_filter.counted), *of_machine]
+    points = {mount.point for mount in relevant} | mount_filter.system_points
     points_and_parents = points.union(*map(parents, points))
-    # A mount on one of these points, or above it, may hide the kept mounts.
-    kept += [mount for mount in mounts if mount.point in points_and_parents]
+    # A mount on one of these points, or above it, may hide a relevant mount.
+    relevant += [mount for mount in mounts if mount.point in points_and_parents]
     parts: set[object] = {
-        (mount.number, mount.root, mount.point, mount.type, mount.source, mount.options) for mount in kept
+        (mount.number, mount.root, mount.point, mount.type, mount.source, mount.options) for mount in relevant
     }
     if mount_filter.system_disks:
-        # Only which file systems there are matters, not where they are mounted.
+        # Of these, only which file systems there are matters, so their parts lack root and mount point.
         on_disks = (mount for mount in mounts if _is_on_disk(mount) and not is_of_pods(mount.point, mount.type))
         parts |= {(mount.number, mount.type, mount.source, mount.options) for mount in on_disks}
     return frozenset(parts)
@@ -101,19 +101,19 @@ def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
 
 def _counted(mounts: Sequence[Mount], patterns: Sequence[Pattern]) -> Iterator[Mount]:
     """The mounts of file systems that match one of the patterns, without bind mounts of their folders."""
-    by_number: defaultdict[str, list[Mount]] = defaultdict(list)  # number of a file system -> its mounts
-    for mount in mounts:  # without snapshots, which the detector does not count either
-        if not is_snapshot(mount.type, mount.source):
+    by_number: defaultdict[str, list[Mount]] = defaultdict(list)  # major:minor of a file system -> its mounts
+    for mount in mounts:
+        if not is_snapshot(mount.type, mount.source):  # the detector does not count snapshots either
             by_number[mount.number].append(mount)
-    for mounts_of_one in by_number.values():
-        kinds = _possible_kinds(mounts_of_one[0])
+    for all_mounts in by_number.values():
+        kinds = _possible_kinds(all_mounts[0])
         globs = [pattern.name for pattern in patterns if pattern.kind in ("*", *kinds)]
         if not globs:
             continue
         # mounts_of_whole() leaves out the bind mounts.
-        own = [mount for mount in mounts_of_whole(mounts_of_one) if not is_of_pods(mount.point, mount.type)]
-        if any(fnmatchcase(mount.point, glob) for mount in own for glob in globs):
-            yield from own
+        whole = [mount for mount in mounts_of_whole(all_mounts) if not is_of_pods(mount.point, mount.type)]
+        if any(fnmatchcase(mount.point, glob) for mount in whole for glob in globs):
+            yield from whole
 
 
 def _possible_kinds(mount: Mount) -> Sequence[str]:

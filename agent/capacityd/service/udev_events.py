@@ -18,7 +18,7 @@ from capacityd.model.reasons import PassReason
 
 _SOFTWARE_LINKS = "/devices/virtual/net/"
 
-_MALFORMED = (OSError, ValueError, OverflowError, MemoryError)
+_LIBUDEV_ERRORS = (OSError, ValueError, OverflowError, MemoryError)
 """What pyudev raises for the errors of libudev: exception_from_errno in its _ctypeslib/_errorcheckers.py."""
 
 _MAX_EVENTS = 4096
@@ -28,7 +28,7 @@ _MAX_EVENTS = 4096
 class UdevEvents:
     """Events of these subsystems. The kernel filters them, so other events do not wake this process.
 
-    software_links: whether network links without hardware, such as those of pods, are events.
+    software_links: whether events of network links without hardware, such as those of pods, count.
     """
 
     def __init__(self, subsystems: Sequence[str], *, software_links: bool = True) -> None:
@@ -52,7 +52,7 @@ class UdevEvents:
         for _ in range(_MAX_EVENTS):
             try:
                 device = self._monitor.poll(0)
-            except _MALFORMED as e:
+            except _LIBUDEV_ERRORS as e:
                 # pyudev's poll() raises an OSError without errno while the socket has an error, such as an overflow of
                 # the queue. SO_ERROR returns the socket's error and clears it. If there was none, poll() would fail
                 # again at each call.

@@ -27,7 +27,7 @@ class WatcherProcess:
         """Since when the Node has been watched, in seconds since the epoch; None: it is not."""
         self.not_watched_because = ""
         """Why the Node is not watched; empty if it is, or if the watch has not begun yet."""
-        self._remove_file()
+        self._remove_file()  # an earlier watcher may have left it
 
     @property
     def pid(self) -> int:
@@ -84,5 +84,6 @@ class WatcherProcess:
         self.comparison.report(None)
 
     def _remove_file(self) -> None:
+        """Removes watched.json, so that no pass takes an earlier state of the Node for the current one."""
         with suppress(OSError):
             os.unlink(self._path)

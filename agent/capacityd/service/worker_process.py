@@ -73,16 +73,17 @@ class WorkerProcess:
             self.result = message
 
     def kill(self, spared_pid: int) -> str:
-        """Kills the worker, if it is still running, and all children of the service but one.
+        """Kills the worker, if it is still running, and all other children of the service but one.
 
-        spared_pid: the PID of that one child; 0: all are killed. Returns how the worker had ended before, for a message
-        if it sent no result: "was killed by" and the signal, or "exited without a result".
+        spared_pid: the PID of that one child; 0: all are killed. Returns how the worker had ended before: "was killed
+        by" and the signal, or "exited without a result". This is for a message if the worker sent no result.
         """
         had_ended = self._process.output_ended
         self._process.kill()
         statuses = kill_children(time.monotonic() + _KILL_TIMEOUT, spared_pid)
         status = statuses.get(self._process.pid, 0)
-        if not had_ended or not os.WIFSIGNALED(status):
+        was_killed_before = had_ended and os.WIFSIGNALED(status)  # not by the kill() above
+        if not was_killed_before:
             return "exited without a result"
         number = os.WTERMSIG(status)
         hint = " (out of memory?)" if number == signal.SIGKILL else ""

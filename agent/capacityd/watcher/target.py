@@ -22,7 +22,7 @@ _MAX_OUTPUT_BYTES = 4 << 20
 def read_target(command: Sequence[str]) -> WatchTarget:
     """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeUnauthorized if not."""
     try:
-        status, output, errors = run_program(
+        status, output, error_output = run_program(
             command, timeout=_TIMEOUT, environment=os.environ, max_output=_MAX_OUTPUT_BYTES
         )
     except ProgramTimeoutError:
@@ -32,7 +32,7 @@ def read_target(command: Sequence[str]) -> WatchTarget:
         raise NodeUnreachable(f"the worker that reads the credentials printed more than {limit}") from None
     except (OSError, ValueError, subprocess.SubprocessError) as e:
         raise NodeUnreachable(f"the worker that reads the credentials could not be run: {e}") from None
-    write_stderr(errors.decode(errors="backslashreplace"))
+    write_stderr(error_output.decode(errors="backslashreplace"))  # passes it on
     for line in reversed(output.splitlines()):  # the result is the last line that can be parsed
         try:
             result: TargetResult = decode_variant(TargetResult, parse(line))

@@ -25,15 +25,16 @@ from capacityd.watcher.target import read_target
 _MAX_TARGET_AGE = 300.0
 """Seconds after which the credentials are read again, before the next connection."""
 _MAY_FAIL_FOR = 30.0
-"""Seconds for which connections may be denied or held back once the Node has been watched: an API server that has just
-started does not know all rights, and an overloaded one responds to a watch late."""
+"""Seconds for which connections may be denied (NodeUnauthorized) or held back (WatchHeldBack: no response arrives) once
+the Node has been watched: an API server that has just started does not know all rights, and an overloaded one responds
+to a watch late."""
 
 
 class Watcher:
     """Watches the Node until it cannot be watched.
 
-    folder: for watched.json. command: starts the worker that determines what to watch. limits: shorter in tests. Times
-    are of time.monotonic(), unless their names say otherwise.
+    folder: for watched.json. command: starts the worker that determines the target: the Node, the API server, and the
+    credentials. limits: shorter in tests. Times are of time.monotonic(), unless their names say otherwise.
     """
 
     def __init__(self, folder: str, command: Sequence[str], limits: Limits) -> None:
@@ -58,10 +59,10 @@ class Watcher:
     def run(self) -> None:
         """Returns only when the Node cannot be watched, for a reason that does not end by itself."""
         try:
+            self._remove_file()  # an earlier process may have left it
             while True:
-                self._remove_file()
                 failure = self._follow_connection()
-                self._remove_file()
+                self._remove_file()  # without a connection, the Node may change unnoticed
                 if isinstance(failure, NodeUnauthorized) and not self._is_target_new:
                     self._watch = None  # the credentials may have been replaced
                     continue
@@ -77,7 +78,7 @@ class Watcher:
         self._first_event_at = None
         try:
             watch = self._current_watch()
-            connected_at_uptime = uptime()
+            connected_at_uptime = uptime()  # before the request, so that the first event is not older
             with closing(watch.connect()) as states:
                 for state in states:
                     self._save_and_report(state, watch.target, connected_at_uptime)
@@ -86,7 +87,8 @@ class Watcher:
         return None
 
     def _current_watch(self) -> NodeWatch:
-        """Returns the watch of the target, which is read again if it is old. Raises NodeError."""
+        """Returns the watch of the target. Reads the target again if the last read was too long ago. Raises
+        NodeError."""
         now = time.monotonic()
         if self._watch and now - self._target_read_at < _MAX_TARGET_AGE:
             self._is_target_new = False
@@ -162,6 +164,6 @@ class Watcher:
 
     def _remove_file(self) -> None:
         """Removes watched.json, so that no pass takes an earlier state of the Node for the current one."""
-        for path in (self._path, f"{self._path}.new"):
+        for path in (self._path, f"{self._path}.new"):  # replace_file() first writes to the path with .new
             with suppress(OSError):
                 os.unlink(path)

@@ -405,7 +405,7 @@ def passes(events: list[tuple[float, PassReason, bool]]) -> list[tuple[float, fr
             changed = any(change for _, change in waiting)
             done.append((at, reasons, changed, max((at - since for since, _ in waiting), default=0.0)))
             waiting.clear()
-            schedule.has_read(changed=changed)
+            schedule.count_reading(changed=changed)
             schedule.succeeded(at, None)
 
     for pause_before, source, change in events:

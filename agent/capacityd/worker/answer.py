@@ -28,7 +28,7 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files:
     the files with the credentials that the pass has used.
     """
-    outcome = result.outcome
+    outcome = result.outcome  # None if the pass failed
     is_node_known = outcome is not None or result.has_response or result.node_missing
     return PassResult(
         failure,
@@ -60,6 +60,7 @@ def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure |
 
 
 def _unsaved(why: str) -> str:
+    """The message for a pass whose state can't be saved. UNSAVED says what such a pass leaves undone."""
     return f"{why}; until this is fixed, {UNSAVED}"
 
 

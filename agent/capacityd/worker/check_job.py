@@ -32,10 +32,11 @@ def check(options: WorkerOptions) -> int:
     If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
     previous configuration or, at boot, the files themselves.
     """
-    path = options.selection.config and os.path.abspath(options.selection.config)
+    selected = options.selection.config  # None: the usual places
+    path = os.path.abspath(selected) if selected else selected
     files = ConfigFiles(path, stamps_of(path))  # before the files are read, so that no later change is missed
-    loaded = load(options.selection.config)
-    errors = tuple(problem.public() for problem in loaded.problems)
+    loaded = load(selected)
+    errors = tuple(problem.public() for problem in loaded.problems)  # without quotes from private files
     entries = [
         journal.Entry(EntryKind.CONFIGURATION_ERROR, Priority.ERROR, problem.public(), {"CONFIG_FILE": problem.file})
         for problem in loaded.problems
@@ -59,7 +60,7 @@ def check(options: WorkerOptions) -> int:
     try:
         runtime_files.write_config(options.folder, saved)
     except CapacitydError as e:
-        active = previous or saved
+        active = previous or saved  # config.json still contains the previous one
         send_message(replace(result, config=service_config(active.config, options.selection), error=str(e)))
         return 1
     journal.send(entries)
@@ -80,12 +81,12 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             required = detector.required_subsystem
-            named = resource.texts_for(required.key) if required else ()
+            named = resource.texts_for(required.key) if required else ()  # the subsystems that the resource names
             own_subsystems = {*detector.subsystems, *named}
             subsystems |= own_subsystems
             kernel |= detector.events
             filters = either(filters, _filters_of(detector, resource, own_subsystems))
-        elif detector.watched:
+        elif detector.watched:  # the setting with the path of a file to watch; None if the detector has none
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
     if filters.mounts == NO_EVENTS.mounts:  # no event of a mount concerns a resource
         kernel.discard(KernelEvents.MOUNTS)

@@ -44,15 +44,15 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
         return
     node = result.outcome.node_state.name
     last = previous or NO_PASS
-    # The machine record remembers which refusals Events have reported. If a pass can't save this record, the name stays
-    # in newly_refused, so it is also compared with the last pass.
+    # The machine record lists the refusals that Events have reported; newly_refused is what it lacks. While the record
+    # can't be saved, newly_refused repeats a name at each pass, so a name that the last pass refused is not new.
     refused_before = {change.name for change in last.changes if change.action is Action.REFUSE}
+    newly_refused = {*result.outcome.plan.newly_refused} - refused_before
     for change in status.changes:
-        is_newly_refused = change.name in result.outcome.plan.newly_refused and change.name not in refused_before
         if change.action.writes and result.outcome.applied:
             fields = _fields(node, change)
             yield Entry(EntryKind.CHANGED, Priority.NOTICE, change.summary, fields)
-        elif is_newly_refused:
+        elif change.name in newly_refused:
             message = f"{change.name}: refused: {change.reason}"
             yield Entry(EntryKind.REFUSED, Priority.WARNING, message, _fields(node, change))
         elif change.action is Action.DENY and change.name not in last.health.denied:
@@ -65,7 +65,7 @@ def outcome_entries(result: ReconcileResult, status: PassStatus, previous: PassS
 
 
 def _health_entries(node: str, health: Health, last: Health) -> Iterator[Entry]:
-    if health.other_agent and not last.other_agent:
+    if health.other_agent and not last.other_agent:  # another capacityd writes this Node
         message = other_agent_text(health.other_agent.quantities)
         yield Entry(EntryKind.OTHER_WRITER, Priority.WARNING, message, {"NODE": node})
     for name in health.not_configured:
@@ -123,8 +123,8 @@ def first_pass_entries(
 def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
     """Name of each resource with an unknown reading -> its journal entries, including that of reading_entries() now.
 
-    previous: the last state. At boot, a default route or a driver may only be late, so a resource that is still unknown
-    at the next pass is logged again.
+    previous: the last pass's state. At boot, a default route or a driver may only be late, so a resource that is still
+    unknown at the next pass is logged again.
     """
     last_was_at_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
     not_logged = Logged(reason="", times=())
@@ -161,7 +161,7 @@ def reading_entries(
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}
     for name, reading in readings.items():
         if isinstance(reading, Unknown):
-            if logged[name] != previous.logged.get(name):
+            if logged[name] != previous.logged.get(name):  # logged_after() has added this entry
                 priority = Priority.NOTICE if at_boot else Priority.WARNING
                 message = f"{name}: unknown: {reading.reason}{result.wait_text(name)}"
                 fields = {"RESOURCE": name, "CAUSE": reading.cause.value, "REASON": reading.reason}

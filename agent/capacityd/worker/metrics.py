@@ -40,7 +40,7 @@ def count_pass(counters: Counters, config: Config, status: PassStatus, lost: int
     """
     if not config.settings.textfile:
         return Counters()
-    has_written = status.written_at == status.at
+    has_written = status.written_at == status.at  # this pass wrote the Node, not an earlier one
     is_as_desired = succeeded and not _withheld(status)
     return Counters(
         reconciles=counters.reconciles + 1 + lost,
@@ -59,7 +59,7 @@ def exposition(metrics: PassMetrics, duration: float) -> bytes:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counters = metrics.counters
-    node_label = {_NODE_LABEL: metrics.node.name} if metrics.node else {}
+    node_label = {_NODE_LABEL: metrics.node.name} if metrics.node else {}  # label -> value
 
     class PassCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
@@ -88,15 +88,15 @@ def exposition(metrics: PassMetrics, duration: float) -> bytes:
 
 
 _Gauge = tuple[str, str, Sequence[str], Mapping[tuple[str, ...], float]]
+"""Name, help, names of labels, and the value for each combination of the labels' values."""
 
 
 def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
-    """Name, help, names of labels, and the value for each combination of the labels' values."""
     yield from _resources(metrics)
     yield from _detectors(metrics)
     config = metrics.config
     status = metrics.status
-    for name, about, value in (  # None: no series
+    for name, about, value in (
         ("last_reconcile_timestamp_seconds", "Time of the last reconcile pass.", status.at),
         (
             "last_success_timestamp_seconds",
@@ -113,7 +113,8 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ("observe", "1 while observe mode is on: nothing is written to the Node.", config.settings.observe),
         ("configuration_errors", "Errors in the configuration.", metrics.configuration_errors),
     ):
-        yield name, about, (), {} if value is None else {(): float(value)}
+        series = {} if value is None else {(): float(value)}  # (): without labels
+        yield name, about, (), series
     condition = metrics.node.condition if metrics.node else None
     reason_and_status = {
         "reason": condition.reason if condition else "",
@@ -172,7 +173,10 @@ def _flags(names: Collection[str], set_for: Collection[str]) -> dict[str, float]
 
 
 def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
-    """If several resources use the same detector, the slowest one counts: each has the same deadline."""
+    """The duration and the success of each detector.
+
+    If several resources use the same detector, the slowest one counts, and one that is unknown.
+    """
     seconds: dict[tuple[str, ...], float] = {}
     success: dict[tuple[str, ...], float] = {}
     for resource in sorted(metrics.config.resources, key=lambda resource: resource.detector):

@@ -41,12 +41,13 @@ def replace(directory: str, pass_metrics: PassMetrics, duration: float) -> Metri
     directory: the state directory. duration: of the pass, in seconds.
     """
     path = pass_metrics.config.settings.textfile
-    earlier = _remove_earlier(directory, path)
+    failed_removal = _remove_earlier(directory, path)
     if not path:
-        return earlier
+        return failed_removal
     written = _write(path, pass_metrics, duration)
-    # An error of this file matters more than one of an earlier file.
-    return written if written.error or earlier is None else earlier
+    if written.error:  # matters more than an error of an earlier file
+        return written
+    return failed_removal or written
 
 
 def _remove_earlier(directory: str, path: str | None) -> MetricsResult | None:

@@ -31,6 +31,7 @@ class PassStatus:
     """A reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch."""
 
     at: float
+    """When the pass had probed and reconciled."""
     reasons: tuple[PassReason, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """Readings by name, without their details."""
@@ -40,6 +41,7 @@ class PassStatus:
     configuration: str = ""
     """The hash of the configuration."""
     expect: Mapping[str, int] = field(default_factory=dict)
+    """Name -> expected quantity."""
     waits: tuple[Wait, ...] = ()
     """Reasons for later passes."""
     changes: tuple[Change, ...] = ()

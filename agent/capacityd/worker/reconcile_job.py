@@ -44,7 +44,7 @@ class _Inputs:
 
     options: WorkerOptions
     checked: CheckedConfig
-    """The configuration in use, and the errors of the last check."""
+    """The active configuration, and the errors of the last check, which may have rejected a newer configuration."""
     host: Host
     state: PassState
     """The last pass's state."""
@@ -58,6 +58,7 @@ class _Reconciled:
 
     result: ReconcileResult
     cache: CredentialsCache
+    """Contains the API server's review of the credentials, and the credential files that were read."""
     watched_names: frozenset[str]
     """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
@@ -83,7 +84,7 @@ def reconcile_once(options: WorkerOptions) -> int:
     status = _status(inputs, readings, result)
     logged = journal.logged_after(readings, last_state, uptime())
     succeeded = failure_of(result, save_errors) is None  # as far as known: the state with the counters is not saved yet
-    counters = metrics.count_pass(last_state.counters, config, status, options.lost, succeeded=succeeded)
+    counters = metrics.count_pass(last_state.counters, config, status, lost=options.lost, succeeded=succeeded)
     state = PassState(
         memory=_public(result.memory, reconciled.watched_names, status),
         status=status,
@@ -208,9 +209,9 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         if result.outcome is not None:
             with runtime_files.errors_added_to(save_errors):
                 machine_record.confirm(directory, result.outcome.plan)
-    if result.has_response:  # the response is newer than the facts
+    if result.has_response:  # memory.node comes from a response that is newer than facts.uptime
         result = replace(result, memory=replace(result.memory, node_at=uptime()))
-    names = watched.names if watched else watched_names(config, record)
+    names = watched.names if watched else watched_names(config, record)  # the watcher keeps the names of its start
     return _Reconciled(result, cache, names, save_errors=tuple(save_errors))
 
 

@@ -79,8 +79,8 @@ def write_config(folder: str, config: CheckedConfig) -> None:
 def read_state(folder: str) -> PassState:
     """The last pass's state; an empty state if the file is missing or damaged.
 
-    Raises CapacitydError if the file exists but can't be read: if the next pass can't read it either, what this pass
-    saves is lost.
+    Raises CapacitydError if the file exists but can't be read. Then the next pass may be unable to read what this pass
+    saves.
     """
     path = os.path.join(folder, _STATE)
     try:
@@ -127,7 +127,8 @@ def why_unwritable(folder: str) -> str:
 
 @contextmanager
 def errors_added_to(errors: list[str]) -> Iterator[None]:
-    """Adds the error that the code inside raises for a file to these errors. The pass continues without the file."""
+    """Catches a CapacitydError of the code inside, and adds its text to these errors. The pass continues without the
+    file that the error is about."""
     try:
         yield
     except CapacitydError as e:
@@ -136,7 +137,8 @@ def errors_added_to(errors: list[str]) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: str, retry_timeout: float) -> Iterator[None]:
-    """Serializes writers on this machine. Raises CapacitydError if the lock is not free within retry_timeout seconds.
+    """Serializes writers on this machine, with the file `lock`. Raises CapacitydError if another process still holds
+    the lock after retry_timeout seconds.
 
     If the lock can't be opened, nothing is locked: the folder may be missing (no service runs) or full, or the user is
     not root. Two writers still do not undo each other's changes: the tests in a patch fail if the Node has changed.

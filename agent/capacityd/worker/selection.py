@@ -25,7 +25,10 @@ def node_name_of(selection: Selection, config: Config, host: Host) -> str:
 
 
 def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
-    """The Node, in a file or on the API server. cache: with the review from an earlier pass. Raises NodeError."""
+    """The Node, in a file or on the API server. Raises NodeError.
+
+    cache: may contain an earlier pass's review: the API server's answer about the identity behind the credentials.
+    """
     if selection.node_file is not None:
         return open_node_file(selection.node_file)
     is_recording = selection.machine is not None

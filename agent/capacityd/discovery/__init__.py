@@ -1,1 +1,1 @@
-"""From the configuration to the readings: a fork for each resource."""
+"""From the configuration to the readings: a child process for each resource."""

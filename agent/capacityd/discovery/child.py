@@ -30,7 +30,7 @@ MAX_BLOCKED = 10.0
 which it is busy (runs, or waits for a processor) does not count: a machine may be busy, and have 50,000 devices."""
 
 MAX_BUSY = 300.0
-"""Seconds from the start of a pass until such a detector is killed even if it is busy."""
+"""Seconds from the start of a pass until a detector without a timeout setting is killed even if it is busy."""
 
 MAX_CPU = 60
 """Limit of processor time in seconds (RLIMIT_CPU), without a timeout setting: ten times as much as 50,000 devices
@@ -57,26 +57,27 @@ class Child:
     max_blocked: float
     """Seconds for which the child may be blocked."""
     kill_at: float
-    """When to kill the child, as far as known now: is_late() postpones it by the child's busy time."""
+    """When to kill the child, as far as known now: postpone_kill() adds the child's busy time."""
     kill_at_latest: float
     """When to kill the child even if it was busy all the time."""
     output: bytearray = field(default_factory=bytearray)
     """What the child has written so far: its result in JSON."""
 
     def is_late(self) -> bool:
-        """Whether to kill the child now. Postpones kill_at if the child was busy."""
-        now = time.monotonic()
-        if self.kill_at <= now:
-            with_busy_time = self.started + self.max_blocked + busy_time(self.pid)
-            self.kill_at = min(with_busy_time, self.kill_at_latest)
-        return self.kill_at <= now
+        """Whether to kill the child now."""
+        return self.kill_at <= time.monotonic()
+
+    def postpone_kill(self) -> None:
+        """Postpones kill_at by the time for which the child was busy."""
+        with_busy_time = self.started + self.max_blocked + busy_time(self.pid)
+        self.kill_at = min(with_busy_time, self.kill_at_latest)
 
     def finish(self, result_type: Any = Reading) -> Any:
         """Kills the child if it is still running. Returns its result, or Unknown if there is none.
 
         result_type: the class of the result, or a union of classes.
         """
-        was_late = self.kill_at <= time.monotonic()  # before kill(), which takes time
+        was_late = self.is_late()  # before kill(), which takes time
         status = self.kill()
         if self.output:
             try:
@@ -85,7 +86,7 @@ class Child:
                 pass  # the child was killed while it wrote
         name = self.resource.detector
         if was_late:
-            was_blocked = self.kill_at < self.kill_at_latest
+            was_blocked = self.kill_at < self.kill_at_latest  # otherwise, it was busy, or it has a timeout setting
             seconds = self.max_blocked if was_blocked else self.kill_at_latest - self.started
             return Unknown(f"the detector {name} did not end within {round(seconds, 1):g} s", Cause.TIMEOUT)
         if status is not None and os.WIFSIGNALED(status):
@@ -106,7 +107,7 @@ class Child:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except ProcessLookupError:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has not created a group yet, or has exited
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # the child has not created its group, or exited before
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             has_exited = poll.poll(1000)  # milliseconds
@@ -128,7 +129,7 @@ def max_blocked_of(resource: Resource) -> float:
 
 
 def _timeouts(resource: Resource) -> list[float]:
-    """The timeout of each of the resource's programs, in seconds; empty if the detector has no such setting."""
+    """The timeout of each of the resource's programs, in seconds; empty if the detector has no timeout setting."""
     settings = [table.settings.get("timeout") for table in resource.tables]
     return [timeout for timeout in settings if isinstance(timeout, float)]
 
@@ -145,8 +146,9 @@ def start_child(
 ) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    read: reads the resource in the child. with_private_text: whether the result may contain private text.
-    busy_until: until when the child may be busy, unless it has a timeout setting: a time of time.monotonic().
+    read: reads the resource in the child. with_private_text: whether the result may contain private text. busy_until:
+    the time of time.monotonic() when even a busy child is killed. It does not apply to a resource with a timeout
+    setting.
     """
     pipe: tuple[int, ...] = ()
     try:
@@ -238,5 +240,8 @@ def wait_for_any(running: Mapping[int, Child]) -> list[Child]:
         running[pipe].output += part
         if not part:
             ended.append(running[pipe])
-    late = [child for child in running.values() if child not in ended and child.is_late()]
-    return ended + late
+    others = [child for child in running.values() if child not in ended]
+    for child in others:
+        if child.is_late():
+            child.postpone_kill()
+    return ended + [child for child in others if child.is_late()]

@@ -31,7 +31,7 @@ from capacityd.schema.value_types import Amount
 _UNIT = re.compile(r"[A-Za-z]+(/s)?$")
 """The unit at the end of an amount."""
 _NOT_RESPONDING = (errno.EIO, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENODATA, errno.EBUSY, errno.EAGAIN)
-_RETRIES = "the service retries by itself"
+_SERVICE_RETRIES = "the service retries by itself"
 
 Match: TypeAlias = tuple[Device, MatchResult]
 """A device, and whether it matches."""
@@ -45,7 +45,10 @@ def explain_devices(
     counted: Sequence[Contribution],
     reading: Reading,
 ) -> Reading:
-    """The reading of a resource of devices, with rejections and an explanation."""
+    """The reading of a resource of devices, with rejections and an explanation.
+
+    matches: all candidates. counted: what the matching devices contribute. reading: without rejections.
+    """
     rejections, undetermined = [], []
     for device, result in matches:
         if result.matches is False:
@@ -71,10 +74,10 @@ def explain_when(
 ) -> Reading:
     """The reading of a resource that does not, or may not, apply to this machine, with each test of its `when`.
 
-    result: of all tests. read: returns the machine's value for a key.
+    result: the match result of all tests. read: returns the machine's value for a key.
     """
     compared = []
-    for test in resource.when:
+    for test in resource.when:  # the result contains only the test that decided
         try:
             compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
@@ -82,7 +85,7 @@ def explain_when(
             compared.append(Compared(test.key, value=error, wanted=test.text, matches=None))
     advice = ""
     if result.error:
-        advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_RETRIES}'
+        advice = _errno_advice(result.error) or f'test another key in "when" if this lasts; {_SERVICE_RETRIES}'
     near_misses = [_near_miss(test, value) for test, value in result.mismatches]
     hints = tuple(hint for hint in near_misses if hint)
     return replace(reading, explanation=Explanation(when=tuple(compared), advice=advice, hints=hints))
@@ -111,10 +114,10 @@ def _unique(hints: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> Reading:
-    """The reading. If no device matches, and explain_devices() has added no hint, adds hints about configured names
-    that are another name of a device.
+    """The reading, with hints about configured names that are another name of a device.
 
-    udev knows several names of an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
+    There are such hints only if no device matches and the reading has no explanation yet. udev knows several names of
+    an interface, for example ID_NET_NAME_PATH. The kernel takes them as alternative names.
     """
     if not isinstance(reading, Absent) or reading.explanation is not None:
         return reading
@@ -151,7 +154,7 @@ def _near_miss(test: KeyMatcher, value: Value) -> str:
     patterns = [glob.pattern for glob in globs if glob.pattern]
     for text in texts:
         for pattern in patterns:
-            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)
+            matches_in_any_case = GlobMatcher(pattern.lower(), ignore_case=True).matches(text)  # it lowers only text
             if matches_in_any_case:
                 return f'{test.key}: "{pattern}" differs from "{text}" in upper and lower case'
             if text.lower().startswith(pattern.lower()):
@@ -203,12 +206,12 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     if rounds_to_zero or rounding_changes_match:
         base_unit = next(iter(units))
         return f"{value} {base_unit}"
-    return f"{tenths / 10:.12g} {unit}"
+    return f"{tenths / 10:.12g} {unit}"  # g: 4 instead of 4.0
 
 
 def _rounded_ratio(dividend: int, divisor: int) -> int:
     """dividend / divisor, rounded to the nearest whole number."""
-    return (2 * dividend + divisor) // (2 * divisor)
+    return (dividend + divisor // 2) // divisor
 
 
 def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str:
@@ -216,17 +219,17 @@ def _advice(resource: Resource, error: HostError, *, unreadable_key: str) -> str
     if advice := _errno_advice(error):
         return advice
     if error.cause is Cause.NOT_TRUSTED:
-        return f"do what the message says at its end; {_RETRIES}"
+        return f"do what the message says at its end; {_SERVICE_RETRIES}"
     if error.cause is Cause.NO_MEASURE:
         return f"set fallback: the {resource.measure} to assume for a device that does not report it"
     if resource.detector == "file":
-        return f"check the program that writes the file; {_RETRIES} when the file changes"
+        return f"check the program that writes the file; {_SERVICE_RETRIES} when the file changes"
     if resource.detector == "exec":
         limit = f"here it may use {MAX_MEMORY >> 20} MiB of memory"
-        return f"run the program by hand and read its output; {limit}; {_RETRIES}"
+        return f"run the program by hand and read its output; {limit}; {_SERVICE_RETRIES}"
     if not unreadable_key:
-        return f"check what the message names; {_RETRIES}"
-    return f'add a key that excludes the device, or match by another key than "{unreadable_key}"; {_RETRIES}'
+        return f"check what the message names; {_SERVICE_RETRIES}"
+    return f'add a key that excludes the device, or match by another key than "{unreadable_key}"; {_SERVICE_RETRIES}'
 
 
 def _errno_advice(error: HostError) -> str:
@@ -235,5 +238,5 @@ def _errno_advice(error: HostError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return "run it as root, as the service does"
     if error.errno in _NOT_RESPONDING:
-        return f"the device or its driver does not respond; dmesg may say more, and {_RETRIES}"
+        return f"the device or its driver does not respond; dmesg may say more, and {_SERVICE_RETRIES}"
     return ""

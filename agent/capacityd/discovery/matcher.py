@@ -1,5 +1,4 @@
-"""Decides whether a device matches: yes, no, or unknown because a value could not be read. The values come from a
-function of the reader.
+"""Decides whether a device matches: yes, no, or unknown because a value could not be read.
 
 This is Kleene's three-valued logic: one false test decides a table regardless of unknown tests, and one matching table
 decides a list of tables. Texts are formatted only on demand, because a machine may have thousands of devices.
@@ -108,7 +107,7 @@ def _match_any(tables: Sequence[Table], read: Callable[[str], Value]) -> MatchRe
             return MatchResult(matches=True, matched=table.tests)
         if result.matches is None:
             first_unknown = first_unknown or result
-        elif result.mismatches[0] not in mismatches:
+        elif result.mismatches[0] not in mismatches:  # it is the only one, because match_all() stops there
             mismatches += result.mismatches
     return first_unknown or MatchResult(matches=False, mismatches=mismatches)
 

@@ -34,7 +34,7 @@ class Discovery:
     readings: dict[str, Reading]
     """Resource -> its reading, sorted by name."""
     durations: dict[str, float]
-    """Resource -> seconds from the start to the end of its fork. Resources that were not read are missing."""
+    """Resource -> seconds for which its child process ran. Resources that were not read are missing."""
 
 
 def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) -> dict[str, Reading]:
@@ -45,7 +45,7 @@ def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) 
 def discover(config: Config, host: Host, node_name: str, *, explain: bool = False) -> Discovery:
     """Reads every configured resource. A resource with an error in the configuration is unknown.
 
-    explain: whether to add the uncounted devices and the explanation.
+    explain: whether to add the uncounted devices and the explanation, for `probe --explain`.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()
@@ -67,14 +67,14 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
     try:
         while waiting or running:
             while waiting and len(running) < _MAX_CHILDREN:
-                started = start(waiting[0])
-                if isinstance(started, Unknown) and running:
+                child_or_unknown = start(waiting[0])
+                if isinstance(child_or_unknown, Unknown) and running:
                     break  # the system lacks processes, memory or file descriptors: retry when a child has ended
                 resource = waiting.popleft()
-                if isinstance(started, Unknown):
-                    readings[resource.name] = started
+                if isinstance(child_or_unknown, Unknown):
+                    readings[resource.name] = child_or_unknown
                 else:
-                    running[started.pipe] = started
+                    running[child_or_unknown.pipe] = child_or_unknown
             for child in wait_for_any(running):
                 del running[child.pipe]
                 readings[child.resource.name] = child.finish()
@@ -88,10 +88,10 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
-    """The readings of resources whose children of earlier passes could not be killed. The service is now the parent of
-    these children.
+    """The readings of resources whose children of earlier passes could not be killed.
 
-    Another child for the same resource would also hang, and after many passes such children would fill the memory.
+    These children are now the service's, and so siblings of this worker. Another child for the same resource would also
+    hang, and after many passes hanging children would fill the memory.
     """
     pids: dict[str, int] = {}  # by the name of the process
     for pid in children_of(os.getppid()):

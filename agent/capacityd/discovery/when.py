@@ -60,12 +60,14 @@ def _existing(host: Host, paths: Iterable[str]) -> tuple[str, ...]:
     first_error: HostError | None = None
     for path in paths:
         try:
-            if host.exists(path):
-                existing.append(path)
-            elif advice := host.sandbox_advice([path]):
-                raise HostError(f"{path} may exist{advice}")
+            exists = host.exists(path)
         except HostError as e:
             first_error = first_error or e
+            continue
+        if exists:
+            existing.append(path)
+        elif advice := host.sandbox_advice([path]):  # the service's sandbox may hide the path
+            first_error = first_error or HostError(f"{path} may exist{advice}")
     if first_error and not existing:
         raise first_error
     return tuple(existing)

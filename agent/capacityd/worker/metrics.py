@@ -113,7 +113,7 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
         ("observe", "1 while observe mode is on: nothing is written to the Node.", config.settings.observe),
         ("configuration_errors", "Errors in the configuration.", metrics.configuration_errors),
     ):
-        series = {} if value is None else {(): float(value)}  # (): without labels
+        series: dict[tuple[str, ...], float] = {} if value is None else {(): float(value)}  # (): without labels
         yield name, about, (), series
     condition = metrics.node.condition if metrics.node else None
     reason_and_status = {

@@ -65,5 +65,6 @@ PLUGIN_DOMAINS: Mapping[str, str] = {
 def plugin_domain(name: str) -> str | None:
     """The domain in PLUGIN_DOMAINS that contains an extended resource's name, directly or in a subdomain; None if
     none."""
-    host = f".{name.partition('/')[0]}"
-    return next((domain for domain in PLUGIN_DOMAINS if host.endswith(f".{domain}")), None)
+    name_domain = name.partition("/")[0]
+    # The dots keep "notamd.com" out of "amd.com".
+    return next((domain for domain in PLUGIN_DOMAINS if f".{name_domain}".endswith(f".{domain}")), None)

@@ -87,7 +87,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The problems that Events have reported and that still exist, so that no Event is repeated."""
+    """The problems that Events have reported and that still exist, by name, so that no Event is repeated."""
 
     refused: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()

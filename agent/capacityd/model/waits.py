@@ -37,6 +37,7 @@ _TEXTS = {
     WaitReason.CONFLICT: "the Node is read again in {}, because another writer came in between",
     WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
 }
+"""Reason -> text. {} is the time that is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Wait:
     """The resource that waits; "" if the Node, its condition or its annotations wait."""
 
     def text(self, uptime: float) -> str:
-        """The reason for the wait, and its length. uptime: the current one, in seconds."""
+        """The reason for the wait, and how much of it is left. uptime: the current one, in seconds."""
         return _TEXTS[self.reason].format(duration_text(self.until - uptime))
 
     def until_epoch(self, *, now: float, uptime: float) -> float:

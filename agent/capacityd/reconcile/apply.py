@@ -22,8 +22,8 @@ _MAX_PAUSE = 5.0  # seconds between two attempts while the API server is unavail
 @dataclass(frozen=True, slots=True)
 class RecordFile:
     """The file with the machine record. Before a plan is written to the Node, the file says what the plan is about to
-    publish, so the record is right even if the process is killed. machine_record.py has the functions that a pass
-    uses."""
+    publish (its intention), so the record is right even if the process is killed. machine_record.py has the functions
+    that a pass uses."""
 
     intend: Callable[[MachineRecord | None, Plan], MachineRecord | None]
     """Saves the record with the plan's intention. Takes the old record and the plan, returns the new record."""
@@ -99,7 +99,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             node_state = _checked(node, known_state)
             known_state = None  # any further attempt reads the Node
             rejection = _rejection(conflict, attempt, node_state)
-            partly_written = attempt.plan if attempt and attempt.written else None  # at least its first patch
+            partly_written = attempt.plan if attempt and attempt.written else None  # see Planner
             plan = make_plan(node_state, machine_record, no_denials, partly_written)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
@@ -180,9 +180,9 @@ def _record_after_conflict(attempt: Attempt) -> MachineRecord | None:
     before = attempt.record_before.of_node(confirmed.node_uid) if attempt.record_before else None
     if attempt.record_with_intention is None:  # no record is kept
         return attempt.record_before
-    if before is None and not attempt.written:  # this machine has published nothing on this Node
+    if before is None and not attempt.written:  # nothing was written, so no record of this Node is created
         return attempt.record_before
-    published = confirmed.published  # without a record of this Node: the annotation alone decides
+    published = confirmed.published  # without a record of this Node: what the annotation says
     if before is not None:
         found = {name: quantity for name, quantity in published.items() if name in before.intended}
         published = {**before.published, **found}

@@ -39,7 +39,7 @@ def reported_after(node_state: NodeState, health: Health, last: Reported, facts:
     not_compared = {*health.unknown, *health.denied, *health.refused}
     still_below = last.below_expected & not_compared & facts.config.expectations().keys()
     return Reported(
-        refused=frozenset((*health.refused, *health.unverified)),  # Action.REFUSE is the change of both
+        refused=frozenset((*health.refused, *health.unverified)),  # Plan.newly_refused compares the changes of both
         denied=frozenset(health.denied),
         below_expected=frozenset(health.below_expected) | still_below,
         configuration=_hash(health.configuration_errors),

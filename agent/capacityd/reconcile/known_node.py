@@ -19,7 +19,7 @@ def known_node(watched: WatchedNode, memory: Memory) -> NodeState | None:
     last = memory.node
     if last is None or memory.node_at < watched.connected_at:
         return watched.state
-    if watched.state is None:
+    if watched.state is None:  # the last pass has found a Node, so only a read can tell whether it still exists
         return None
     watched_version = watched.state.resource_version
     last_version = last.resource_version

@@ -52,8 +52,10 @@ def less_allocatable_after(
         found_reduced[name] = LessAllocatable(quantity, repaired_at, repeated=was_repaired)
     found_as_published: dict[str, LessAllocatable] = {}  # but reduced recently
     for name, less in recent.items():
-        if name in found_reduced or not less.was_repaired:
-            continue  # a first reduction that ended without a repair by this agent is forgotten
+        if name in found_reduced:
+            continue
+        if not less.was_repaired:  # a first reduction that ended without a repair by this agent is forgotten
+            continue
         # If allocatable was still reduced after the last pass, another writer has ended the reduction since.
         found_as_published[name] = replace(less, repaired_at=uptime) if less.is_reduced else less
     return found_reduced | found_as_published

@@ -74,7 +74,8 @@ class Memory:
         """The memory without times after this uptime. A restored snapshot of the machine may contain a file with such
         times.
 
-        What began in the future begins now, and a denied change with times from the future is due now.
+        What began in the future begins now, and a denied change with times from the future is due now. Write times and
+        repairs of allocatable in the future are dropped.
         """
         conflict = self.conflict
         if conflict is not None:

@@ -77,7 +77,7 @@ class Pass:
             return self.read_and_reconcile()
         if watched.state is None and facts.memory.node is None:  # no earlier pass has found the Node either
             missing = NodeMissing(watched.server, watched.name, named_by_credentials=watched.named_by_credentials)
-            return self.fail(None, missing)
+            return self.fail(plan=None, error=missing)
         known = known_node(watched, facts.memory)
         if known is None:
             return self.read_and_reconcile()
@@ -120,7 +120,7 @@ class Pass:
             carry_out = self.observe if self.facts.config.settings.observe else self.write
             outcome = carry_out(node, known)
         except NodeError as error:
-            return self.fail(plan_of_known, error)
+            return self.fail(plan=plan_of_known, error=error)
         has_response = outcome.node_state is not known  # without a request, the outcome holds the known state itself
         return replace(self.finish(outcome), has_response=has_response)
 
@@ -169,7 +169,7 @@ class Pass:
         if self.facts.uptime < BOOT_SECONDS:  # drivers and devices may still appear
             lower_after = max(lower_after, settings.lower_after_boot)
         heartbeat_after: float | None = None
-        if heartbeats:
+        if heartbeats:  # at most once a minute, even if the resync period is short
             heartbeat_after = max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE)
         return replace(
             self.facts,

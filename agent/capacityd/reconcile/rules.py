@@ -7,8 +7,8 @@ The rules, in order of precedence:
   While the annotation is lost, the machine record decides alone. Without a record of this Node, the annotation decides
   alone about configured names.
 - Remove a key only if the annotation and the machine record agree, and its value is their quantity or 0.
-- An unknown reading never lowers or removes a key. It restores a lost or zeroed key if the annotation and the machine
-  record agree.
+- An unknown reading never lowers or removes a key. It restores a key that is missing or 0 on the Node if the annotation
+  and the machine record agree.
 - Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
 - A label follows the quantity that stays published as its resource, so it needs no delay of its own. The kubelet
   never sets a label to 0.
@@ -142,7 +142,7 @@ def _refuse_changed_key(entry: CapacityEntry, facts: Facts) -> Step | None:
     if entry.current is None or entry.equals(entry.published):
         return None
     reading = facts.readings.get(entry.name)
-    if isinstance(reading, Quantity) and entry.equals(reading.value):
+    if isinstance(reading, Quantity) and entry.equals(reading.value):  # nothing is to be changed
         return None
     reason = f"another writer (a device plugin?) set it to {plain(entry.current)}: {CHECKPOINT_UNREADABLE}"
     return _refuse(entry, reason)
@@ -177,11 +177,12 @@ def _take_over(entry: CapacityEntry, desired: int, facts: Facts) -> Step:
 
 
 def _keep_or_restore(entry: CapacityEntry, reading: Unknown) -> Step:
-    """Keeps a key with an unknown reading, or restores it if it is lost or zeroed."""
+    """Keeps a key with an unknown reading. Restores the key if it is missing or 0 on the Node."""
     if entry.published is None:
         return _keep(entry, f"unknown: {reading.reason}")
-    is_lost = entry.current is None or (entry.is_zeroed and entry.published != 0)
-    if is_lost and entry.is_confirmed:
+    was_zeroed = entry.is_zeroed and entry.published != 0
+    is_missing = entry.current is None
+    if (is_missing or was_zeroed) and entry.is_confirmed:
         return _set(entry, entry.published, f"restored as last published; unknown: {reading.reason}")
     return _keep(entry, f"stays as it is; unknown: {reading.reason}")
 

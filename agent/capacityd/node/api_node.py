@@ -54,7 +54,8 @@ class ApiNode:
     def watch_target(self, names: Collection[str]) -> WatchTarget:
         """What a watch of the Node needs. Raises NodeError.
 
-        names: the resources in the configuration and in the machine record, whose changes the watcher reports.
+        names: the resources in the configuration, and the resources and labels in the machine record. The watcher
+        reports changes that concern them.
         """
         identity = self._identify()
         access = self._call(lambda client: client.access)  # sends no request: the credentials that _identify() has used
@@ -71,7 +72,8 @@ class ApiNode:
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
         state = self._read_own()
-        is_reported = state.machine_id != ""  # the kubelet reports the id only after it has created the Node
+        # The kubelet reports the id only after it has created the Node. Until then, another identity would not help.
+        is_reported = state.machine_id != ""
         is_ours = is_of_machine(state, machine_id=self._machine_id, system_uuid=self._system_uuid)
         if self._identify().is_cached and is_reported and not is_ours:
             # The kubeconfig may now contain credentials of another user. If that user may read every Node, this GET of
@@ -164,7 +166,7 @@ class ApiNode:
             current = self._identify()  # sends a review, and puts it into the cache
             if (current.user, current.node) != (last.user, last.node):
                 return True
-        if self._cache.review:  # it is new, and did not help
+        if self._cache.review:  # the review is new, and did not help
             self._cache.review = self._cache.review._replace(denied_at=now)
         return False
 
@@ -218,7 +220,8 @@ class ApiNode:
         self._is_checked = True
 
     def _call(self, action: Callable[[Client], T]) -> T:
-        """Runs the action. Repeats it after NodeUnauthorized if the credentials have changed since they were read."""
+        """Runs the action. Repeats it after NodeUnauthorized, also HTTP 403, if the credentials have changed since they
+        were read."""
         access = self._client.access if self._client else load(self._kubeconfig)
         try:
             return self._call_with(access, action)

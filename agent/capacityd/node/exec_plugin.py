@@ -92,7 +92,7 @@ class ExecPlugin:
         if program is None:
             hint = f"; {NO_SECRETS.redact(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
-            advice = sandbox_advice([self.command])
+            advice = sandbox_advice([self.command])  # "" outside of the service's sandbox
             raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
         status, output = self._output([program, *self.arguments], environment, timeout=timeout)
         if status != 0:

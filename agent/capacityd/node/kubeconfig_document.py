@@ -12,7 +12,7 @@ from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.yaml_text import InvalidYaml, parse_yaml
 
 Entry: TypeAlias = Mapping[str, object]
-"""A part of a kubeconfig."""
+"""A mapping in a kubeconfig, such as a user, or the whole content."""
 
 
 class KubeconfigDocument:
@@ -97,6 +97,6 @@ class KubeconfigDocument:
     def error(self, problem: str, detail: str = "") -> NodeUnauthorized:
         """Returns the error to raise.
 
-        problem: the end of a sentence about the kubeconfig. detail: text of the kubeconfig, which only commands print.
+        problem: the end of a sentence about the kubeconfig. detail: text of the kubeconfig. Only commands print it.
         """
         return NodeUnauthorized(f"the kubeconfig {self.path} {problem}", detail=detail)

@@ -95,7 +95,10 @@ class Refusal:
 
     @property
     def is_from_intermediary(self) -> bool:
-        """Whether the body is not an API server's: a proxy, load balancer or firewall on the way has responded."""
+        """Whether the body is not an API server's: a proxy, load balancer or firewall on the way has responded.
+
+        An empty body does not show who has responded.
+        """
         return not self.details.is_status and bool(self.error.body.strip())
 
     @property

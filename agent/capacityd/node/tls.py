@@ -165,7 +165,7 @@ def _decoded(text: str) -> bytes:
 def _load_client_certificate(context: ssl.SSLContext, access: ClusterAccess, certificate: str, key: str) -> None:
     """Makes the context present a client certificate. Raises NodeUnauthorized if it or its key is unusable."""
     for possible_key in _with_each_type(key):
-        with suppress(ssl.SSLError, ValueError):
+        with suppress(ssl.SSLError, ValueError):  # the key may be of the next type
             _load_pair(context, certificate=certificate, key=possible_key)
             return
     if "ENCRYPTED" in key:  # in the first line of PKCS #8, in the header Proc-Type of older formats

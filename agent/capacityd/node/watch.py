@@ -123,7 +123,7 @@ class NodeWatch:
 
     def _event(self, line: bytes) -> _Event:
         with no_library_error(partial(from_invalid_content, call=self._watch_call, subject="an event")):
-            event = parse(line)
+            event = parse(line)  # any exception from here on means that the event has an unexpected form
             kind, content = event["type"], event["object"]
             match kind:
                 case "ADDED" | "MODIFIED":

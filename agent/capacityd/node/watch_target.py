@@ -23,7 +23,8 @@ class WatchTarget:
     system_uuid: str = ""
     """This machine's; "" if it is not known. The Node's must not be that of another machine."""
     names: frozenset[str] = frozenset()
-    """The resources in the configuration and in the machine record: the watcher reports changes that concern these."""
+    """The resources in the configuration, and the resources and labels in the machine record. The watcher reports
+    changes that concern them."""
 
 
 TargetResult: TypeAlias = WatchTarget | TargetError

@@ -26,6 +26,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         label_value = text_at(node_labels, label, path=f"label {label}")
         spec = object_at(node, "spec") or {}
     ready = _ready(node)
+    annotated = annotated_quantities(state.annotation)  # of resources and of labels (model/label.py)
     return NodeSummary(
         name=state.name,
         label_value=label_value,
@@ -34,7 +35,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         annotated=published_resources(state),
         labels={
             name: (quantity, state.stored(name))  # the published quantity, and the label's value on the Node
-            for name, quantity in annotated_quantities(state.annotation).items()
+            for name, quantity in annotated.items()
             if is_label(name)
         },
         configuration=state.configuration or "",

@@ -64,12 +64,12 @@ def files_of_service(root: str) -> Files:
     files = Files(read_by_service=True, trust=own_trust())
     vendor_files: dict[str, str] = {}
     for folder in VENDOR_FOLDERS:
-        vendor_files |= _search(os.path.join(root, folder), masked=vendor_files, report_to=files)
+        vendor_files |= _add_folder(os.path.join(root, folder), files, masked=vendor_files)
     main_file = os.path.join(root, MAIN_FILE)
     main_files = [main_file] if os.path.lexists(main_file) else []
     if main_files:
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
-    local_files = _search(os.path.join(root, LOCAL_FOLDER), masked=vendor_files, report_to=files)
+    local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files, masked=vendor_files)
     files.ignored |= misplaced(root)
     files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
     files.paths += main_files
@@ -85,7 +85,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _search(path, masked={}, report_to=files)
+        found = _add_folder(path, files, masked={})
         files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -160,14 +160,13 @@ def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
     return None
 
 
-def _search(folder: str, *, masked: Mapping[str, str], report_to: Files) -> dict[str, str]:
-    """Name -> path of a folder's .toml files, without hidden files (editors' locks and swap files).
+def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
+    """Adds a folder to the files, except for the order of its .toml files. Returns these: name -> path.
 
+    Adds the folder or its failure, its skipped files, and which of its files replace masked ones. Hidden files are
+    skipped, because editors have hidden lock files and swap files.
     masked: name -> path of each file that a file of this folder with the same name replaces.
-    report_to: receives everything but the paths: the folder or its failure, its skipped files, and which of its files
-    replace masked ones.
     """
-    files = report_to
     files.folders[folder] = None
     parent = os.path.dirname(folder)
     try:

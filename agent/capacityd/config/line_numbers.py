@@ -60,8 +60,8 @@ def _lines(text: str) -> dict[tuple[Step, ...], int]:
                 number = counts.get(names_so_far, 0) if names_so_far in numbered_lists else 0
                 table = (*table, (name, number))
             lines.setdefault(table, line)
-            list_as_a_whole = (*table[:-1], (names[-1], 0))  # begins with its first table; outside lists: the table
-            lines.setdefault(list_as_a_whole, line)
+            # A list as a whole has the number 0 and begins with its first table. Outside lists, this is the table.
+            lines.setdefault((*table[:-1], (names[-1], 0)), line)
         elif pair := _PAIR.match(row):
             path = table
             for name in _names(pair["dotted_key"]):  # a dotted key "a.b = 1" also begins the table "a"

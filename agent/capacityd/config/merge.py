@@ -54,7 +54,7 @@ def parse(
     A replaced resource is not checked. If its replacement has a problem, the resource is broken, because the earlier
     definition is outdated.
     """
-    merged = _Merged(complete=not unreadable)
+    merged = _Merged(complete=not unreadable)  # an unreadable file may configure resources
     problems = [*unreadable]
     for file, document in documents:
         problems += _merge(Place(file, private=file in private), document, merged)
@@ -150,7 +150,7 @@ def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterab
 
 def _digest(values: Mapping[str, Mapping[str, Any]]) -> str:
     """A short hash of the merged values of all files: table -> key -> value."""
-    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), default=str)  # str: for dates in TOML
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -56,7 +56,7 @@ class Problem:
 
     def public(self) -> str:
         """The text with the line, for the Node, the journal and `status`."""
-        return self._public(self._place)
+        return self._public(self._file_and_line)
 
     def unlocated(self) -> str:
         """The text without the line, for the user who reads the file."""
@@ -67,23 +67,23 @@ class Problem:
 
         severity: what precedes the message, such as "warning: ".
         """
-        return self._text(self._place, severity)
+        return self._text(self._file_and_line, severity)
 
     @property
-    def _place(self) -> str:
+    def _file_and_line(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
 
-    def _public(self, place: str) -> str:
+    def _public(self, location: str) -> str:
         if not self.private:
-            return self._text(place)
+            return self._text(location)
         verdict = "may be a mistake" if self.warning else "is not valid"
         noun = "warning" if self.warning else "error"
-        return f'{place}: {verdict}; some users may not read the file, so only "sudo {_CHECK}" shows the {noun}'
+        return f'{location}: {verdict}; some users may not read the file, so only "sudo {_CHECK}" shows the {noun}'
 
-    def _text(self, place: str, severity: str = "") -> str:
+    def _text(self, location: str, severity: str = "") -> str:
         table = f"[{self.table}] " if self.table else ""
         key = f"{self.key}: " if self.key else ""
-        return f"{place}: {severity}{table}{key}{self.message}"
+        return f"{location}: {severity}{table}{key}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)

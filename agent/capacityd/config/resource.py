@@ -56,7 +56,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         declared = RESOURCE_KEYS.get(key)
         if key == "when":
             fields["when"] = when_tests(value, place)
-        elif isinstance(declared, Setting):
+        elif isinstance(declared, Setting):  # _detector_fields() has parsed the other keys
             fields[key] = place.parse(key, declared.kind.parse, value)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):

@@ -44,8 +44,8 @@ def _property_problem(name: str) -> str:
 
 
 NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
-"""The two tables that every table of devices may contain, for names that the detector does not declare: name -> text.
-Their values here are the functions that return the error in a name; "" for a valid name."""
+"""The two tables that every table of devices may contain, for names that the detector does not declare. In TOML, such a
+table is name -> text. Here, it has a function that returns the error in a name; "" for a valid name."""
 
 
 def detector_tables(raw: object, detector: DeviceDetector, place: Place) -> tuple[Table, ...]:

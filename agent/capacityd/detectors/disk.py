@@ -57,9 +57,8 @@ def _system_disks(host: Host, disks: Iterable[Disk]) -> SystemDevices:
     system_paths = system_disks(host)
     found = [disk for disk in disks if any(path in system_paths.names for path in disk.paths)]
     incomplete_because = system_paths.incomplete_because
-    for disk in sorted(found, key=lambda disk: disk.name):
-        # If this device may be another path to an earlier disk, the system may depend on that disk, too. The first
-        # reason counts.
+    for disk in sorted(found, key=lambda disk: disk.name):  # sorted, so that the same reason comes first in each pass
+        # If this device may be another path to an earlier disk, the system may depend on that disk, too.
         incomplete_because = incomplete_because or disk.uncertain_because
     return SystemDevices(frozenset(disk.name for disk in found), incomplete_because)
 

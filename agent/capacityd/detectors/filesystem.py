@@ -75,7 +75,7 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     """
     unit = automount(host, point, source)
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
-    if unit.type:
+    if unit.type:  # "": unknown
         cached_values["type"] = unit.type
         cached_values["kind"] = kind_of(unit.type, on_device=unit.source.startswith(_ON_DEVICE))
     elif any(is_inside(point, folder) for folder in _PSEUDO_FOLDERS):
@@ -105,7 +105,7 @@ def _system(_: Host, device: Device) -> Value:
     filesystem = cast(Filesystem, device.details)
     if any(map(is_of_system, filesystem.points)):
         return True
-    return device.read_system_devices().has(filesystem.number)
+    return device.read_system_devices().has(filesystem.number)  # system_filesystems() lists numbers
 
 
 def _size(host: Host, device: Device) -> Value:

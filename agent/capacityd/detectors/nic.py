@@ -32,7 +32,7 @@ from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
 
 _INTERFACES = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
-_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
+_KINDS_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
 _VENDOR_ATTRIBUTES = {"usb": "idVendor", "pci": "vendor"}
 """Bus -> the name of the attribute with the vendor's id."""
 _PRODUCT_ATTRIBUTES = {"usb": "idProduct", "pci": "device"}
@@ -69,7 +69,7 @@ def _kind(host: Host, device: Device) -> Value:
         try:
             kind = software_kind(host, device.path) or "virtual"
         except HostError as e:
-            raise AmbiguousValue(e, possible=_WITHOUT_HARDWARE) from e
+            raise AmbiguousValue(e, possible=_KINDS_WITHOUT_HARDWARE) from e  # without hardware, no other is possible
     else:
         kind = software_kind(host, device.path) or hardware_kind(host, device.path, hardware)
     has_disappeared = host.resolve(device.path) is None
@@ -165,7 +165,7 @@ def _max_speed(host: Host, device: Device) -> Value:
     speeds = [_best_speed(host, member) for member in lower_interfaces(host, name)]
     if not speeds:
         raise HostError("it is a bond without members, so it has no speed")
-    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]
+    mode = (host.text(f"{device.path}/bonding/mode") or "").partition(" ")[0]  # of a text such as "802.3ad 4"
     if not mode:
         raise HostError("it is a bond that does not report its mode")
     if mode == "802.3ad":  # members of the same speed form an aggregator, and only one aggregator is active
@@ -186,14 +186,11 @@ def _best_speed(host: Host, name: str) -> int:
 
 
 def _filters(resource: Resource) -> EventFilters:
-    """Events of all links with hardware, and of the links without hardware that the resource may count.
-
-    Such links have one of the kinds in _WITHOUT_HARDWARE. An event filter calls them software.
-    """
+    """Events of all links with hardware, and of the links without hardware ("software") that the resource may count."""
     software = tuple(
         Pattern(kind=kind, name=name)
         for table in resource.tables
-        for kind in _WITHOUT_HARDWARE
+        for kind in _KINDS_WITHOUT_HARDWARE
         if table.may_match("kind", kind)
         for name in table.globs("name")
     )

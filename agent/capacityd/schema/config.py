@@ -72,7 +72,9 @@ class Resource:
     reduce: str = "sum"  # a key of REDUCTIONS
     slots: int = 1  # pods that can share one device
     reserve: Reserve = _NO_RESERVE
-    fallback: int | None = None  # in the measure's base units
+    fallback: int | None = None
+    """The measure, in its base units, of a device that does not report it. None: such a device makes the resource
+    unknown."""
     adopt: bool = False  # whether to take over the Node's key from another writer
     label: bool = False  # whether to publish the quantity also as a label
     expect: int | None = None

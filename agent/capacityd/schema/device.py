@@ -55,7 +55,10 @@ def cached_reader(key: str) -> Callable[[Host, Device], Value]:
 
 
 def is_system(_: Host, device: Device) -> Value:
-    """Reads whether the operating system depends on the device; None if the detector never knows."""
+    """Reads whether the operating system depends on the device; None if the detector never knows.
+
+    For devices that SystemDevices lists by the names of their folders in /sys.
+    """
     if device.read_system_devices is None:
         return None
     return device.read_system_devices().has(os.path.basename(device.path))

@@ -23,7 +23,7 @@ class Mistake:
     """Takes the text; returns why it matches nothing and what to write, as the end of a sentence."""
 
 
-def _list_of(text: str) -> str:
+def _write_a_list(text: str) -> str:
     parts = ", ".join(f'"{part.strip()}"' for part in re.split("[|,]", text) if part.strip())
     return f"is a single name; to match any of several, write a list: [{parts}]"
 
@@ -50,9 +50,9 @@ NEGATION = Mistake(
     ),
 )
 """A "!" in front. fnmatch supports "!" only in a class: [!ab]."""
-SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _list_of)
+SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
-SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _list_of)
+SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)
 """Names separated by "|", such as "a|b". Unlike SEVERAL_NAMES, this accepts commas."""
 ALIAS = Mistake(
     r"^[^\[]*:",
@@ -70,7 +70,9 @@ PATH_INSTEAD_OF_NAME = Mistake(
 NOT_AN_INTERFACE = (PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, ALIAS, WITH_PARENT)
 """All ways to write the name of an interface that match no interface."""
 NOT_IN_DEV = Mistake(r"^[^/*?\[]", _path_below_dev)
+"""A relative path, for a key whose values are below /dev. A wildcard in front may match an absolute path."""
 NOT_ABSOLUTE = Mistake(r"^[^/*?\[]", lambda text: f'is not an absolute path; write "/{text}"')
+"""A relative path. A wildcard in front may match an absolute path."""
 FINAL_SLASH = Mistake("[^/]/+$", lambda text: f'ends with "/"; write "{text.rstrip("/")}"')
 NOT_EXACT_PATH = Mistake(r"^$|[*?\[]", lambda _: "must be an exact path, without the wildcards *, ? and [")
 NOT_EXACT_NAME = Mistake(r"^$|[*?\[/]", lambda _: 'must be an exact name, without "/" and the wildcards *, ? and [')

@@ -1,7 +1,7 @@
 """The types of a setting's value: a path, a duration, a command, a number, a name, a share.
 
 parse() raises ValueError with the error and its remedy; config/ adds the file, the line and the key. schema() returns
-the JSON Schema of the values that parse() accepts.
+the JSON Schema of these values. It may accept more: JSON Schema can't compare durations.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class SettingKind(Protocol):
         """Parses a TOML value. Raises ValueError."""
 
     def schema(self) -> Schema:
-        """The JSON Schema of the values that parse() accepts."""
+        """The JSON Schema of the values that parse() accepts, as far as JSON Schema can express them."""
 
 
 SettingValue: TypeAlias = str | int | float | bool | tuple[str, ...] | None

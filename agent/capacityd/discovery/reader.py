@@ -141,7 +141,7 @@ def _cached_reader(
     def read(key: str) -> Value:
         if key not in cache:
             value = value_of(host, detector, device, key)
-            if is_missing(value) and resolve_link(host, device.path) is None:
+            if is_missing(value) and resolve_link(host, device.path) is None:  # raises HostError for a dangling link
                 if not is_last_attempt:
                     raise _DisappearedError
                 raise HostError(f"it disappeared during each of {_MAX_ATTEMPTS} attempts to read it")
@@ -172,7 +172,7 @@ def _contribution(
             detail = e.detail.text
             has_disappeared = host.resolve(device.path) is None
             if has_disappeared:
-                raise _NotMeasuredError(str(e), e.errno, cause=e.cause, detail=detail) from e
+                raise _NotMeasuredError(str(e), errno=e.errno, cause=e.cause, detail=detail) from e
             if resource.fallback is None:
                 why = f"{e}; fallback sets a value for such devices"
                 raise _NotMeasuredError(why, cause=Cause.NO_MEASURE, detail=detail) from e

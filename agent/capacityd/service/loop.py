@@ -146,8 +146,8 @@ class Service:
 
     def _is_watched(self) -> bool:
         """Whether the Node is watched, or need not be."""
-        need_not_be = self._config is not None and not self._config.on_server
-        return need_not_be or self._watcher.watched_since is not None
+        is_in_file = self._config is not None and not self._config.on_server  # --node-file
+        return is_in_file or self._watcher.watched_since is not None
 
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
         """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
@@ -164,7 +164,7 @@ class Service:
     def _read_worker(self, worker: WorkerProcess) -> None:
         had_probed = worker.probed
         has_no_more_messages = worker.read_messages()
-        if worker.probed and not self._is_ready:
+        if worker.probed and not self._is_ready:  # the machine has been read for the first time
             self._is_ready = True
             sd_notify("READY=1")
         if has_no_more_messages:

@@ -45,7 +45,7 @@ class LinkEvents:
     def __init__(self, link_filter: LinkFilter) -> None:
         self._filter = link_filter
         self._socket = listen(_LINKS | _ROUTES | _RULES if link_filter.system else _LINKS)
-        # The indexes of the links that the configuration may count: a counted link that gets another name is a change.
+        # The indexes of the links that the configuration may count: if such a link gets another name, that is a change.
         self._counted = {index for index, name in socket.if_nameindex() if self._may_count(name, kind=None)}
 
     def fileno(self) -> int:

@@ -33,7 +33,7 @@ class WorkerProcess:
         """Whether the worker has read the machine."""
         self.result: CheckResult | PassResult | None = None
         """None until the worker has sent a result."""
-        self.metrics = NO_METRICS
+        self.metrics = NO_METRICS  # until the worker has sent the result of writing the metrics file
 
     def fileno(self) -> int:
         return self._process.fileno()

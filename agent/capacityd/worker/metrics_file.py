@@ -124,8 +124,8 @@ def _remove(paths: Iterable[str]) -> dict[str, OSError]:
 
 
 def _is_of_service(path: str) -> bool:
-    """Whether this is a file with the service's metrics. A link is not: where a pass writes the file, it replaces a
-    link. Raises OSError."""
+    """Whether this is a file with the service's metrics. A link is not the service's: a pass that writes the file
+    replaces a link. Raises OSError."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:

@@ -169,7 +169,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 
     If nothing can be saved (a full /run or /var), higher quantities are still written, but nothing is lowered or
     removed. Lowering waits for lower_after, and state.json says since when. If state.json can't be replaced, the old
-    one stays: it may say since when a device is gone that has returned in the meantime.
+    one stays. It may say that a device is gone, although the device has returned in the meantime.
     """
     options, config, host = inputs.options, inputs.checked.config, inputs.host
     cache = CredentialsCache(inputs.state.review)
@@ -182,8 +182,8 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         with runtime_files.errors_added_to(record_errors):
             record = machine_record.read(directory)
         unsaved = [*save_errors]
-        if not record_errors:  # with an error, machine_record_error says why
-            unsaved.append(machine_record.why_unwritable(directory))
+        if not record_errors:  # otherwise machine_record_error below says why
+            unsaved.append(machine_record.why_unwritable(directory))  # "" if it looks writable
         facts = Facts(
             readings,
             config,
@@ -200,7 +200,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         access = Access(
             open_node=partial(node_of, options.selection, config, host, cache),
             device_plugins=partial(device_plugin_names, host),
-            record_file=RecordFile(
+            record_file=RecordFile(  # before a write to the Node, and after one that the API server did not accept
                 intend=partial(machine_record.intend, directory),
                 replace=partial(machine_record.replace, directory),
             ),

@@ -59,7 +59,7 @@ class ApiNode:
         """
         identity = self._identify()
         access = self._call(lambda client: client.access)  # sends no request: the credentials that _identify() has used
-        machine_id = None if identity.is_own_node else self._machine_id  # None: it is certainly this machine's Node
+        machine_id = None if identity.is_own_node else self._machine_id  # None: the Node is certainly this machine's
         return WatchTarget(
             access,
             node=identity.node,

@@ -35,8 +35,8 @@ REQUEST_TIMEOUT = 30.0
 _TIMEOUTS = (5.0, 12.0)
 """Seconds to connect, and seconds between two parts of a response."""
 _PATCH_TIMEOUTS = (5.0, REQUEST_TIMEOUT)
-"""The same for a PATCH. By default the API server waits 10 s for an admission webhook, and for several mutating ones in
-turn. If failurePolicy is Ignore, the PATCH succeeds after that. Otherwise the response names the webhook."""
+"""The same for a PATCH. Before it responds, the API server waits for admission webhooks: by default 10 s for each, and
+for mutating ones in turn. With failurePolicy Ignore, the PATCH succeeds then. Otherwise the error names the webhook."""
 _MAX_RESPONSE_BYTES = 4 << 20
 """For a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
 _FIELD_MANAGER = "capacityd"

@@ -25,7 +25,7 @@ _MAX_NAME = 255
 _LOOKS_LIKE_CONTENT = re.compile(
     r"""
     -----BEGIN             # a certificate or key as PEM
-    | /LS0tLS1CRUdJTi      # PEM in base64; resolve() has put a folder and a slash before it
+    | /LS0tLS1CRUdJTi      # PEM in base64; resolve() has put a folder and a slash before the text
     | /eyJ[\w-]+\.         # a JSON Web Token, which starts with {" in base64
     | \n
     """,

@@ -23,8 +23,7 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
     """Returns the action's result or raises its exception. Raises DeadlineExceeded if it does not end in time.
 
     The action runs in a thread, because nothing else limits name resolution: getaddrinfo() ignores signals and
-    timeouts.
-    A thread that does not end in time is left behind, and does not keep the process alive.
+    timeouts. A thread that does not end in time is left behind, and does not keep the process alive.
     """
     future: Future[T] = Future()
 
@@ -35,7 +34,7 @@ def run_within(seconds: float, action: Callable[[], T]) -> T:
             future.set_exception(e)
 
     start_thread(run)
-    # future.result(seconds) raises the same TimeoutError as an action that fails with one.
+    # Not future.result(seconds): its TimeoutError could also be one that the action has raised.
     if not wait([future], timeout=seconds).done:
         raise DeadlineExceeded(seconds)
     return future.result()

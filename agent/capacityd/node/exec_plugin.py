@@ -74,7 +74,8 @@ class ExecPlugin:
     def run(self, timeout: float) -> Credential:
         """Runs the plugin for at most timeout seconds.
 
-        Raises NodeUnauthorized, in particular PluginFailed if it fails, and NodeUnreachable if it does not end in time.
+        Raises NodeUnauthorized, in particular PluginFailed if the plugin fails, and NodeUnreachable if the plugin does
+        not end in time.
         """
         if self.version not in _VERSIONS:
             raise NodeUnauthorized(

@@ -72,7 +72,7 @@ class FileNode:
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
-        self._state(document)  # raises NodeFileUnusable if it is not a Node
+        self._state(document)  # raises NodeFileUnusable if the file is not a Node
         document = patched(with_status(document), patch)  # a patch can't add to a missing status
         state = self._state(document)
         # The target of a symbolic link is replaced, not the link.

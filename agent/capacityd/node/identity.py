@@ -42,7 +42,7 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
     this machine's. is_cached: whether the review comes from an earlier request. Raises NodeUnauthorized if the
     configuration names another Node.
     """
-    # The kubelet derives its name from the host name in the same way.
+    # By default, the kubelet also names its Node after the host name, without blanks around it and in lower case.
     name = configured or hostname.strip().lower()
     if review is None:
         return Identity(user="", node=name, is_own_node=False, is_guess=configured is None, is_cached=is_cached)

@@ -92,7 +92,7 @@ def _load(
         try:
             return _access(KubeconfigDocument(path, files), plugin_timeout=plugin_timeout, context_name=context_name)
         except NodeUnauthorized as e:
-            e.files = e.files or files.paths()
+            e.files = e.files or files.paths()  # CredentialsMissing already names the missing files
             raise
 
 
@@ -110,7 +110,7 @@ def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_
     if problem := user_problem(user):
         raise document.error(problem)
     credential = _stored_credential(document, user)
-    # Changes if a file gets another user's token or certificate.
+    # For user_key. Changes if a file gets another user's token or certificate, not if a token is renewed.
     user_of_files = (token_user(credential.token or ""), credential.certificate)
     # As in client-go, a token or certificate in the kubeconfig takes precedence over that of an exec plugin.
     if "exec" in user and not credential.token and not credential.certificate:
@@ -152,7 +152,7 @@ def _server(document: KubeconfigDocument, cluster: Entry) -> str:
     server = (document.text(cluster, "server") or "").rstrip("/")
     if has_bare_ipv6_address(server):
         raise document.error("has a server whose IPv6 address is not in brackets, as in https://[2001:db8::1]:6443")
-    # A message quotes the server, so it must not contain a password or parameters.
+    # A message quotes the server, so the server must not contain a password or parameters.
     if not is_http_url(server) or any(character in server for character in "@?#"):
         raise document.error("has no server such as https://192.0.2.1:6443")
     return server

@@ -28,7 +28,7 @@ def credentials_advice(access: ClusterAccess) -> str:
     """Advice if the API server rejects the credentials.
 
     kubeadm may write a certificate that expires after a year into the kubeconfig. Once the kubelet has renewed its
-    certificate, the kubeconfig's is no longer used (github.com/kubernetes/kubeadm/issues/1317).
+    certificate, it no longer uses the one in the kubeconfig (github.com/kubernetes/kubeadm/issues/1317).
     """
     is_of_kubelet = access.kubeconfig in KUBECONFIG_PATHS
     uses_other_certificate = access.certificate and _RENEWED_CERTIFICATE not in access.files

@@ -61,7 +61,7 @@ class LineStream:
         """Closes the connection. If it is still being opened, the thread closes it as soon as it is open."""
         self._is_closed = True
         if self._socket:
-            with suppress(OSError):  # the server has closed it
+            with suppress(OSError):  # the server has closed the connection
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _take(self, timeout: float) -> bytes | None:
@@ -77,14 +77,14 @@ class LineStream:
         try:
             response = open_response()
             with (
-                closing(response.connection),  # urllib3 would keep it for another request
+                closing(response.connection),  # urllib3 would keep the connection for another request
                 closing(response),
                 # A duplicate of the descriptor, for close(): once urllib3 has closed its own, another file may get that
                 # number.
                 socket.socket(fileno=os.dup(response.fileno())) as self._socket,
             ):
                 self._pass_on(response)
-        except Exception as e:  # noqa: BLE001  # the other thread raises it
+        except Exception as e:  # noqa: BLE001  # _take() raises it in the other thread
             self._put(e)
 
     def _pass_on(self, response: Any) -> None:

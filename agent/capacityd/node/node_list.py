@@ -96,7 +96,7 @@ class _Reader:
         for pause in _RETRY_PAUSES:
             try:
                 return self._send_once(request)
-            except ListExpired:  # a NodeUnreachable that does not pass
+            except ListExpired:  # a NodeUnreachable that no repetition ends
                 raise
             except NodeUnreachable as e:
                 if e.retry_after is None and not self._has_response:

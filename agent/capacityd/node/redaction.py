@@ -53,7 +53,7 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         """Makes foreign text safe for a message: without secrets, printable, and of limited length."""
-        # The text is truncated last, because half a secret is harder to find.
+        # Cut to _MAX_QUOTED only at the end, because half a secret is harder to find.
         return truncated(printable(self._without_secrets(text.strip()[:_MAX_SEARCHED])))
 
     def _without_secrets(self, text: str) -> str:
@@ -118,7 +118,7 @@ def _forms(secret: str) -> Iterator[str]:
     Those that also encode bits of other bytes are left out.
     """
     plain = _dense(secret)
-    if len(plain) >= _MIN_LONG_SECRET:  # it may be shorter than the secret, which may contain blanks
+    if len(plain) >= _MIN_LONG_SECRET:  # without blanks, it may be shorter than the secret
         yield plain
     content = secret.encode("utf-8", "surrogatepass")
     yield content.hex()

@@ -129,7 +129,7 @@ class NodeWatch:
                 case "ADDED" | "MODIFIED":
                     return _Event(self._state(content))
                 case "DELETED":
-                    self._state(content)  # raises InvalidDocument if it is another Node
+                    self._state(content)  # raises InvalidDocument if the event is about another Node
                     return _Event(state=None)
                 case "BOOKMARK":
                     return _Event(state=None, is_bookmark=True)

@@ -21,7 +21,7 @@ class WatchTarget:
     machine_id: str | None = None
     """This machine's. The Node's must be equal; None accepts any Node."""
     system_uuid: str = ""
-    """This machine's; "" if it is not known. The Node's must not be that of another machine."""
+    """This machine's; "" if unknown. The Node's must not show that the Node is another machine's."""
     names: frozenset[str] = frozenset()
     """The resources in the configuration, and the resources and labels in the machine record. The watcher reports
     changes that concern them."""

@@ -16,7 +16,7 @@ _Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _MAX_DEPTH = 100
 _TAG = "tag:yaml.org,2002:"
-_SCALARS = {  # type -> the plain scalars that have it
+_SCALARS = {  # type -> the plain scalars of this type
     "null": r"~|null|Null|NULL|",  # the last alternative is empty text
     "bool": r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF",
     "int": r"[-+]?(?:0[0-7_]*|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)",

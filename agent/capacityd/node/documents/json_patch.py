@@ -41,10 +41,9 @@ def _apply_in_place(document: dict[str, Any], operation: Mapping[str, object]) -
 
 
 def _test_absent(pointer: Any, document: Any) -> None:
-    """Raises LookupError unless the path is absent. RFC 6902 defines no such test, but the API server does (measured on
-    1.36).
+    """Raises LookupError unless the path is absent. The path's parent must exist, and must not be a list.
 
-    The parent must exist, and must not be a list.
+    RFC 6902 defines no test of absence, but the API server does (measured on 1.36).
     """
     parent, key = pointer.to_last(document)  # without parts, the pointer means the whole document
     if not pointer.parts or not isinstance(parent, dict) or parent.get(key) is not None:

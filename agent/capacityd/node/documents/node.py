@@ -102,7 +102,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
 
 
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
-    """Yields the conditions of our type. More than one is an error of another writer."""
+    """Yields the conditions of our type: more than one if two writers have added one at the same time."""
     path = f"condition {CONDITION}"
     for index, document in enumerate(conditions):
         if document.get("type") == CONDITION:

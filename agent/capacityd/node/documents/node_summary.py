@@ -50,7 +50,7 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
 
 
 def ready_heartbeat(node: Mapping[str, Any]) -> float | None:
-    """Returns when the kubelet last renewed the condition Ready, in seconds since the epoch."""
+    """Returns when the kubelet last renewed the condition Ready, in seconds since the epoch; None if unknown."""
     return api_time(_ready(node).get("lastHeartbeatTime"))
 
 

@@ -65,6 +65,7 @@ class NodeOverlay:
     weight: int
     requirements: tuple[_Requirement, ...]
     capacity: Mapping[str, int]
+    """Resource -> quantity; only whole numbers."""
 
 
 def node_overlays(items: Sequence[JsonObject]) -> list[NodeOverlay]:
@@ -76,7 +77,7 @@ def node_overlays(items: Sequence[JsonObject]) -> list[NodeOverlay]:
 def overlaid(overlays: Sequence[NodeOverlay], labels: JsonObject) -> dict[str, Overlaid]:
     """Returns resource -> what these overlays say about a Node with these labels. overlays: as from node_overlays()."""
     decided: dict[str, Overlaid] = {}
-    for overlay in reversed(overlays):  # an earlier one decides, so it replaces the later ones
+    for overlay in reversed(overlays):  # an earlier overlay decides, so it replaces later ones
         if all(requirement.holds(labels) for requirement in overlay.requirements):
             for name, quantity in overlay.capacity.items():
                 decided[name] = Overlaid(overlay=overlay.name, quantity=quantity)

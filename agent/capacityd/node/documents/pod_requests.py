@@ -40,7 +40,7 @@ def node_and_requests(pod: JsonObject) -> tuple[str, Mapping[str, int]]:
         # A pod with scheduling gates waits for these, not for a Node.
         is_gated = not node and spec.get("schedulingGates")
         if is_finished or is_gated:
-            return "", {}  # it uses nothing, and waits for no Node
+            return "", {}  # the pod uses nothing, and waits for no Node
         return node, pod_requests(spec)
 
 

@@ -26,10 +26,12 @@ _MISTAKES = (
     (rf"({_KEY})\s*", ":", 'write "=" after {}, not ":"'),
     (r",\s*", r"\s*\}", "remove the comma before }}"),
     (rf"^\s*({_KEY})\s*=\s*", r"(?:#.*)?(?:\n|$)", "write a value after {} ="),
+    # A number with leading zeros.
     (r"\b(quantity|slots|reserve|fallback|expect)\s*=\s*0", r"0*([0-9]+)\s*(?:[,\]}#\n]|$)", "write {} = {}"),
     (r"(?:^|\s)", r"(?://|/\*|;\s*\S)", "a comment starts with #"),
     ("", r";\s*(?:\n|$)", "remove the semicolon"),
     (r"^", r"\{\s*(?:\"|\n|$)", "a line starts with a key or a [table]; JSON is not valid"),
+    # A backslash before a character that begins no escape.
     (r'"(?:[^"\\]|\\.)*\\[^btnfruUxe"\\]', "", r"write \\ for a backslash, or put the text in single quotes"),
 )
 """A regular expression for the text directly before the position, one for the text directly after it, and the remedy, a
@@ -67,7 +69,7 @@ def syntax_error(message: str, text: str) -> ConfigError:
         before_in_line = rows[-1]
         before = text
         after = ""
-        unclosed = _unclosed(text)
+        unclosed = _unclosed(text)  # reported where it opens
         if unclosed is None:
             line = len(text.rstrip("\n").split("\n"))
         else:

@@ -57,6 +57,6 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=(),
     model_keys=(),
-    subsystems=("cpu",),
+    udev_subsystems=("cpu",),
     shown_by_default=False,
 )

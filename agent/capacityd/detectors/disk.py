@@ -223,9 +223,9 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=("wwn", "serial", "name"),
     model_keys=("type", "model"),
-    defaults={"size": ">0B"},
-    subsystems=("block",),
-    events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # some mounts, and swap, make a disk one of the system
+    defaults={"size": ">0B"},  # a drive without a medium has no size
+    udev_subsystems=("block",),
+    kernel_events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # mounts and swap may change "system"
     filters=_filters,
     vendor_name_key="vendor",
     model_name_key="model",

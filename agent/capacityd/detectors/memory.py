@@ -35,7 +35,7 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=(),
     model_keys=(),
-    subsystems=("memory",),
-    events=frozenset({KernelEvents.SWAPS}),
+    udev_subsystems=("memory",),
+    kernel_events=frozenset({KernelEvents.SWAPS}),
     shown_by_default=False,
 )

@@ -232,9 +232,9 @@ DETECTOR = DeviceDetector(
     identifying_keys=("name",),
     model_keys=("vendor", "device"),
     defaults={"kind": "physical"},
-    subsystems=("net",),
+    udev_subsystems=("net",),
     modalias=_modalias,
     suggested_only_if={"system": False},
-    events=frozenset({KernelEvents.LINKS}),
+    kernel_events=frozenset({KernelEvents.LINKS}),
     filters=_filters,
 )

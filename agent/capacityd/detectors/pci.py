@@ -112,7 +112,7 @@ DETECTOR = DeviceDetector(
     identifying_keys=("vendor", "device", "address"),
     model_keys=("vendor", "device"),
     defaults={"vf": False},
-    subsystems=("pci",),
+    udev_subsystems=("pci",),
     modalias=_modalias,
     # Displays, sound and capture, co-processors, radio, encryption, accelerators. Pods do not use the other parts of a
     # machine (bridges, controllers, sensors). The detectors nic and disk count network cards and disks.

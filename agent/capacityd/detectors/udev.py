@@ -60,7 +60,7 @@ def _other_subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
 def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
     """Whether an entry of a subsystem's folder is a device of this subsystem; also True if the entry can't be read.
 
-    The folder of a class may contain attributes beside its devices. It may also list devices of a bus, as i2c-adapter.
+    The folder of a class may contain attributes beside its devices. It may also list devices of a bus: i2c-adapter.
     """
     try:
         own_subsystem = link_name(host, f"{path}/subsystem")
@@ -77,7 +77,7 @@ def _subsystem(host: Host, device: Device) -> Value:
     possible."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
-        if name is None:
+        if name is None:  # find_in() also yields dangling links
             raise HostError(f"{device.path} is a dangling link")
     except HostError as e:
         relative = device.path.removeprefix(f"{_BUSES}/").removeprefix(f"{_CLASSES}/")  # usb/devices/1-1, tty/ttyUSB0
@@ -87,7 +87,7 @@ def _subsystem(host: Host, device: Device) -> Value:
 
 
 def _node(host: Host, device: Device) -> Value:
-    """The device node. In the device's file uevent, DEVNAME is relative to /dev."""
+    """The device node; None if the device has none. In the device's file uevent, DEVNAME is relative to /dev."""
     name = uevent_value(host, device.path, "DEVNAME")
     return f"/dev/{name}" if name else None
 
@@ -100,6 +100,7 @@ def _tags(host: Host, device: Device) -> Value:
 
 
 def _links(host: Host, device: Device) -> Value:
+    """The links to the device node, separated by spaces in udev's database."""
     links = host.property(device.path, "DEVLINKS") or ""
     return tuple(sorted(links.split()))
 

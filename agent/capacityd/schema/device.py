@@ -97,10 +97,10 @@ class DeviceDetector:
     of the model."""
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Key -> TOML value of a test that applies to each table of devices, except to tables that contain the key."""
-    subsystems: tuple[str, ...] = ()
-    """udev subsystems whose events start a pass."""
-    events: frozenset[KernelEvents] = frozenset()
-    """Other kernel events that start a pass."""
+    udev_subsystems: tuple[str, ...] = ()
+    """The subsystems whose udev events start a pass."""
+    kernel_events: frozenset[KernelEvents] = frozenset()
+    """Events of the kernel without udev that start a pass."""
     filters: Callable[[Resource], EventFilters] = lambda _: ALL_EVENTS
     """Which of these events can change the reading of a resource. By default, all."""
     required_subsystem: RequiredSubsystem | None = None

@@ -92,7 +92,8 @@ class HexId:
     """Whether fewer digits match every ID that begins with them (PCI and USB classes)."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
-        for item in raw if isinstance(raw, list) else [raw]:
+        items = raw if isinstance(raw, list) else [raw]
+        for item in items:
             if type(item) is int:  # the TOML parser does not tell whether it was written as 10 or as 0xa
                 digits = 2 if self.prefix_matches else self.digits  # the first two digits are a whole class
                 decimal = f"{item:0{digits}}"

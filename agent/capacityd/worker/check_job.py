@@ -82,9 +82,9 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         if isinstance(detector, DeviceDetector):
             required = detector.required_subsystem
             named = resource.texts_for(required.key) if required else ()  # the subsystems that the resource names
-            own_subsystems = {*detector.subsystems, *named}
+            own_subsystems = {*detector.udev_subsystems, *named}
             subsystems |= own_subsystems
-            kernel |= detector.events
+            kernel |= detector.kernel_events
             filters = either(filters, _filters_of(detector, resource, own_subsystems))
         elif detector.watched:  # the setting with the path of a file to watch; None if the detector has none
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
@@ -104,7 +104,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
 def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collection[str]) -> EventFilters:
     """The filters of a resource, for the event sources that its detector uses. subsystems: those of udev."""
     wanted = detector.filters(resource)
-    sources = detector.events
+    sources = detector.kernel_events
     return EventFilters(
         mounts=wanted.mounts if KernelEvents.MOUNTS in sources else NO_EVENTS.mounts,
         links=wanted.links if KernelEvents.LINKS in sources else NO_EVENTS.links,

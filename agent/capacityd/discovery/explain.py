@@ -124,7 +124,8 @@ def with_other_names(host: Host, matches: Sequence[Match], reading: Reading) -> 
     hints: list[str] = []
     for device, result in matches:
         for test, name in result.mismatches:
-            if test.key in ("name", "interface") and device.path.startswith("/sys/"):
+            is_kernel_name = test.key in ("name", "interface")
+            if is_kernel_name and device.path.startswith("/sys/"):  # other devices have no properties of udev
                 hints += _other_name_hints(host, device.path, test=test, kernel_name=name)
     return replace(reading, explanation=Explanation(hints=_unique(hints))) if hints else reading
 
@@ -201,7 +202,7 @@ def _in_unit(test: KeyMatcher, value: int, *, units: Mapping[str, int]) -> str:
     factor = units[unit]
     tenths = _rounded_ratio(10 * value, factor)
     rounds_to_zero = value != 0 and tenths == 0
-    rounded = tenths * factor // 10
+    rounded = tenths * factor // 10  # the rounded amount in base units
     rounding_changes_match = test.matches(rounded) != test.matches(value)
     if rounds_to_zero or rounding_changes_match:
         base_unit = next(iter(units))

@@ -37,7 +37,8 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
         detector = load_detector(resource.detector)
         if isinstance(detector, ValueDetector):
             contributions = [detector.read(host, table.settings) for table in resource.tables]
-            return _quantity(resource, contributions, shares=[int(one.amount) for one in contributions])
+            shares = [int(one.amount) for one in contributions]  # a ValueDetector reads whole numbers
+            return _quantity(resource, contributions, shares=shares)
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
@@ -56,8 +57,8 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:
     """Reads the devices; reads all of them again if one disappears in the meantime.
 
-    All, because the device may have been one of several paths to a disk. If a device disappears in every attempt, its
-    values are unknown, except for those that find() has read, such as its name.
+    All, because the device may have been the chosen one of several paths to a disk: then another path counts. If a
+    device disappears in every attempt, its values are unknown, except for those that find() has read, such as its name.
     """
     for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(_DisappearedError):

@@ -62,6 +62,7 @@ class UnchangedLimit:
             if changed:
                 self._full_at.pop(reason, None)
                 continue
+            # The pass takes a token, so the bucket is full one period later, but never later than an empty bucket.
             full_at_before = max(self._full_at.get(reason, began), began)
             full_at_if_empty = began + UNCHANGED_BURST[reason] * UNCHANGED_PERIOD
             self._full_at[reason] = min(full_at_before + UNCHANGED_PERIOD, full_at_if_empty)

@@ -15,7 +15,7 @@ from capacityd.model.watch import TargetError
 from capacityd.node.watch_target import TargetResult, WatchTarget
 
 _TIMEOUT = 90.0
-"""Seconds for the worker: an exec plugin may take 30, and a request to the API server 30."""
+"""Seconds for the worker: more than an exec plugin (30) and a request to the API server (30) may take together."""
 _MAX_OUTPUT_BYTES = 4 << 20
 
 

@@ -31,7 +31,7 @@ def worker(options: WorkerOptions) -> int:
     return error.exit_status
 
 
-def _failed(job: str, error: str) -> Message | TargetError:
+def _failed(job: Job, error: str) -> Message | TargetError:
     """The result of a job that could not be run."""
     match job:
         case Job.CHECK:

@@ -116,7 +116,7 @@ def _remove(paths: Iterable[str]) -> dict[str, OSError]:
         try:
             if _is_of_service(path):
                 os.unlink(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError):  # it is already gone
             continue
         except OSError as e:
             failed[path] = e

@@ -175,7 +175,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     cache = CredentialsCache(inputs.state.review)
     save_errors = [*inputs.save_errors]
     directory = machine_record.state_directory()
-    with runtime_files.locked(options.folder, _LOCK_TIMEOUT):
+    with runtime_files.locked(options.folder, retry_timeout=_LOCK_TIMEOUT):
         watched = runtime_files.read_watched_node(options.folder)
         record: MachineRecord | None = None
         record_errors: list[str] = []
@@ -200,9 +200,9 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         access = Access(
             open_node=partial(node_of, options.selection, config, host, cache),
             device_plugins=partial(device_plugin_names, host),
-            record_file=RecordFile(  # before a write to the Node, and after one that the API server did not accept
-                intend=partial(machine_record.intend, directory),
-                replace=partial(machine_record.replace, directory),
+            record_file=RecordFile(
+                intend=partial(machine_record.intend, directory),  # called before a write to the Node
+                replace=partial(machine_record.replace, directory),  # called after a conflict or a rejection
             ),
         )
         result = reconcile(facts, access)

@@ -141,7 +141,8 @@ def locked(folder: str, retry_timeout: float) -> Iterator[None]:
     the lock after retry_timeout seconds.
 
     If the lock can't be opened, nothing is locked: the folder may be missing (no service runs) or full, or the user is
-    not root. Two writers still do not undo each other's changes: the tests in a patch fail if the Node has changed.
+    not root. Two writers still do not undo each other's changes: each write is a JSON Patch, whose `test` operations
+    fail if the Node has changed.
     """
     try:
         fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)

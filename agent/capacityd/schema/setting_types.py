@@ -128,7 +128,7 @@ class Integer:
     most: int
 
     def parse(self, raw: object) -> int:
-        if type(raw) is not int:
+        if type(raw) is not int:  # isinstance() would accept True and False
             if isinstance(raw, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", raw):
                 raise ValueError(f"must be a whole number without quotes: {int(raw)}")
             raise ValueError(f"must be a whole number; got {describe_toml_value(raw)}")

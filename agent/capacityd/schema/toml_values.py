@@ -35,7 +35,7 @@ def parse_texts(raw: object, kind: str) -> list[str]:
     if not items:
         raise ValueError("must not be an empty list")
     for item in items:
-        if type(item) is int:
+        if type(item) is int:  # isinstance() would accept True and False
             raise ValueError(f'must be {kind} in quotes: "{item}"')
         if not isinstance(item, str):
             raise ValueError(f"must be {kind} in quotes, or a list of them; got {describe_toml_value(item)}")

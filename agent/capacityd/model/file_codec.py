@@ -31,7 +31,7 @@ def from_file(kind: type[_T], content: bytes, version: str = "") -> _T:
     if not isinstance(data, dict):
         raise Malformed("not an object")
     checksum = data.pop(_CHECKSUM, None)
-    must_match = bool(version) or checksum is not None
+    must_match = bool(version) or checksum is not None  # only files of other versions may lack a checksum
     if must_match and checksum != _checksum(data):
         raise Malformed("the checksum differs")
     if version and data.pop(_VERSION, None) != version:

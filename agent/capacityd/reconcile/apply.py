@@ -99,7 +99,7 @@ def _apply(  # noqa: PLR0913  # the arguments of apply(), and the responses
             node_state = _checked(node, known_state)
             known_state = None  # any further attempt reads the Node
             rejection = _rejection(conflict, attempt, node_state)
-            partly_written = attempt.plan if attempt and attempt.written else None  # see Planner
+            partly_written = attempt.plan if attempt and attempt.written else None  # may explain what has changed
             plan = make_plan(node_state, machine_record, no_denials, partly_written)
             if not plan.write.patch:
                 return report(node, Outcome(plan, node_state, applied=False))
@@ -197,7 +197,8 @@ def _record_written(record_file: RecordFile, attempt: Attempt | None) -> None:
     written = attempt.written_quantities
     if written:
         record = attempt.record_with_intention
-        record_file.replace(replace(record, published={**record.published, **written}))
+        record_with_written = replace(record, published={**record.published, **written})
+        record_file.replace(record_with_written)
 
 
 def _checked(node: Node, known_state: NodeState | None) -> NodeState:

@@ -22,7 +22,7 @@ def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool
         if not write_part(first_half):
             isolate(first_half, write_part)
             if write_part(second_half):
-                return
+                return  # all denied changes were in the first half
         names = second_half
     while len(names) > 1:
         first, others = names[:1], names[1:]

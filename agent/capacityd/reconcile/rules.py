@@ -212,7 +212,7 @@ def unpublish(entry: CapacityEntry, reason: str) -> Step:
     """Decides about a name that must go, for this reason. A step without `annotated` takes the name out of the
     annotation."""
     if entry.current is None:
-        # With another quantity, another writer has set allocatable.
+        # As for capacity: only the published quantity, or a 0 that may be the kubelet's, is removed.
         is_left_in_allocatable = plain(entry.allocatable) in ("0", str(entry.published))
         if is_left_in_allocatable and entry.is_confirmed:
             return Step(entry, Action.REMOVE, f"{reason}; allocatable still contains it")

@@ -59,7 +59,7 @@ def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
 
 
 def _not_trusted(subject: str, flaw: Flaw) -> CredentialsNotTrusted:
-    """The error for a file or a program that somebody else could change. flaw: names the change and the remedy."""
+    """The error for a file or a program that somebody else could change. flaw: what is wrong, and the remedy."""
     return CredentialsNotTrusted(f"{subject} is not used, because {printable(str(flaw))}")
 
 
@@ -92,7 +92,7 @@ class CredentialFiles:
         return tuple(map(os.path.abspath, self._paths))
 
     def resolve(self, path: str) -> str:
-        """Returns the absolute form of a path in the kubeconfig; it may be relative to the kubeconfig's folder."""
+        """Returns the absolute form of a path in the kubeconfig. The path may be relative to its folder."""
         return os.path.join(self._folder, path)
 
     def read(self, path: str, purpose: str) -> str:

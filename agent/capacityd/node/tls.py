@@ -50,9 +50,9 @@ class ServerTrust:
     def try_contexts(self, attempt: Callable[[ssl.SSLContext], T]) -> T:
         """Makes the attempt with one context after the other, until one verifies the server. Returns its result.
 
-        attempt: sends a request over a connection that is opened with the context, now or in an earlier attempt. No
-        credentials are sent before the handshake. The exception of a failed attempt may have ssl's exception as a cause
-        or an argument.
+        attempt: sends a request over a connection that is opened with the context, now or in an earlier attempt. An
+        attempt that does not verify the server sends no credentials, because they follow the handshake. Its exception
+        may have ssl's exception as a cause or an argument.
         """
         errors: list[Exception] = []
         for context in self._contexts():

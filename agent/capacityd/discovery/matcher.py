@@ -87,7 +87,7 @@ def match_all(tests: Sequence[KeyMatcher], read: Callable[[str], Value]) -> Matc
             value = read(test.key)
         except HostError as e:
             possible = e.possible if isinstance(e, AmbiguousValue) else ()  # (): any value
-            may_match = not possible or test.matches(possible)
+            may_match = not possible or test.matches(possible)  # a tuple matches if one of its values does
             if may_match:
                 first_unknown = first_unknown or MatchResult(matches=None, unreadable_key=test.key, error=e)
                 continue  # a later test may fail, and a failed test decides

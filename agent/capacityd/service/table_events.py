@@ -83,6 +83,7 @@ def relevant_mounts(mount_filter: MountFilter, table: str) -> frozenset[object]:
     table: the text of mountinfo.
     """
     mounts = [mount for mount in map(mount_of, table.split("\n")) if mount]
+    # The machine's own file systems are mounted at system_points (/, for example) and inside system_trees.
     of_machine = [mount for mount in mounts if any(is_inside(mount.point, tree) for tree in mount_filter.system_trees)]
     relevant = [*_counted(mounts, mount_filter.counted), *of_machine]
     points = {mount.point for mount in relevant} | mount_filter.system_points

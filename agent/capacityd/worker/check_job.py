@@ -95,6 +95,7 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         kernel=tuple(sorted(kernel)),
         filters=filters,
         files=files,
+        # An upper limit, because several detectors run at the same time.
         detectors_timeout=MAX_BUSY + sum(max_blocked_of(resource) for resource in config.resources),
         resync=config.settings.resync,
         on_server=selection.node_file is None,

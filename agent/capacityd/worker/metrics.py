@@ -175,7 +175,7 @@ def _flags(names: Collection[str], set_for: Collection[str]) -> dict[str, float]
 def _detectors(metrics: PassMetrics) -> Iterator[_Gauge]:
     """The duration and the success of each detector.
 
-    If several resources use the same detector, the slowest one counts, and one that is unknown.
+    If several resources use the same detector, the slowest one is its duration, and one unknown reading is a failure.
     """
     seconds: dict[tuple[str, ...], float] = {}
     success: dict[tuple[str, ...], float] = {}

@@ -124,7 +124,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, *, ignore_unknown: bool) ->
     if variants and isinstance(data, list):
         return _decode_variant(variants, data, ignore_unknown=ignore_unknown)
     for kind in kinds:
-        if kind in variants:
+        if kind in variants:  # without the name of its class, the data is none of these
             continue
         try:
             return _decode(kind, data, ignore_unknown=ignore_unknown)

@@ -102,18 +102,20 @@ def events(plan: Plan, *, applied: bool) -> list[Event]:
 
 
 def _normal(reason: str, message: str, *, action: str) -> Event:
-    return Event("Normal", reason, message, action)
+    return Event(type="Normal", reason=reason, message=message, action=action)
 
 
 def _warning(reason: str, message: str, *, action: str) -> Event:
-    return Event("Warning", reason, message, action)
+    return Event(type="Warning", reason=reason, message=message, action=action)
 
 
 def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
+    """A text for each of these names that the plan decides about: the name and the plan's reason."""
     return [f"{change.name}: {change.reason}" for change in plan.changes if change.name in names]
 
 
 def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
+    """A text for each of these names that the plan decides about: the name and its quantity after the plan."""
     return [f"{change.name}: {plain(change.new)}" for change in plan.changes if change.name in names]
 
 

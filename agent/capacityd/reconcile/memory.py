@@ -145,7 +145,9 @@ class Memory:
             conflict=None,
             other_agent=_other_agent(outcome, uptime),
             contradicted_at=uptime if plan.is_contradicted else self.contradicted_at,
-            less_allocatable=less_allocatable_after(self.less_allocatable, plan.less_allocatable, changed, uptime),
+            less_allocatable=less_allocatable_after(
+                last=self.less_allocatable, quantities=plan.less_allocatable, changed=changed, uptime=uptime
+            ),
             writes_fail_since=self.writes_fail_since if may_still_fail else None,
             condition_not_stored_since=_since(
                 self.condition_not_stored_since, uptime, lasts=outcome.condition_not_stored

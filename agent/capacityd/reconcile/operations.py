@@ -63,5 +63,5 @@ def new_map(path: str, desired: Mapping[str, str | None]) -> Part:
     """The part for a map that the Node does not have yet. desired: key -> value; None: the key is removed."""
     added = {key: value for key, value in desired.items() if value is not None}
     if not added:
-        return Part([], [])
-    return Part([test_absent(path)], [add(path, added)])
+        return Part(tests=[], writes=[])
+    return Part(tests=[test_absent(path)], writes=[add(path, added)])

@@ -85,7 +85,7 @@ def is_contradicted(node_state: NodeState, facts: Facts, health: Health) -> bool
     if condition.heartbeat == last_heartbeat and not facts.was_contradicted:
         return False
     has_our_reason = condition.reason in {reason.value for reason in ConditionReason}
-    is_as_desired = desired_condition(node_state, health, facts.now, heartbeat_after=None) is None
+    is_as_desired = desired_condition(node_state, health, now=facts.now, heartbeat_after=None) is None
     return has_our_reason and not is_as_desired
 
 

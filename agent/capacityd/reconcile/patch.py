@@ -140,7 +140,7 @@ def _annotations(
     tests = _newly_annotated_guards(node_state, changes, annotated)
     if not node_state.has_annotations:
         added = operations.new_map(_ANNOTATIONS, desired)
-        return Part([*tests, *added.tests], added.writes)
+        return Part(tests=[*tests, *added.tests], writes=added.writes)
     current = {ANNOTATION: node_state.annotation, CONFIGURATION_ANNOTATION: node_state.configuration}
     writes = []
     for key, text in desired.items():
@@ -183,7 +183,9 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> Part:
     """The part for the condition. Also removes further conditions of the same type."""
     current = node_state.condition
     if current is None:  # then there are no duplicates
-        return _new_condition(node_state, desired) if isinstance(desired, DesiredCondition) else Part([], [])
+        if isinstance(desired, DesiredCondition):
+            return _new_condition(node_state, desired)
+        return Part(tests=[], writes=[])
     duplicates = [*reversed(node_state.duplicate_conditions)]  # the last one first: removals move later entries
     tests = [_test_condition(duplicate) for duplicate in duplicates]
     writes = [operations.remove(_condition_path(duplicate)) for duplicate in duplicates]
@@ -203,12 +205,14 @@ def _condition(node_state: NodeState, desired: _ConditionChange) -> Part:
 def _new_condition(node_state: NodeState, desired: DesiredCondition) -> Part:
     """The part for a condition on a Node without one."""
     if node_state.condition_count is None:
-        return Part([operations.test_absent(_CONDITIONS)], [operations.add(_CONDITIONS, [desired.to_json()])])
+        new_list = operations.add(_CONDITIONS, [desired.to_json()])
+        return Part(tests=[operations.test_absent(_CONDITIONS)], writes=[new_list])
     append = operations.add(f"{_CONDITIONS}/-", desired.to_json())
     if not node_state.resource_version:
-        return Part([], [append])
+        return Part(tests=[], writes=[append])
     # Only the version guards an append: two writers that append at the same time would add two conditions.
-    return Part([operations.test("/metadata/resourceVersion", node_state.resource_version)], [append])
+    is_same_version = operations.test("/metadata/resourceVersion", node_state.resource_version)
+    return Part(tests=[is_same_version], writes=[append])
 
 
 def _test_capacity_or_label(node_state: NodeState, name: str) -> Mapping[str, object]:

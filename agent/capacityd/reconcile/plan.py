@@ -107,7 +107,7 @@ def _write(
     condition: DesiredCondition | None = None  # None: the condition stays as it is
     configuration: str | None = None  # None: the hash on the Node stays as it is
     if changes or node_state.condition:  # the Node concerns capacityd
-        condition = desired_condition(node_state, health, facts.now, facts.heartbeat_after)
+        condition = desired_condition(node_state, health, now=facts.now, heartbeat_after=facts.heartbeat_after)
         configuration = facts.config.digest or None  # "" would remove the hash
     patch = patch_for(
         node_state,

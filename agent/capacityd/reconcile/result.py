@@ -40,7 +40,7 @@ class ReconcileResult:
     @classmethod
     def not_run(cls, memory: Memory, uptime: float, wait: Wait) -> ReconcileResult:
         """The result of a pass that only waits: it reconciles nothing."""
-        return cls(memory, uptime, (wait,))
+        return cls(memory, uptime, waits=(wait,))
 
     @property
     def unsaved(self) -> str:

@@ -23,7 +23,8 @@ class NodeComparison:
         self._reported = seen is not None
 
     def request(self) -> None:
-        """Requests a comparison although nothing was reported, in case the last comparison came too early."""
+        """Requests a comparison although nothing was reported: the last pass may have left the Node in another state
+        than it is watched in."""
         self._requested = True
 
     def begin_pass(self) -> None:

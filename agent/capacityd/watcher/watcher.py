@@ -70,7 +70,7 @@ class Watcher:
                     self._send(NotWatched(str(failure)))
                     return
                 self._pause(failure)
-        finally:
+        finally:  # also at a signal
             self._remove_file()
 
     def _follow_connection(self) -> CapacitydError | None:

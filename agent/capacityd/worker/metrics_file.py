@@ -36,7 +36,8 @@ _ADVICE = {
 
 
 def replace(directory: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
-    """Writes the configured file, and removes earlier ones at other paths. Returns None if no file is configured.
+    """Writes the configured file, and removes earlier ones at other paths. Returns an error, or the written path; None
+    if no file is configured and no error has occurred.
 
     directory: the state directory. duration: of the pass, in seconds.
     """

@@ -26,7 +26,7 @@ class VerifiedPool:
         # None without TLS, because ServerTrust may load the system's authorities, which takes 42 ms.
         schemes = {urlsplit(url).scheme for url in (access.server, access.proxy) if url}
         self._trust = ServerTrust(access) if "https" in schemes else None
-        # The kubernetes client names certifi's authorities here: the context would trust them as well.
+        # Older kubernetes clients name certifi's authorities here. The context would trust these authorities as well.
         pool.connection_pool_kw["ca_certs"] = None
         self._pool = pool
         self._verify = access.verify

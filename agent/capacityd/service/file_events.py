@@ -85,7 +85,8 @@ class FileEvents:
                 folders[point] = folder
                 watches[descriptor].add(folder)
             target = points[-1]
-            # truncate(2) does not open the file, so no close is reported. Only a watch on the file itself reports it.
+            # truncate(2) does not open the file, so the folder's watch reports no close. The file's own watch does
+            # report the change (_IN_MODIFY).
             if target not in self._remote:
                 descriptor = self._add(target, _FILE_MASK)
                 if descriptor != _NO_WATCH:

@@ -31,7 +31,7 @@ class PassStatus:
     """A reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch."""
 
     at: float
-    """When the pass had probed and reconciled."""
+    """When the pass ended, before it saved its state."""
     reasons: tuple[PassReason, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """Readings by name, without their details."""

@@ -58,7 +58,7 @@ class _Reconciled:
 
     result: ReconcileResult
     cache: CredentialsCache
-    """Contains the API server's review of the credentials, and the credential files that were read."""
+    """Contains the API server's review of the credentials, and the files with the credentials."""
     watched_names: frozenset[str]
     """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]

@@ -25,7 +25,7 @@ _Item: TypeAlias = bytes | Exception | None
 
 
 class Silence(Exception):
-    """Nothing was received in time. The stream can still be used."""
+    """Nothing was received in time. The next call may still receive something."""
 
 
 class LineTooLong(Exception):

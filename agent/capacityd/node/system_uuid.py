@@ -19,7 +19,7 @@ _PLACEHOLDERS = (
 
 
 def is_of_another_machine(theirs: str, ours: str) -> bool:
-    """Whether both are UUIDs, and not of the same machine.
+    """Whether both texts are UUIDs, and of different machines.
 
     An old kernel and a new one may print the first three groups in opposite byte orders: the format changed with SMBIOS
     2.6.

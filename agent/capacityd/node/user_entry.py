@@ -23,7 +23,7 @@ def user_problem(user: Entry) -> str:
     for key, advice in _UNSUPPORTED.items():
         if user.get(key):
             return f"uses {key}: {advice}"
-    impersonated = user.get("as")
+    impersonated = user.get("as")  # sent in the header Impersonate-User
     if isinstance(impersonated, str) and not (impersonated.isascii() and impersonated.isprintable()):
         return "names a user with invalid characters (as)"
     return ""

@@ -110,8 +110,8 @@ class Host(Protocol):
         """The kind of a virtual interface, as `ip -details link` shows it: team, macvlan, …; "" for hardware."""
 
     def linked_interface(self, interface: str) -> str:
-        """The interface below a virtual one, as `ip link` shows it behind an @; "" if there is none in this network
-        namespace."""
+        """The interface that a virtual one uses, as `ip link` shows it behind an @: the one that a tunnel is bound to,
+        or the other end of a veth pair. "" if there is none in this network namespace."""
 
     def default_interfaces(self) -> Sequence[str]:
         """The names of the interfaces that default routes use."""

@@ -94,7 +94,7 @@ class PassResult:
     written: bool = False
     """Whether the pass wrote the Node."""
     healthy: bool = False
-    """Whether the pass found nothing wrong."""
+    """Whether the pass succeeded and found nothing wrong."""
     status: str = ""
     """A line for `systemctl status`."""
 

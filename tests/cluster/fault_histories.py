@@ -27,7 +27,17 @@ from tests.cluster.nodewatch import NodeWatch, Version, watch_node
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.releases import programs
 from tests.cluster.test_service_right_again import MINUTE
-from tests.cluster.truth import Lie, Span, allowed, is_right, lies, quantities, right_within
+from tests.cluster.truth import (
+    Lie,
+    Span,
+    allowed,
+    belongs_to_another,
+    is_refused,
+    is_right,
+    lies,
+    quantities,
+    right_within,
+)
 
 SETTLED = 12.0
 """Seconds for which the Node must stay right in the end: a kubelet reports every 10 s."""
@@ -123,8 +133,11 @@ def judge(made: Scene, watch: NodeWatch, outcome: Outcome) -> None:
         outcome.right_after = time.time() - end
         outcome.wrong.append(f"not right: wanted {wanted}, {_shown(watch.versions[-1])}")
     else:
+        refuses = belongs_to_another(watch.versions, made.changes)
         try:
-            wait_until(lambda: made.s.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0)
+            wait_until(
+                lambda: refuses or made.s.cli("status").returncode == 0, MINUTE, "status finds nothing wrong", 2.0
+            )
         except TimeoutError:
             outcome.wrong.append(made.s.cli("status").stdout)
     found = lies(watch.versions, made.changes, time.time())
@@ -138,10 +151,13 @@ def judge(made: Scene, watch: NodeWatch, outcome: Outcome) -> None:
 
 
 def _right_at(watch: NodeWatch, made: Scene) -> float:
-    """Since when the Node has been right, or the machine as it is; the epoch's end if it is not right."""
+    """Since when the Node has been right; infinity if it is not right. A Node that another agent published on first is
+    right if the service refuses its numbers."""
     wanted, right_at = quantities(made.changes), float("inf")
+    refuses = belongs_to_another(watch.versions, made.changes)
     for version in reversed(watch.versions):
-        if version.type == "DELETED" or not is_right(version, wanted):
+        is_as_promised = is_refused(version) if refuses else is_right(version, wanted)
+        if version.type == "DELETED" or not is_as_promised:
             break
         right_at = version.received
     return right_at

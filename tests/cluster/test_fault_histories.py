@@ -12,17 +12,17 @@ from tests.cluster.controlplane import Cluster
 from tests.cluster.fault_histories import plan, run
 from tests.cluster.fault_scene import FAULTS
 from tests.cluster.nodewatch import Version
-from tests.cluster.truth import SLACK, Change, Lie, Span, allowed, is_right, lies, right_within
+from tests.cluster.truth import SLACK, Change, Lie, Span, allowed, belongs_to_another, is_right, lies, right_within
 
 NAME = "example.com/a"
 TRUE, FALSE = "True", "False"
 
 
-def version(at: float, status: str, published: int, allocatable: int | None = None) -> Version:
+def version(at: float, status: str, published: int, allocatable: int | None = None, uid: str = "1") -> Version:
     """A Node. allocatable: by default as published."""
     capacity = {NAME: str(published)}
     node: dict[str, Any] = {
-        "metadata": {"annotations": {ANNOTATION: json.dumps({NAME: published})}},
+        "metadata": {"uid": uid, "annotations": {ANNOTATION: json.dumps({NAME: published})}},
         "status": {
             "capacity": capacity,
             "allocatable": capacity if allocatable is None else {NAME: str(allocatable)},
@@ -43,6 +43,14 @@ def test_a_lie_lasts_from_the_change_to_the_next_right_version() -> None:
     assert lies([version(1, TRUE, 2), gone], [two, three], 20) == [Lie(NAME, 10, 11)]
     assert is_right(version(1, TRUE, 2), {NAME: 2})
     assert not is_right(version(1, FALSE, 2), {NAME: 2})
+
+
+def test_the_numbers_that_another_agent_publishes_first_on_a_new_node_are_its_own() -> None:
+    changes = [Change(0, {NAME: 2}), Change(10, {NAME: 3})]
+    assert not belongs_to_another([version(1, TRUE, 2)], changes)
+    assert not belongs_to_another([version(1, TRUE, 2), version(12, TRUE, 7)], changes)
+    anew = [version(1, TRUE, 2), version(12, TRUE, 7, uid="2"), version(13, TRUE, 3, uid="2")]
+    assert belongs_to_another(anew, changes)
 
 
 def test_how_long_a_lie_may_last() -> None:

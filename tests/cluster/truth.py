@@ -100,6 +100,24 @@ def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
     return version.condition.get("status") == "True" and not wrong_names(version, wanted)
 
 
+def is_refused(version: Version) -> bool:
+    """Whether the condition says that the service leaves somebody's numbers as they are."""
+    condition = version.condition
+    return (condition.get("status"), condition.get("reason")) == ("False", "Refused")
+
+
+def belongs_to_another(versions: Sequence[Version], changes: Iterable[Change]) -> bool:
+    """Whether another agent was the first to publish on the present Node, for example while this machine's certificate
+    was not valid. Then the numbers are that agent's, and the service refuses to change them."""
+    if not versions:
+        return False
+    uid = versions[-1].node["metadata"]["uid"]
+    of_node = (version.published for version in versions if version.node["metadata"]["uid"] == uid)
+    first: Mapping[str, int] = next(filter(None, of_node), {})
+    of_machine = {entry for change in changes for entry in change.quantities.items()}
+    return not first.items() <= of_machine
+
+
 def allowed(lie: Lie, spans: Iterable[Span], writes: Sequence[float]) -> float:
     """For how many seconds this lie may last. writes: when the service changed this quantity."""
     seconds = SLACK

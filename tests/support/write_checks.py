@@ -105,7 +105,7 @@ class WriteChecks:
         config, plugins = self._machine.configured, self._machine.known_plugins
         assert not config.settings.observe
         check_guards(patch)
-        check_unread(after, patch)
+        check_unread(after, patch, keeps_condition=config.settings.condition)
         _check_rest(before, after)
         every = (*NAMES, *LABELS)
         limited = {name for name in every if self.times_written(name, WRITES * PER_WRITE) >= WRITES}
@@ -311,18 +311,18 @@ def check_guards(patch: Sequence[Mapping[str, object]]) -> None:
         assert path in tested or path == "/status/conditions/-"
 
 
-def check_unread(after: dict[str, Any], patch: Sequence[Mapping[str, object]]) -> None:
+def check_unread(after: dict[str, Any], patch: Sequence[Mapping[str, object]], *, keeps_condition: bool) -> None:
     """Checks the guards that a patch needs because the Node was not read just before.
 
     No other writer has added a condition of capacityd's type. A condition that is True after the patch is right for the
-    published quantities as they are then.
+    published quantities as they are then. keeps_condition: as configured; if not, only another agent sets a condition.
     """
     tested = {o["path"] for o in patch if o["op"] == "test"}
     if any(o["path"] == "/status/conditions/-" for o in patch):
         assert "/metadata/resourceVersion" in tested, "nothing guards the new condition"
     conditions = our_conditions(after)
     assert len(conditions) <= 1, "there are two conditions of capacityd's type"
-    if patch and conditions and conditions[0]["status"] == "True":
+    if patch and keeps_condition and conditions and conditions[0]["status"] == "True":
         for name in _record(after):
             parents = ("/metadata/labels",) if is_label(name) else ("/status/capacity", "/status/allocatable")
             for parent in parents:

@@ -43,6 +43,9 @@ _NODE_CANNOT_END = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
 """Errors that do not end because the Node changes: another writer may change it all the time. Every other error may
 have ended when the Node changes or is watched again. If it has not, the early pass does no harm."""
 
+_REQUEUES_IN_TIME = frozenset({RetryCause.CONFLICT, RetryCause.STATE})
+"""Errors of passes that know the Node, and that limit their requests themselves."""
+
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Reasons of the passes that refresh the condition's heartbeat."""
 
@@ -206,8 +209,7 @@ class Schedule:
         self._failure_cause = None
         if requeue_after is not None:
             self._timed[PassReason.REQUEUE] = now + requeue_after
-        is_settled = healthy and not written
-        self._poll_at = now + (POLL_PERIOD_HEALTHY if is_settled else POLL_PERIOD)
+        self._poll_at = now + (POLL_PERIOD_HEALTHY if healthy and not written else POLL_PERIOD)
         self._plan_poll()
         if written or self._pass_reasons & _REFRESH:
             self._plan_resync(now)
@@ -219,10 +221,7 @@ class Schedule:
         cause: RetryCause = RetryCause.OTHER,
         requeue_after: float | None = None,
     ) -> None:
-        """A pass has failed.
-
-        retry_after: the API server's Retry-After, in seconds. requeue_after: as in succeeded().
-        """
+        """A pass has failed. retry_after: the API server's Retry-After in seconds. requeue_after: as in succeeded()."""
         if cause is not self._failure_cause:
             self._failure_cause = cause
             self._failure_since = now
@@ -231,15 +230,15 @@ class Schedule:
         self._poll_at = now + POLL_PERIOD
         self._plan_poll()
         self._retry_after_until = now + (retry_after or 0.0)
-        longest = pause(cause, wrong_for=now - self._failure_since)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
-        self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
+        pause_after = self._jittered(pause(cause, wrong_for=now - self._failure_since))
+        self._timed[PassReason.RETRY] = self._retry_after_until + pause_after
         if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
             self._not_before = -math.inf
             return
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
-        if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
-            self._not_before = now + min(requeue_after, longest)
+        if cause in _REQUEUES_IN_TIME and requeue_after is not None:
+            self._not_before = min(self._not_before, now + requeue_after)
 
     def _jittered(self, longest: float) -> float:
         return self._uniform(longest * _LEAST_SHARE, longest)

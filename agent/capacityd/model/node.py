@@ -24,10 +24,10 @@ CONDITION = "CapacityPublished"
 class ConditionReason(Enum):
     """The reasons of capacityd's Node condition, most urgent first. All but the last set its status to False."""
 
+    OTHER_AGENT = "OtherWriter"  # another capacityd writes the same Node, and recognizes this one by this reason
     CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
     STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is lowered or removed
     REJECTED = "Rejected"  # the API server rejects the whole patch
-    OTHER_AGENT = "OtherWriter"  # another capacityd writes the same Node
     UNKNOWN = "Unknown"  # a resource could not be read
     REFUSED = "Refused"  # capacityd does not own a key of this name
     DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource

@@ -99,9 +99,9 @@ def _messages(health: Health, max_reason: int) -> dict[ConditionReason, str]:
         f"{name} is {allocatable} of {published}" for name, (published, allocatable) in health.not_allocatable.items()
     ]
     messages = {  # "": the reason does not apply
+        ConditionReason.OTHER_AGENT: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.CONFIGURATION_REJECTED: _configuration(health.configuration_errors),
         ConditionReason.STATE_NOT_WRITABLE: f"{UNSAVED}: {health.unsaved}" if health.unsaved else "",
-        ConditionReason.OTHER_AGENT: _OTHER_AGENT if health.other_agent else "",
         ConditionReason.UNKNOWN: _with_reasons("unknown", health.unknown, max_reason),
         ConditionReason.REFUSED: "; ".join(text for text in (refused, unverified) if text),
         ConditionReason.DENIED: _with_reasons("denied", health.denied, max_reason),

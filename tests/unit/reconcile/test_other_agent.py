@@ -147,6 +147,17 @@ def test_two_agents_that_find_different_things_wrong_recognize_each_other() -> N
     assert node.our_condition[:2] == ("False", "OtherWriter")
 
 
+def test_the_other_agent_is_the_first_reason_of_the_condition() -> None:
+    """By this reason, the other agent recognizes this one, even if this machine's clock is late and its disk full."""
+    one, two, node = agents()
+    one.reconcile(1000.0, a=FOUR)
+    two.reconcile(1001.0, a=SIX)
+    one.save_error = "no space left"
+    one.reconcile(1002.0, {"node"}, a=FOUR)
+    assert node.our_condition[:2] == ("False", "OtherWriter")
+    assert node.our_condition[2].startswith(f"{TEXT}; ")
+
+
 @pytest.mark.parametrize(("at", "reason"), [(999.0, "Unknown"), (1001.0, "Altered")])
 def test_an_old_condition_and_a_webhooks_are_not_another_agents(at: float, reason: str) -> None:
     """An old one may come from a restored cluster."""

@@ -151,12 +151,15 @@ def judge(made: Scene, watch: NodeWatch, outcome: Outcome) -> None:
 
 
 def _right_at(watch: NodeWatch, made: Scene) -> float:
-    """Since when the Node has been right; infinity if it is not right. A Node that another agent published on first is
-    right if the service refuses its numbers."""
+    """Since when the Node has been right; infinity if it is not right.
+
+    If another agent has published on the Node first, the service may also refuse to change that agent's numbers: it
+    does so once it has a machine record of this Node.
+    """
     wanted, right_at = quantities(made.changes), float("inf")
-    refuses = belongs_to_another(watch.versions, made.changes)
+    may_refuse = belongs_to_another(watch.versions, made.changes)
     for version in reversed(watch.versions):
-        is_as_promised = is_refused(version) if refuses else is_right(version, wanted)
+        is_as_promised = is_right(version, wanted) or (may_refuse and is_refused(version))
         if version.type == "DELETED" or not is_as_promised:
             break
         right_at = version.received

@@ -108,7 +108,7 @@ def is_refused(version: Version) -> bool:
 
 def belongs_to_another(versions: Sequence[Version], changes: Iterable[Change]) -> bool:
     """Whether another agent was the first to publish on the present Node, for example while this machine's certificate
-    was not valid. Then the numbers are that agent's, and the service refuses to change them."""
+    was not valid."""
     if not versions:
         return False
     uid = versions[-1].node["metadata"]["uid"]

@@ -24,7 +24,7 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
-"""How a unit that is not generated may name a block device: fstab(5)."""
+"""Tags, as in UUID=x, by which a unit may name a block device: fstab(5). Generated units have the device's path."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
 """The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
@@ -50,19 +50,19 @@ def automount(host: Host, point: str, source: str) -> Automount:
     type_ = settings.get("Type", "")
     return Automount(
         name=f"{unit_name(point)}.automount",
-        type="" if type_ == "auto" else type_,
-        source=linked_source(settings.get("What", "")),
+        type="" if type_ == "auto" else type_,  # auto: mount(8) finds out the type
+        source=source_without_tag(settings.get("What", "")),
     )
 
 
-def linked_source(source: str) -> str:
+def source_without_tag(what: str) -> str:
     """The device or share that a unit's setting What names. For a tag such as UUID=x, udev's link to the device."""
-    tag, _, value = source.partition("=")
-    return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else source
+    tag, _, value = what.partition("=")
+    return f"/dev/disk/by-{tag.lower()}/{value}" if tag in TAGS else what
 
 
 def _settings(host: Host, unit: str) -> dict[str, str]:
-    """The settings of a mount; empty if there is no such unit."""
+    """The settings of a unit that mounts; empty if there is no such unit."""
     for folder in UNIT_FOLDERS:
         if lines := host.lines(f"{folder}/{unit}"):
             return mount_settings(lines)
@@ -70,7 +70,7 @@ def _settings(host: Host, unit: str) -> dict[str, str]:
 
 
 def mount_settings(lines: Iterable[str]) -> dict[str, str]:
-    """Name -> value, from the lines of a mount's unit."""
+    """Name -> value, from the section [Mount] of a unit. lines: of the unit's file."""
     return {name: value for section, name, value in assignments(lines) if section == "[Mount]"}
 
 
@@ -94,6 +94,8 @@ def _escaped(byte: int) -> str:
 
 
 def gpt_automount_unit(point: str) -> str:
-    """The automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi, always on the root file system's
-    disk."""
+    """The file of the automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi.
+
+    If it creates one, the file system to mount is on the disk of the root file system.
+    """
     return f"/run/systemd/generator.late{point}.automount"

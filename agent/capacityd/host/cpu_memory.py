@@ -28,6 +28,7 @@ _LARGEST_MEMORY = 2**58
 2**63 if there is no limit."""
 _CPU = re.compile("cpu[0-9]+")
 _PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
+"""Also the exceptions with which psutil fails at a file in /proc that has an unexpected form."""
 _CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
 """Names of the file that lists a core's threads, the newest first: Documentation/admin-guide/cputopology.rst. The
 oldest kernels have only files with a mask."""
@@ -94,10 +95,10 @@ def _threads(host: Host) -> int | None:
 
 
 def _sockets(host: Host) -> int | None:
-    """The number of packages with online processors.
+    """The number of packages with online processors; None if the kernel does not show the packages.
 
     Packages have ids. On s390, packages in different books may have the same id, and books in different drawers as
-    well. An id may be -1 (POWER, SPARC): then each package has a different list of processors.
+    well. The id -1 is unknown. On POWER and SPARC, the kernel then still lists the processors of each package.
     """
     folders = _online_folders(host)
     ids = [host.text(f"{folder}/topology/physical_package_id") for folder in folders]
@@ -106,9 +107,11 @@ def _sockets(host: Host) -> int | None:
     if None in ids:
         raise HostError(_CHANGED)
     has_ids = "-1" not in ids
-    may_have_device_tree = host.arch().startswith(_DEVICE_TREES)
-    if may_have_device_tree and not (has_ids and _ids_are_of_packages(host)):
-        return None
+    if host.arch().startswith(_DEVICE_TREES):
+        if not has_ids:
+            return None  # without ids, these kernels list all processors as one package (update_siblings_masks)
+        if not _ids_are_of_packages(host):
+            return None
     if not has_ids:
         packages = _number_of_groups(host, folders, names=_PACKAGE_LISTS)
         # Older kernels on POWER list only a core as the package if the hypervisor does not name the chips. A single
@@ -181,6 +184,7 @@ def _psutil_errors(subject: str) -> Iterator[None]:
             warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are not used here
             yield
     except _PSUTIL_ERRORS as e:
+        # The exception may quote a file. Logs contain the message, but no detail.
         message = f"{subject} could not be read: {type(e).__name__}"
         code = getattr(e, "errno", None)  # psutil's own exceptions have none
         raise HostError(message, code, detail=quoted(printable(str(e)))) from e
@@ -210,7 +214,7 @@ def _numbers_in_list(text: str) -> set[int]:
                 bounds = part.split("-")  # the first and the last number, or only one
                 numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
         return numbers
-    except ValueError as e:
+    except ValueError as e:  # the message has only the text's length, because logs contain it, but no detail
         why = f"{_CPUS} contains a text that is not a list of processors ({length_text(text)})"
         raise HostError(why, detail=f"it is {quoted(text)}") from e
 
@@ -227,7 +231,7 @@ def _number_of_groups(host: Host, folders: Sequence[str], names: Sequence[str]) 
             continue
         read = _numbers_in_list if name.endswith("_list") else _numbers_in_mask
         groups = [read(text or "") & online for text in texts]  # for each processor, the online members of its group
-        if not all(groups):
+        if not all(groups):  # a processor went offline after `folders` had been read
             raise HostError(_CHANGED)
         # While a processor goes offline, only some members of its group still list it. So the lists of one group may
         # differ, but not in their first online member.

@@ -39,7 +39,7 @@ decides alone: the system already uses the paths that share it as one disk."""
 _SCSI_SERIALS = ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL")
 """udev's properties with the serial number of a SCSI disk (VPD page 0x80), from sg3-utils and from scsi_id."""
 _OTHER_SERIAL = "ID_SERIAL_SHORT"
-"""udev's property with the serial number of disks other than SCSI. For a SCSI disk, it repeats the world-wide id."""
+"""udev's property with the serial number of disks other than SCSI. That of a SCSI disk repeats the world-wide id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ def whole_disks(host: Host) -> list[Disk]:
         if is_excluded(name):
             continue
         try:
-            real = host.resolve(f"{BLOCK}/{name}")  # None: the disk has been removed meanwhile
+            real = host.resolve(f"{BLOCK}/{name}")
+            # None: the disk has been removed meanwhile. It stays in the list, and its values are unknown.
             if real is not None and (is_virtual(name, real) or _is_hidden(host, name)):
                 continue
             ids = _ids(host, name, real=real) if real else []
@@ -208,7 +209,7 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 
 
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
-    """udev's serial number of a disk other than SCSI; "" if it only repeats the world-wide id."""
+    """udev's other serial number of a disk; "" if there is none, or if it only repeats the world-wide id."""
     serial = host.property(path, _OTHER_SERIAL) or ""
     return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
 

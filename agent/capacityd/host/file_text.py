@@ -1,6 +1,6 @@
 """The limits and the form of the text in files of a machine, live or recorded.
 
-Files are decoded with surrogateescape: a byte that is not UTF-8 is a surrogate. The results are printable.
+Files are decoded with surrogateescape: a byte that is not UTF-8 is a surrogate. The functions return printable text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ def text_of(content: str) -> str:
 
 
 def lines_of(content: str) -> list[str]:
-    """The lines of a file that are not empty, or its parts between NULs, with tabs as spaces."""
+    """The lines of a file that are not empty. A NUL also ends a line, as in the kernel's files with lists.
+
+    Tabs become spaces.
+    """
     lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
     return [printable(line) for line in lines if line]

@@ -51,14 +51,14 @@ def filesystems(host: Host) -> list[Filesystem]:
 
 
 def local_filesystems(host: Host) -> list[Filesystem]:
-    """The file systems on a disk or in memory: asking them for their size does not hang. Raises HostError."""
+    """The file systems on a disk or in memory. Reading their size does not wait for a server. Raises HostError."""
     return [filesystem for filesystem in filesystems(host) if _is_local(filesystem)]
 
 
 def _is_local(filesystem: Filesystem) -> bool:
     if has_device(filesystem.number):
         return True
-    if filesystem.type == "devtmpfs":  # its kind is pseudo, but it is in memory and has a size
+    if filesystem.type == "devtmpfs":  # backing() does not know this type, which is in memory and has a size
         return True
     on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
     return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
@@ -67,10 +67,8 @@ def _is_local(filesystem: Filesystem) -> bool:
 def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     """The size in bytes of the file system mounted at this point; 0 if it reports none.
 
-    mount_ids: the ids of its mounts, the first field in mountinfo. Only with them can this notice that the point now
-    leads to another file system.
-
-    Raises HostError, also if the point leads to another file system, or if the file system does not respond in time.
+    mount_ids: the ids of the file system's mounts, the first field in mountinfo. Raises HostError, also if the point
+    now leads to a mount with another id, or if the file system does not respond in time.
     """
     results: list[int | HostError] = []
 

@@ -1,4 +1,4 @@
-"""udev's hardware database (hwdb(7)): the names for ids of devices whose properties lack them."""
+"""udev's hardware database (hwdb(7)): names of vendors and models, for devices whose properties in udev lack them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMEOUT = 5.0  # seconds; a look-up usually takes five milliseconds
 @cache
 def look_up(modalias: str) -> Mapping[str, str]:
     """The database's properties for this modalias; empty if there is no database, or its program does not respond."""
-    if not modalias or "\0" in modalias:
+    if not modalias or "\0" in modalias:  # no argument of a program may contain a NUL
         return {}
     try:
         status, out, _ = run_trusted([_PROGRAM, "query", "--", modalias], _TIMEOUT)

@@ -1,5 +1,7 @@
 """The kind of a network interface: a port of the machine, an interface that shares a port, or one without a port.
 
+hardware: in all functions, the path in /sys of the interface's device, such as a PCI function.
+
 The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
 devices that they pass.
 """
@@ -78,15 +80,17 @@ def _is_child(host: Host, path: str, devtype: str | None) -> bool:
     """Whether an interface with hardware is a child of another one, as in IPoIB. devtype: of the interface."""
     if host.text(f"{path}/parent"):  # children on older kernels
         return True
-    if devtype == _SWITCH_PORT_DEVTYPE or not linked_number(host, os.path.basename(path)):
+    if devtype == _SWITCH_PORT_DEVTYPE:  # a port, although it uses the interface that connects the switch
+        return False
+    if not linked_number(host, os.path.basename(path)):  # the number of the interface that this one uses (iflink)
         return False
     return resolve_link(host, f"{path}/device") is not None
 
 
 def hardware_kind(host: Host, path: str, hardware: str) -> str:
-    """Physical, unless the interface shares its hardware with another interface or is not a network port.
+    """The kind of an interface with hardware: physical, unless it shares its hardware or is not a network port.
 
-    path: the interface in /sys. hardware: the path of its device. Raises HostError.
+    path: the interface in /sys. Raises HostError.
     """
     devtype = uevent_value(host, path, name="DEVTYPE")
     if devtype in _WIRELESS_DEVTYPES:
@@ -122,7 +126,7 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     """The kind of an interface according to the buses of its device and of the devices above."""
     bus = link_name(host, f"{hardware}/subsystem")
     if bus is None:
-        return "physical"
+        return "physical"  # no bus shows that the device is anything but a port of the machine
     if bus in _OTHER_BUSES:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):

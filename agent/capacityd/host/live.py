@@ -32,7 +32,10 @@ _UDEV_DATABASE = "/run/udev/data"
 
 
 class LiveHost:
-    """The machine on which this process runs: a Host (model/host.py). scandir and readlink are for the recorder."""
+    """The machine on which this process runs: a Host (model/host.py, which describes the methods).
+
+    Only the recorder calls scandir() and readlink(), which a Host lacks.
+    """
 
     def __init__(self) -> None:
         self._udev: Any = None  # one pyudev Context for all devices: each Context loads libudev again, 65 KiB
@@ -92,14 +95,15 @@ class LiveHost:
         except pyudev.DeviceNotFoundError as e:
             raise HostError(f"udev does not know {device}", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
+            # The exception may quote a property, so its text is only a detail, which no log contains.
             why = f"udev's properties of {device} could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
         """Raises HostError if a rule of udev may apply to a device of which libudev has found no entry.
 
-        Then its properties are unknown, not missing. If no rule applies, udevd makes no entry for a device that has
-        neither the number of a node nor that of an interface, such as a PCI function.
+        Then the device's properties are unknown, not missing. If no rule applies, udevd makes no entry for a device
+        that has neither the number of a node nor that of an interface, such as a PCI function.
         """
         has_number_in_udev = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number_in_udev or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
@@ -131,6 +135,7 @@ class LiveHost:
         return lines_of(read_optional_text(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
+        # The configuration names this file, so open_data_file() refuses a link with which another user would choose it.
         raw, modified_epoch = read_regular(path, limit, opener=open_data_file)
         return Content(printable(raw.strip()), age=time.time() - modified_epoch)
 

@@ -14,7 +14,7 @@
 | dm (LVM, thin pools, LUKS, multipath), md, bcache | slaves/ in /sys |
 | loop | loop/backing_file |
 | zram with write-back | backing_dev |
-| NVMe with several paths | the head is the disk |
+| NVMe with several paths | the disk is nvme0n1, and its paths such as nvme0c0n1 do not count |
 
 Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd, AoE) have no disk. A disk over iSCSI is a disk
 of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError.
@@ -51,7 +51,7 @@ BCACHEFS = "/sys/fs/bcachefs"
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
-"""The sources of overlays that systemd-sysext(8) mounts over /etc and /usr, from files on / and /var."""
+"""Sources of systemd-sysext(8)'s overlays over /etc and /usr. The disks of / and /var have their layers."""
 _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
@@ -216,7 +216,7 @@ class LowerDisks:
     def _of_block(self, block: str, above: Collection[str]) -> Iterator[str]:
         """The disks below a block device. block: its path in /sys."""
         if block in above:
-            return
+            return  # a cycle: this search has come through the device
         above = (*above, block)
         is_partition = self._host.text(f"{block}/partition") is not None
         whole = os.path.dirname(block) if is_partition else block

@@ -1,4 +1,4 @@
-"""The kernel's tables of mounts and swap areas, with paths as the kernel has them."""
+"""The kernel's tables of mounts and swap areas. Their paths may contain bytes that are not printable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mounts(host: Host) -> list[Mount]:
         mount = mount_of(line)
         if mount is not None:
             found.append(mount)
-        elif line:
+        elif line:  # only the detail contains the line, because logs contain the message but no detail
             raise HostError(
                 f"{MOUNT_TABLE} contains a malformed line ({length_text(line)})", detail=quoted(printable(line))
             )

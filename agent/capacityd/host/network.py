@@ -16,7 +16,7 @@ from capacityd.model.host import Address
 from capacityd.model.text import printable
 
 LINK_MESSAGE = struct.Struct("BxHiII")
-"""struct ifinfomsg"""
+"""struct ifinfomsg: family, type, the interface's number, flags, and a mask of flags."""
 
 NEWLINK, GETLINK = 16, 18  # types of messages
 LINKINFO, INFO_KIND = 18, 1  # IFLA_LINKINFO, and IFLA_INFO_KIND in it
@@ -27,7 +27,7 @@ _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8  # attributes of an address: IFA_ADDRESS, IFA
 _TEMPORARY, _DUPLICATE = 0x01, 0x08  # flags: IFA_F_TEMPORARY and IFA_F_DADFAILED; for IPv4, 0x01 has another meaning
 _SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 _FAMILIES: dict[int, str] = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}
-_ADDRESS_MESSAGE = struct.Struct("BBBBi")  # struct ifaddrmsg
+_ADDRESS_MESSAGE = struct.Struct("BBBBi")  # struct ifaddrmsg: family, prefix, flags, scope, interface
 _ATTEMPTS = 5
 """Reads of a list whose interfaces disappear while it is read, as on a node whenever a pod ends."""
 

@@ -22,10 +22,11 @@ _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 
 def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
-    """Runs a program for at most timeout seconds. The calling process must have no other children.
+    """Runs a program for at most timeout seconds. Afterwards, kills all children of this process.
 
-    Returns the exit status, standard output and standard error. Raises HostError if the program can't be started, does
-    not end in time, or writes more than 64 KiB, and ProgramNotTrusted if another user could change a file that it runs.
+    Returns the exit status (if negative, the signal that killed the program), standard output and standard error.
+    Raises ProgramNotTrusted if another user could change a file that the program runs, and another HostError if the
+    program can't be started, does not end in time, or writes more than 64 KiB.
     """
     program = command[0]
     _require_executable(program)
@@ -36,12 +37,13 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
         return run_program(command, timeout, environment=_ENVIRONMENT, max_output=_MAX_OUTPUT_BYTES, directory="/")
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
-    except OutputTooLargeError:
+    except OutputTooLargeError:  # the message is for a command of the configuration: it prints a number
         message = f"{program} wrote more than {_MAX_OUTPUT_BYTES} bytes; one whole number is expected"
         raise ProgramFailed(message) from None
     except OSError as e:
         why = why_not_started(program, e.errno)
         message = f"{program} could not be started: {why or os.strerror(e.errno or 0)}"
+        # why: what is wrong with the beginning of the file, so the detail shows this beginning
         raise ProgramFailed(message, e.errno, detail=_beginning(program) if why else "") from e
     except subprocess.SubprocessError as e:
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
@@ -50,7 +52,10 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
 
 
 def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """The first file that somebody else could change, of all files that the command runs; None if there is none."""
+    """The first file that somebody else could change, of all files that the command runs; None if there is none.
+
+    trust: the users and groups who may change the files.
+    """
     return flaw_of_command(command, search_path=_ENVIRONMENT["PATH"], trust=trust)
 
 
@@ -68,6 +73,7 @@ def _require_executable(program: str) -> None:
     try:
         why = why_not_executable(program)
     except OSError as e:
+        # The configuration's command is a list of strings. A name with a space is probably a whole command line.
         hint = "; write each argument as a string of its own, without a shell's pipes" if " " in program else ""
         raise ProgramFailed(f"{program} can't be run: {os.strerror(e.errno or 0)}{hint}", e.errno) from e
     if why:

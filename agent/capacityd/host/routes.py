@@ -145,7 +145,7 @@ def _tables() -> Mapping[int, set[int]]:
         values = attributes(message[_ROUTE.size :])
         if _L3MDEV in values:  # one rule leads to the tables of all VRFs
             has_vrf_rule = True
-        # An inverted rule for some packets applies to all other packets.
+        # A rule that is inverted, and whose attributes select some packets, applies to all other packets.
         is_for_some_packets = bool(type_of_service) or _excludes_own_packets(values)
         is_inverted = bool(flags & _INVERT)
         if action == _TO_TABLE and (is_inverted or not is_for_some_packets):

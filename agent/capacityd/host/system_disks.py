@@ -90,7 +90,7 @@ def system_disks(host: Host) -> SystemDevices:
 
 
 def system_filesystems(host: Host) -> SystemDevices:
-    """The file systems that the machine needs, and those with the layers of its overlays, by their major:minor."""
+    """The major:minor of each file system that the machine needs, also of those with the layers of its overlays."""
     try:
         table = mounts(host)
         tree = MountTree(table)
@@ -119,7 +119,7 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
-    for folder in NODE_FOLDERS:
+    for folder in NODE_FOLDERS:  # the mount that contains each folder, and the mount that its target is in
         paths = [folder]
         target = host.resolve(folder)
         if target is not None and target != folder:  # the folder is a link to a larger disk
@@ -141,5 +141,5 @@ def _resume_number(host: Host) -> str:
     except HostError as e:
         if e.errno != errno.ENODATA:
             raise
-        return ""  # recordings of earlier versions lack this file
+        return ""  # a recording answers ENODATA for a file that it lacks, as those of earlier versions lack this one
     return number if number and has_device(number) else ""

@@ -58,7 +58,7 @@ def lower_interfaces(host: Host, name: str) -> list[str]:
 
 
 def linked_number(host: Host, name: str) -> str:
-    """The number of the interface that the given one uses, from iflink; "" if there is none. Raises HostError.
+    """The number of the interface that the given one uses, from iflink; "" if it uses none. Raises HostError.
 
     The used interface may be in another network namespace.
     """
@@ -69,7 +69,10 @@ def linked_number(host: Host, name: str) -> str:
 
 
 def _parents(host: Host, name: str, hardware: str) -> list[str]:
-    """A list of the interface that a child with this hardware belongs to, as in IPoIB; empty if there is none here."""
+    """The interface that a child with this hardware belongs to, as in IPoIB, as a list; empty if it belongs to none.
+
+    An interface of another network namespace does not count.
+    """
     number = linked_number(host, name)
     if not number:
         return []

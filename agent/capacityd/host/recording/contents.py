@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
-from capacityd.host.automounts import linked_source
+from capacityd.host.automounts import source_without_tag
 from capacityd.host.lower_disks import DEVICE_OPTIONS, LAYER_OPTIONS
 from capacityd.host.system_disks import is_of_system
 from capacityd.linux.mountinfo import AUTOMOUNT_OPTIONS, READ_ONLY_OPTIONS, SUBVOLUME_OPTION, mount_of
@@ -58,7 +58,7 @@ ATTRIBUTES = _names(
 """Names of attributes to record. Reading them does not block, access hardware or change anything."""
 
 FOLDERS = _names("bonding capabilities dm dsa holders id loop md queue slaves")
-"""Names of a device's folders to record, in addition to folders that lead to other devices."""
+"""Names of folders of a device to record. The recorder finds folders of further devices by the links to them."""
 
 ATTRIBUTE_IDENTIFIERS = _names(
     """
@@ -106,7 +106,7 @@ COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
 """Properties that udev composes from the device's vendor, model and serial number, if available."""
 
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
-"""Properties with bit masks or partition types that look like identifiers."""
+"""Properties to record unchanged: bit masks and partition types, which only look like identifiers."""
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -130,7 +130,7 @@ def keeps_file(path: str) -> bool:
 
 
 def keeps_folder(path: str) -> bool:
-    """Whether to record a device's folder that does not lead to another device."""
+    """Whether to record a folder of a device because of its name. A link may be another reason to record it."""
     return os.path.basename(path) in FOLDERS
 
 
@@ -150,20 +150,20 @@ def is_identifying_property(name: str) -> bool:
 
 
 def mounts_without_options(table: str) -> str:
-    """The mount table to record: without users and passwords, and without file systems' options.
+    """The mount table to record: without users and passwords, and without most options of file systems.
 
-    The options that stay are those about writes, the subvolume, the kind of an automount, and those that name other
-    devices or, for the machine's own file systems, layers.
+    Options about writes, the subvolume and the kind of an automount stay, and those that name further devices. For the
+    machine's own file systems, those that name layers of an overlay stay as well.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
 
 def unit_without_options(text: str) -> str:
-    """The unit of a mount to record: its section, type and mount point, and its source if that is a block device."""
+    """The unit of a mount to record: only the mount's type and point, and its source if that is a block device."""
     settings = {(section, name): value for section, name, value in assignments(text.split("\n"))}
     lines: list[str] = []  # each section, followed by its settings
     for (section, name), value in settings.items():
-        is_block_device = name == "What" and linked_source(value).startswith("/dev/")
+        is_block_device = name == "What" and source_without_tag(value).startswith("/dev/")
         if name in ("Type", "Where") or is_block_device:
             if section not in lines:
                 lines.append(section)

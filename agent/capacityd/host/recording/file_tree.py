@@ -1,4 +1,8 @@
-"""The files, folders and links of a recorded machine. What the recording does not show is unknown, never absent."""
+"""The files, folders and links of a recorded machine.
+
+What the recording does not show in /sys is unknown, never absent. A file outside of /sys that the recording lacks
+counts as missing, except in exists().
+"""
 
 from __future__ import annotations
 
@@ -50,9 +54,9 @@ class RecordedFiles:
         return sorted(self._folders.get(real or "", ()))
 
     def scandir(self, folder: str) -> Sequence[tuple[str, str]]:
-        """The entries of a folder, sorted: the name, and "file", "folder" or "link".
+        """The entries of a folder, sorted: the name, and "file", "folder" or "link"; "" if it is an unrecorded file.
 
-        "" instead for a file that is not recorded. Raises HostError, also if the folder does not exist.
+        Raises HostError, also if the folder does not exist.
         """
         real = self.real_path(folder)
         if real not in self._folders and real not in self._unrecorded_folders:
@@ -60,7 +64,10 @@ class RecordedFiles:
         return [(name, self._kind(f"{real}/{name}")) for name in self.listdir(folder)]
 
     def resolve(self, path: str) -> str | None:
-        """The path with all links resolved; None if it does not exist. Raises HostError."""
+        """The path with all links resolved; None if it does not exist or, outside of /sys, is not recorded.
+
+        Raises HostError.
+        """
         real = self.real_path_or_none(path, only_existence=True)
         return real if real is not None and self._exists(real) else None
 
@@ -80,7 +87,7 @@ class RecordedFiles:
         return self._links[path]
 
     def content(self, path: str, limit: int) -> str | None:
-        """A file's content; None if the file does not exist.
+        """A file's content; None if the file does not exist or, outside of /sys, is not recorded.
 
         Raises HostError if the file exists but is not recorded, and with EFBIG if it is longer than limit bytes.
         """

@@ -126,7 +126,7 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "properties": _table(_table(_is_text)),  # path of a device -> name -> value
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
     "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
-    "link_speeds": _table(_are_numbers),  # interface -> their speeds in bit/s, in recordings of earlier versions
+    "link_speeds": _table(_are_numbers),  # interface -> speeds of link modes in bit/s, from earlier versions
     "link_kinds": _table(_is_text),  # interface -> kind, as "ip -details link" shows it
     "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
     "default_interfaces": _are_texts,  # names of the interfaces of default routes

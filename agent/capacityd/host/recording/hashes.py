@@ -1,4 +1,7 @@
-"""The hashes that replace identifiers in a recording, in the identifiers' own notation."""
+"""The hashes that replace identifiers in a recording, in the identifiers' own notation.
+
+Notation: an identifier's prefix, such as naa., and its separators. Hashes are in lower case.
+"""
 
 from __future__ import annotations
 

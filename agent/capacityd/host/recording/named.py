@@ -8,8 +8,8 @@ from capacityd.host.automounts import (
     GPT_AUTOMOUNTS,
     UNIT_FOLDERS,
     gpt_automount_unit,
-    linked_source,
     mount_settings,
+    source_without_tag,
     unit_name,
 )
 from capacityd.host.lower_disks import DEVICE_OPTIONS, INITRAMFS_ROOT, layers_of
@@ -19,7 +19,7 @@ from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 
 
 def named_paths(files: Mapping[str, str]) -> set[str]:
-    """The files, folders and devices whose existence to record. files: the recorded files by path."""
+    """The files, folders and devices whose existence to record. files: path -> content, of recorded files."""
     swap_lines = files.get(SWAPS, "").split("\n")[1:]  # without the names of the columns
     swaps = [unescaped(line.split()[0]) for line in swap_lines if line.strip()]
     mounts = _mounts(files)
@@ -29,10 +29,10 @@ def named_paths(files: Mapping[str, str]) -> set[str]:
     for path, text in files.items():
         if path.endswith(".mount"):
             settings = mount_settings(text.split("\n"))
-            sources.append(linked_source(settings.get("What", "")))
+            sources.append(source_without_tag(settings.get("What", "")))
     device_nodes = {path for path in (*swaps, *sources) if path.startswith("/dev/")}
     layers = [folder for mount in mounts if mount.type == "overlay" for folder in layers_of(mount)]
-    # What is below INITRAMFS_ROOT in the initramfs is in / later.
+    # An overlay of the initramfs names a layer below INITRAMFS_ROOT. The running system has the layer below /.
     layers += [folder.removeprefix(INITRAMFS_ROOT) for folder in layers if folder.startswith(INITRAMFS_ROOT)]
     backing_files = [text.removesuffix("\n") for path, text in files.items() if path.endswith("/loop/backing_file")]
     named = {*device_nodes, *layers, *backing_files, *NODE_FOLDERS, INITRAMFS_ROOT}
@@ -40,7 +40,7 @@ def named_paths(files: Mapping[str, str]) -> set[str]:
 
 
 def automount_units(files: Mapping[str, str]) -> Iterator[str]:
-    """Yields the files of units that may say what an automount mounts. files: the recorded files by path."""
+    """Yields the paths of units that may say what an automount mounts. files: path -> content, of recorded files."""
     yield from map(gpt_automount_unit, GPT_AUTOMOUNTS)
     for mount in _mounts(files):
         if mount.is_trigger:

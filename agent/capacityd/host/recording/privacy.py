@@ -1,7 +1,8 @@
 """Replaces the identifiers in a recording with hashes, keyed with a salt that nobody keeps.
 
-Equal identifiers get equal hashes, regardless of their notation. Without the salt, nobody can find a hash's identifier
-by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md define the identifiers.
+Equal identifiers get equal hashes, regardless of prefix, separators and case. Without the salt, nobody can find a
+hash's identifier by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md define the
+identifiers.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class Privacy:
         before_hyphen, hyphen, after_hyphen = line.partition(" - ")
         type_, source, options = [*after_hyphen.split(" "), "", "", ""][:3]  # "" for each field that is missing
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")
-        if may_be_remote and re.search("[:/@]", source):
+        if may_be_remote and re.search("[:/@]", source):  # server:/share, //server/share, user@server
             redacted_source = f"id-{self._hashes.digits(source)[:12]}"
         else:
             redacted_source = self._text_with_link(source)

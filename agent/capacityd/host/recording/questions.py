@@ -48,6 +48,7 @@ def questions(source: Source, devices: Iterable[str], interfaces: Iterable[str])
         yield _about("processors", measure, partial(source.processors, measure))
     for point, mount_ids in _local_mount_points(source):
         # The name contains a mount's id, because two file systems, of which one hides the other, have one mount point.
+        # replay.py also takes the least of the ids.
         name = f"filesystem_sizes {point} {min(mount_ids)}"
         ask = partial(source.filesystem_size, point, mount_ids)
         yield Question(name, part="filesystem_sizes", key=point, ask=ask)

@@ -115,13 +115,13 @@ class Recorder:
                 yield path
 
     def _record_devices(self, folder: str) -> None:
-        """Records the devices of a bus or class, and the devices above them."""
+        """Records the devices to which a folder has links, as that of a bus or class, and the devices above them."""
         for name, kind in self._record_folder(folder):
             path = f"{folder}/{name}"
             if kind == "folder":
                 self._record_folder(path)
             if path not in self._links:
-                continue  # a device is a link into /sys/devices
+                continue  # not a device, because its entry is a link into /sys/devices
             device = os.path.normpath(os.path.join(folder, self._links[path]))
             if device.startswith(f"{_DEVICES}/"):
                 self._listed_devices.add(device)
@@ -131,9 +131,10 @@ class Recorder:
                 self._record_folder(device_or_above)
 
     def _record_folder(self, folder: str) -> Sequence[tuple[str, str]]:
-        """Records a folder's entries, and those of its subfolders that contents.py lists. Returns the name and kind of
-        each entry;
-        nothing if the folder was recorded before."""
+        """Records a folder's entries, and those of its subfolders that contents.py lists.
+
+        Returns the name and kind ("file", "folder", "link") of each entry; nothing if the folder is already recorded.
+        """
         if folder in self._read_folders:
             return ()
         try:
@@ -157,7 +158,7 @@ class Recorder:
                 left_out.append(f"{name}/" if kind == "folder" else name)
         if left_out:
             self._left_out[folder] = left_out
-        elif not entries:
+        elif not entries:  # no recorded path shows that an empty folder exists
             self._existing_only.add(folder)
         return entries
 

@@ -21,12 +21,16 @@ def load(path: str) -> RecordedHost:
 
 
 class RecordedHost:
-    """Another machine, or one that never existed: a Host (model/host.py). scandir and readlink are for the recorder."""
+    """Another machine, or one that never existed: a Host (model/host.py, which describes the methods).
+
+    Only the recorder calls scandir() and readlink(), which a Host lacks: a recording can be recorded again.
+    """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
         self._recording = recording
         self._files = RecordedFiles(recording)
         self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
+        # Question that the machine did not answer -> name of the errno or None, message.
         self._unknown: Mapping[str, Sequence[str | None]] = recording.get("unknown", {})
 
     def listdir(self, folder: str) -> Sequence[str]:
@@ -137,7 +141,7 @@ class RecordedHost:
     def _raise_if_unanswered(self, question: str, recorded_path: str = "", shown_path: str = "") -> None:
         """Raises HostError if the machine did not answer this question during recording.
 
-        shown_path: the path to show instead of recorded_path in the recorded message.
+        recorded_path: a path in the recorded message, "" for none; the error shows shown_path, as the caller wrote it.
         """
         if question not in self._unknown:
             return

@@ -28,4 +28,4 @@ def busy_time(pid: int) -> float:
             on_processor, waiting, _ = f.read().split()
     except (OSError, ValueError):
         return 0.0
-    return (int(on_processor) + int(waiting)) / 1e9
+    return (int(on_processor) + int(waiting)) / 1e9  # nanoseconds in the file

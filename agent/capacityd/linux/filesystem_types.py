@@ -35,7 +35,7 @@ _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
     **dict.fromkeys(("aufs", "ecryptfs", "overlay", "unionfs"), Backing.LAYERS),
-    # FUSE programs that do the same as the kernel's types above, or show files that are elsewhere.
+    # Programs of FUSE for the content of images or for layers, or with a view of files that are elsewhere.
     **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
     **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),
     **dict.fromkeys(("fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.sysboxfs"), Backing.INTERFACE),
@@ -98,7 +98,7 @@ def kind_of(type_: str, *, on_device: bool) -> str:
     return "network" if backed_by is Backing.PROGRAM else "pseudo"  # most programs of FUSE connect to a server
 
 
-# Parts of the paths of mount points, because the folders above depend on the distribution and on the configuration:
+# The patterns match a part of a mount point's path, because the path's beginning depends on distribution and settings:
 # /var/lib/k0s/kubelet, /var/snap/microk8s/common/…, /run/k3s/containerd, the kubelet's --root-dir. Only mount points
 # inside these folders belong to pods: a disk mounted on such a folder itself, or beside it, belongs to the machine.
 _OF_PODS = re.compile(

@@ -53,7 +53,7 @@ class Mount:
     def is_trigger(self) -> bool:
         """Whether the first access to this mount point mounts a file system over it.
 
-        Below an indirect automount, each access to a folder mounts another one.
+        False for an indirect automount: an access to a folder in it mounts a file system on that folder.
         """
         return self.type == "autofs" and "indirect" not in self.options.split(",")
 

@@ -20,7 +20,8 @@ _TYPE_BITS = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_
 _BUFFER_BYTES = 1 << 18
 _QUEUE_BYTES = 1 << 22  # of events that may wait
 MAX_DEFAULT_PREFIX_BITS = 3
-"""The longest prefix of a route that replaces a default route: 0.0.0.0/1 and 128.0.0.0/1 together, or 2000::/3."""
+"""The longest prefix of a route that counts as a default route: several replace one, as 0.0.0.0/1 and 128.0.0.0/1 do,
+and 2000::/3 contains all public addresses of IPv6."""
 _ATTEMPTS = 5
 """Requests for a list that changes while the kernel sends it, as iproute2 and libnl advise."""
 
@@ -73,7 +74,7 @@ def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[i
 
 
 def listen(groups: int) -> socket.socket:
-    """A socket that receives the events of these groups (RTMGRP_*). Raises OSError."""
+    """A socket that receives the events of these multicast groups, a bit mask of RTMGRP_*. Raises OSError."""
     socket_type = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     s = socket.socket(socket.AF_NETLINK, socket_type, socket.NETLINK_ROUTE)
     try:
@@ -129,8 +130,7 @@ def pieces(data: bytes, header: struct.Struct) -> Iterator[tuple[tuple[int, ...]
         if not header.size <= length <= len(data):
             return
         yield fields, data[header.size : length]
-        padded_length = length + -length % 4  # the next piece starts at a multiple of 4 bytes
-        data = data[padded_length:]
+        data = data[length + _padding(length) :]
 
 
 def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big"] = sys.byteorder) -> int:
@@ -142,5 +142,9 @@ def integer(value: bytes, *, signed: bool = False, order: Literal["little", "big
 def attribute(type_: int, value: bytes) -> bytes:
     """An encoded attribute, for the body of a request."""
     length = _ATTRIBUTE.size + len(value)
-    padding = bytes(-length % 4)
-    return _ATTRIBUTE.pack(length, type_) + value + padding
+    return _ATTRIBUTE.pack(length, type_) + value + bytes(_padding(length))
+
+
+def _padding(length: int) -> int:
+    """The number of bytes after a piece of this length: each piece starts at a multiple of 4 bytes."""
+    return -length % 4

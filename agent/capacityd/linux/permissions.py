@@ -25,7 +25,7 @@ def why_unreadable_to_root(path: str) -> str:
             status = os.stat(part)
             if _ACL in os.listxattr(part):
                 return ""
-        except OSError:  # the path does not exist; a folder that denies access would have come first
+        except OSError:  # the part does not exist: a folder that denies access would have ended the loop before
             return ""
         is_folder = stat.S_ISDIR(status.st_mode)
         needed_permission = stat.S_IXOTH if is_folder else stat.S_IROTH

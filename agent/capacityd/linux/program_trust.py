@@ -48,11 +48,9 @@ def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth
             flaw = _flaw_of_start([path], search_path, trust, depth=depth)
             if flaw is None:
                 continue
-            if flaw.remedy.endswith(
-                _REMEDY_FOR_DATA
-            ):  # added already, for a text in the first line of the file at path
-                return flaw
-            return replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
+            # The file's first line may contain an argument of the interpreter, for which this function was called before.
+            already_has_remedy = flaw.remedy.endswith(_REMEDY_FOR_DATA)
+            return flaw if already_has_remedy else replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
     return None
 
 

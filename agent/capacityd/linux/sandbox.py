@@ -47,7 +47,7 @@ _ADVICE_FOR_PROGRAM = (
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """Settings of the unit."""
+    """What the unit's settings hide from the service."""
 
     hidden: dict[str, str] = field(default_factory=dict)
     """Folder that the service does not see -> the setting that hides it."""
@@ -82,7 +82,7 @@ class Sandbox:
         why = (
             f"the service's sandbox hides {hidden} ({self.hidden[hidden]}), so {path} works only outside of the service"
         )
-        if runs and folder in _SHARED:  # even if the service saw it, it would not run a program there
+        if runs and folder in _SHARED:  # the service runs no program from a folder where everybody may create files
             return f"{why}: {other_place}"
         return (
             f"{why}: {other_place}, or run `systemctl edit capacityd`, add the lines "

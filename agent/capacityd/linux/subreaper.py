@@ -26,7 +26,7 @@ def children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children") as f:
                 found += [int(child) for child in f.read().split()]
     except OSError:
-        pass
+        pass  # the process or one of its threads has ended
     return found
 
 
@@ -43,7 +43,7 @@ def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
         for child in remaining:
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)
-            with suppress(OSError):
+            with suppress(OSError):  # the child has already been reaped
                 reaped, status = os.waitpid(child, os.WNOHANG)  # 0: the child still runs
                 if reaped:
                     statuses[child] = status

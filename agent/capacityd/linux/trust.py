@@ -55,7 +55,7 @@ class NotTrusted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The users who may own a file, and the groups that may write it."""
+    """The users who may own a file, and the groups that may write it, by uid and gid."""
 
     users: frozenset[int]
     groups: frozenset[int] = frozenset()
@@ -74,7 +74,7 @@ class Trust:
             owner = os.stat(path).st_uid
             if owner == overflow_uid():
                 return self
-        except OSError:
+        except OSError:  # the owner is unknown, so no further user is trusted
             return self
         return replace(self, users=self.users | {owner})
 
@@ -102,21 +102,20 @@ def own_trust() -> Trust:
 def flaw_of(path: str, trust: Trust) -> Flaw | None:
     """The first part of a path that somebody else can change; None if there is none.
 
-    A missing part is a flaw if somebody else can create it. Otherwise neither a missing part nor one that this process
-    may not see counts as a flaw, because using the path fails; but the folder that hides a part counts. The owner and
-    the mode of a device or a socket do not count, because neither contains anything that somebody has written.
+    A missing part is a flaw if somebody else can create it. Otherwise a missing part is no flaw, because using the path
+    fails. Of a part that this process may not see, only the folder that hides the part is checked. The owner and the
+    mode of a device or a socket do not count, because neither contains anything that somebody has written.
     """
     return _first_flaw(path, trust, may_be_in_shared_folder=True, may_be_shared_folder=True)
 
 
 def flaw_of_folder(path: str, trust: Trust) -> Flaw | None:
-    """The flaw of a folder in which names are looked up: also one in which somebody else can create a file."""
+    """The flaw of a folder in which names are looked up. Nobody else may be able to create a file in the folder."""
     return _first_flaw(path, trust, may_be_in_shared_folder=True, may_be_shared_folder=False)
 
 
 def flaw_of_program(path: str, trust: Trust) -> Flaw | None:
-    """The flaw of a program, a script, or a folder of them: also a folder where somebody else can create a file beside
-    it."""
+    """The flaw of a program, a script or a folder of them. Nobody else may be able to create a file beside it."""
     return _first_flaw(path, trust, may_be_in_shared_folder=False, may_be_shared_folder=False)
 
 

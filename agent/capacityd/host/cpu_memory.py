@@ -28,7 +28,7 @@ _LARGEST_MEMORY = 2**58
 2**63 if there is no limit."""
 _CPU = re.compile("cpu[0-9]+")
 _PSUTIL_ERRORS = (psutil.Error, OSError, NotImplementedError, AttributeError, LookupError, ValueError)
-"""Also the exceptions with which psutil fails at a file in /proc that has an unexpected form."""
+"""psutil's own exceptions, and those with which it fails at a file in /proc that has an unexpected form."""
 _CORE_LISTS = ("core_cpus_list", "thread_siblings_list", "thread_siblings")
 """Names of the file that lists a core's threads, the newest first: Documentation/admin-guide/cputopology.rst. The
 oldest kernels have only files with a mask."""
@@ -98,7 +98,7 @@ def _sockets(host: Host) -> int | None:
     """The number of packages with online processors; None if the kernel does not show the packages.
 
     Packages have ids. On s390, packages in different books may have the same id, and books in different drawers as
-    well. The id -1 is unknown. On POWER and SPARC, the kernel then still lists the processors of each package.
+    well. The id -1 means an unknown id. On POWER and SPARC, the kernel then still lists each package's processors.
     """
     folders = _online_folders(host)
     ids = [host.text(f"{folder}/topology/physical_package_id") for folder in folders]

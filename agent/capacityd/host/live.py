@@ -115,6 +115,7 @@ class LiveHost:
         if self.resolve(entry) is not None:
             raise HostError(f"udev's entry for {device} could not be read")
 
+    # Methods of Host that need nothing of this object.
     raw = staticmethod(read_text)
     hardware_names = staticmethod(look_up)
     link_kind = staticmethod(link_kind)

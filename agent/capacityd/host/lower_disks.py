@@ -51,7 +51,7 @@ BCACHEFS = "/sys/fs/bcachefs"
 _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
-"""Sources of systemd-sysext(8)'s overlays over /etc and /usr. The disks of / and /var have their layers."""
+"""Sources of systemd-sysext(8)'s overlays over /etc and /usr. Their layers are files on the disks of / and /var."""
 _NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")

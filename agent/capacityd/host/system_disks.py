@@ -141,5 +141,5 @@ def _resume_number(host: Host) -> str:
     except HostError as e:
         if e.errno != errno.ENODATA:
             raise
-        return ""  # a recording answers ENODATA for a file that it lacks, as those of earlier versions lack this one
+        return ""  # a recording of an earlier version lacks this file, which the recorded host says with ENODATA
     return number if number and has_device(number) else ""

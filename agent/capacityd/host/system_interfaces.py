@@ -99,8 +99,10 @@ def _interfaces_below(host: Host, name: str) -> Iterator[str]:
             found.add(current)
             yield current
             waiting += [*lower_interfaces(host, current), *_interfaces_with_hardware_of(host, current)]
-        if waiting or any(_hardware(host, interface) for interface in found):
+        if waiting:
             continue
+        if any(_hardware(host, interface) for interface in found):
+            return
         # Only software interfaces so far: follow their other links, such as a veth pair.
         linked = [other for interface in found for other in _linked(host, interface)]
         waiting = [other for other in linked if other not in found]

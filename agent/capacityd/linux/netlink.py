@@ -61,8 +61,8 @@ def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[i
             for answer_type, flags, answer in _messages(data):
                 # _ERROR and _DONE begin with a negated errno. The kernel also ends a list early with an error, such as
                 # EMSGSIZE (netlink_dump_done).
-                code = -integer(answer[:4], signed=True)
-                if answer_type == _ERROR or (answer_type == _DONE and code > 0):
+                code = -integer(answer[:4], signed=True) if answer_type in (_ERROR, _DONE) else 0
+                if answer_type == _ERROR or code > 0:
                     raise OSError(code, os.strerror(code))
                 yield answer_type, flags, answer
                 if answer_type == _DONE:

@@ -48,7 +48,7 @@ def flaw_of_texts(texts: Iterable[str], search_path: str, trust: Trust, *, depth
             flaw = _flaw_of_start([path], search_path, trust, depth=depth)
             if flaw is None:
                 continue
-            # The file's first line may contain an argument of the interpreter, for which this function was called before.
+            # If the file's first line has an argument for the interpreter, this function was called for it before.
             already_has_remedy = flaw.remedy.endswith(_REMEDY_FOR_DATA)
             return flaw if already_has_remedy else replace(flaw, remedy=f"{flaw.remedy}; {_REMEDY_FOR_DATA}")
     return None

@@ -170,6 +170,7 @@ class Recorder:
         self._record_text(self._links, path, ask=lambda: self._source.readlink(path))
 
     def _record_text(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
+        """Adds what ask() returns to a part of the recording. Records an error instead if ask() raises HostError."""
         try:
             part[path] = self._ask(path, ask)
         except HostError as e:

@@ -96,7 +96,7 @@ def whole_disks(host: Host) -> list[Disk]:
             continue
         disk, uncertain_because = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
-            if ids:
+            if ids:  # without ids, the disk counts as one of its own
                 uncertain_because = uncertain_because or unknown_ids
             disk = _FoundDisk([], uncertain_because=uncertain_because, may_have_others=bool(ids))
             disks.append(disk)

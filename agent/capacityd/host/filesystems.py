@@ -60,7 +60,7 @@ def _is_local(filesystem: Filesystem) -> bool:
         return True
     if filesystem.type == "devtmpfs":  # backing() does not know this type, which is in memory and has a size
         return True
-    on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
+    on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)  # LAYERS include programs (FUSE), which may hang
     return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
 
 

@@ -109,8 +109,8 @@ def _is_trusted_user(uid: int) -> bool:
 def _refuse_foreign_symlinks(links: dict[str, int], *, file_owner: int | None) -> None:
     """Raises ForeignLink unless the owner of the file also owns the symbolic links.
 
-    links: path -> owner of the link. file_owner: None if the links lead to no file. The message does not depend on it,
-    because a user must not learn which files exist.
+    links: path -> owner of the link. file_owner: None if the links lead to no file. The message does not depend on
+    file_owner, because a user must not learn which files exist.
     """
     for path, uid in links.items():
         if uid != file_owner:

@@ -23,5 +23,5 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def reversed_names(path: str) -> list[str]:
-    """The names in a path, the last one first."""
+    """The names in a path, the last one first, so that pop() returns the next one on the way. Without "."."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]

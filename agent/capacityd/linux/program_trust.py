@@ -120,7 +120,7 @@ def _flaw_of_env(env: str, arguments: Sequence[str], search_path: str, trust: Tr
         return Flaw(env, "has options that are not supported here", remedy=_REMEDY_FOR_LOOKUP)
     command, path_of_command = started
     if not command:
-        return None
+        return None  # env prints the variables
     name, *rest = command
     if "/" in name:
         program = os.path.join("/", name)
@@ -129,7 +129,7 @@ def _flaw_of_env(env: str, arguments: Sequence[str], search_path: str, trust: Tr
             return flaw
         found = shutil.which(name, path=path_of_command)
         if found is None:
-            return None
+            return None  # env can't start the program
         program = found
     return _flaw_of_start([program, *rest], path_of_command, trust, depth=depth - 1)
 

@@ -82,7 +82,7 @@ class Trust:
         """Returns a trust that includes the group of a file."""
         try:
             return replace(self, groups=self.groups | {os.stat(path).st_gid})
-        except OSError:
+        except OSError:  # as in with_user_of()
             return self
 
 

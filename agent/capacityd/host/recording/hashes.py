@@ -12,6 +12,8 @@ import re
 
 SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
 PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
+"""The prefix of an identifier. If there is none, this matches the empty text before the identifier, so that
+sub(count=1) removes nothing."""
 _HEXADECIMAL = re.compile("[0-9a-f]{12,}")
 
 

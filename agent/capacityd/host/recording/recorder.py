@@ -47,12 +47,12 @@ class Recorder:
         """If another thread sets it, run() raises RecorderStoppedError."""
         self.unreadable: dict[str, list[str]] = {}
         """Name of the error -> unreadable paths."""
-        self.files: dict[str, str] = {}
+        self.files: dict[str, str] = {}  # path -> content
         self._source = source
         self._skip = skip
         self._links: dict[str, str] = {}  # path -> target
         self._errors: dict[str, str] = {}  # path -> name of the errno
-        self._left_out: dict[str, list[str]] = {}  # folder -> names of its entries that were not read
+        self._left_out: dict[str, list[str]] = {}  # folder -> names of entries that were not read with the folder
         self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
         self._read_folders: set[str] = set()  # folders whose entries are recorded
         self._listed_devices: set[str] = set()  # devices that a bus or class lists
@@ -102,8 +102,8 @@ class Recorder:
         }
 
     def _unrecorded(self, folder: str) -> list[str]:
-        """The names in a folder that the recording leaves out."""
-        names = self._left_out[folder]  # names of folders end with "/"
+        """The names in a folder that the recording leaves out, because nothing led to them. Folders end with "/"."""
+        names = self._left_out[folder]
         return [name for name in names if f"{folder}/{name.removesuffix('/')}" not in self._read_folders]
 
     def _possible_devices(self) -> Iterator[str]:

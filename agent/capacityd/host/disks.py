@@ -159,7 +159,7 @@ def _earlier_disk(
             try:
                 own_facts = facts(name, id_)
                 if not all(own_facts.may_be_of_same_disk(facts(other, id_)) for other in disk.names):
-                    continue
+                    continue  # a different disk with the same id
                 first_facts = facts(disk.names[0], id_)
                 if own_facts.serial and first_facts.serial:
                     return disk, ""  # they are equal: may_be_of_same_disk() has compared them

@@ -169,9 +169,10 @@ def _rules() -> list[bytes]:
 
 
 def _excludes_own_packets(values: Mapping[int, bytes]) -> bool:
-    """Whether a policy rule, unless it is inverted, excludes packets that the machine's own programs send.
+    """Whether a policy rule excludes packets that the machine's own programs send. The rule is read as not inverted.
 
-    A rule for packets from the interface lo, or of root, includes them. wg-quick makes an inverted rule: "not fwmark".
+    The input interface lo stands for the machine's own packets, and root sends some of them. So a rule for one of these
+    two excludes no own packets that matter. wg-quick makes an inverted rule: "not fwmark".
     """
     selectors = set(values) - set(_NO_SELECTORS)
     if values.get(_IIF) == b"lo\0":

@@ -115,7 +115,8 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
                 continue  # another line of the table has the disk
             if host.resolve(gpt_automount_unit(mount.point)):
                 continue  # always on the disk of /; an automount of fstab may be on any disk
-        # Below these folders, only mounts on disks are needed, not those of kernel interfaces and programs (FUSE).
+        # On OS_FOLDERS and OS_TREES themselves, every mount is needed. Elsewhere, only mounts on disks are needed, not
+        # those of kernel interfaces and programs (FUSE).
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount

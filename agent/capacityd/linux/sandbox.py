@@ -111,7 +111,7 @@ def sandbox_advice(paths: Sequence[str], *, program_failed: bool = False) -> str
     absolute_paths = [path for path in paths if path.startswith("/")]
     sandbox = Sandbox()  # hides nothing
     if any(map(_may_be_hidden, absolute_paths)):
-        sandbox = service_sandbox()  # takes 10 ms, so it is asked only now
+        sandbox = service_sandbox()  # systemctl takes 10 ms, so only a path that may be hidden needs it
     for path in absolute_paths:
         advice = sandbox.advice(path, runs=program_failed)
         if not advice:

@@ -171,8 +171,8 @@ def _rules() -> list[bytes]:
 def _excludes_own_packets(values: Mapping[int, bytes]) -> bool:
     """Whether a policy rule excludes packets that the machine's own programs send. The rule is read as not inverted.
 
-    The input interface lo stands for the machine's own packets, and root sends some of them. So a rule for one of these
-    two excludes no own packets that matter. wg-quick makes an inverted rule: "not fwmark".
+    A rule for the input interface lo does not, because that is the input interface of these packets. A rule for root
+    counts as one that does not either. wg-quick makes an inverted rule: "not fwmark".
     """
     selectors = set(values) - set(_NO_SELECTORS)
     if values.get(_IIF) == b"lo\0":

@@ -145,7 +145,7 @@ def _tables() -> Mapping[int, set[int]]:
         values = attributes(message[_ROUTE.size :])
         if _L3MDEV in values:  # one rule leads to the tables of all VRFs
             has_vrf_rule = True
-        # A rule that is inverted, and whose attributes select some packets, applies to all other packets.
+        # An inverted rule applies to all packets but those that its attributes select, as wg-quick's "not fwmark".
         is_for_some_packets = bool(type_of_service) or _excludes_own_packets(values)
         is_inverted = bool(flags & _INVERT)
         if action == _TO_TABLE and (is_inverted or not is_for_some_packets):
@@ -169,10 +169,10 @@ def _rules() -> list[bytes]:
 
 
 def _excludes_own_packets(values: Mapping[int, bytes]) -> bool:
-    """Whether a policy rule excludes packets that the machine's own programs send. The rule is read as not inverted.
+    """Whether a policy rule excludes packets that the machine's own programs send. An inversion is not considered.
 
-    A rule for the input interface lo does not, because that is the input interface of these packets. A rule for root
-    counts as one that does not either. wg-quick makes an inverted rule: "not fwmark".
+    The kernel gives these packets the input interface lo, so a rule for lo excludes none. A rule for root's packets
+    also counts as one that excludes none.
     """
     selectors = set(values) - set(_NO_SELECTORS)
     if values.get(_IIF) == b"lo\0":

@@ -54,7 +54,7 @@ def _open(path: str, descriptors: ExitStack) -> int:
         name = names.pop()
         try:
             entry = close_at_end(_find(name, folder=reached, expect_folder=bool(names)))
-        except OSError:
+        except OSError:  # behind another user's link, this error would show which files exist
             _refuse_foreign_symlinks(foreign_symlinks, file_owner=None)
             raise
         entry_path = f"{reached_path}/{name}"

@@ -16,7 +16,7 @@ UNIT_FOLDERS = (
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
-    "/run/systemd/generator.late",
+    "/run/systemd/generator.late",  # systemd-gpt-auto-generator(8)
 )
 """Where systemd reads units, the folder that takes precedence first: systemd.unit(5)."""
 
@@ -24,7 +24,8 @@ GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
 TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
-"""Tags, as in UUID=x, by which a unit may name a block device: fstab(5). Generated units have the device's path."""
+"""Tags, as in UUID=x, by which a unit may name a block device: fstab(5). A unit of systemd-fstab-generator(8) has
+the device's path instead."""
 
 _SOURCE_OF_SYSTEMD = "systemd-1"
 """The source of an automount of systemd in the mount table. The source of an automount of autofs(8) is its map."""
@@ -62,7 +63,7 @@ def source_without_tag(what: str) -> str:
 
 
 def _settings(host: Host, unit: str) -> dict[str, str]:
-    """The settings of a unit that mounts; empty if there is no such unit."""
+    """The settings in the section [Mount] of a unit; empty if the unit does not exist."""
     for folder in UNIT_FOLDERS:
         if lines := host.lines(f"{folder}/{unit}"):
             return mount_settings(lines)
@@ -79,7 +80,7 @@ def unit_name(path: str) -> str:
     name = b"/".join(part for part in os.fsencode(path).split(b"/") if part)
     if not name:
         return "-"
-    if name.startswith(b"."):
+    if name.startswith(b"."):  # only the first dot of a name is escaped
         return "\\x2e" + "".join(map(_escaped, name[1:]))
     return "".join(map(_escaped, name))
 
@@ -89,13 +90,13 @@ def _escaped(byte: int) -> str:
     char = chr(byte)
     if char == "/":
         return "-"
-    is_kept = byte < 128 and (char.isalnum() or char in ":_.")
-    return char if is_kept else f"\\x{byte:02x}"
+    needs_no_escape = byte < 128 and (char.isalnum() or char in ":_.")
+    return char if needs_no_escape else f"\\x{byte:02x}"
 
 
 def gpt_automount_unit(point: str) -> str:
     """The file of the automount unit that systemd-gpt-auto-generator(8) creates for /boot or /efi.
 
-    If it creates one, the file system to mount is on the disk of the root file system.
+    The generator creates the unit only for a file system on the disk of the root file system.
     """
     return f"/run/systemd/generator.late{point}.automount"

@@ -29,7 +29,7 @@ def block_device_path(host: Host, node: str) -> str:
 def _named_by_kernel(host: Host, node: str) -> str | None:
     """The path in /sys of the device to which the kernel gives this name; None if there is none."""
     # A swap area has a path such as /zram0, without /dev, if /dev was unmounted after swapon(8) had opened the area.
-    name = node.removeprefix("/dev").removeprefix("/").replace("/", "!")
+    name = node.removeprefix("/dev").removeprefix("/").replace("/", "!")  # /dev/cciss/c0d0 is cciss!c0d0 in /sys
     return host.resolve(f"{_BLOCKS}/{name}")
 
 
@@ -53,7 +53,7 @@ def _target_of_link(host: Host, node: str) -> str | None:
 def _linked_by_udev(host: Host, node: str) -> str | None:
     """The path in /sys of the device for which udev made this link; None if udev knows no such device.
 
-    The service's own /dev lacks udev's links, but udev's database lists them.
+    The /dev of a service with PrivateDevices= lacks udev's links, but udev's database lists them.
     """
     if not node.startswith("/dev/"):
         return None

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 _VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
-"""Where the kernel puts block devices whose driver names no hardware, and SCSI disks that software makes: in memory
-(scsi_debug) or of this machine's own disks and files (the loopback of LIO, drivers/target/loopback)."""
+"""Beginnings of the paths in /sys of block devices whose driver sets no parent device, and of SCSI disks that software
+makes: in memory (pseudo_ of scsi_debug), or of this machine's own disks and files (tcm_loop_ of
+drivers/target/loopback)."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
-"""Prefixes of names of block devices without hardware, which are never disks. No disk has such a name."""
+"""Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
-"""Prefixes of names of drives and network disks whose paths look like those of disks."""
+"""Prefixes of names of block devices whose paths in /sys look like those of disks: floppy and optical drives (fd, sr),
+flash chips (mtdblock, ubiblock) and network disks of Ceph (rbd)."""
 _HARDWARE_IN_VIRTUAL = re.compile("fio[a-z]+")
-"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) names no parent. The kernel's own
-drivers of hardware all do (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
+"""Hardware in _VIRTUAL: the driver iomemory-vsl of Fusion-io's PCIe cards (fioa) sets no parent. The kernel's own
+drivers of hardware all set one (device_add_disk in drivers/block, drivers/s390/block, drivers/nvdimm)."""
 _NVME_PATH = re.compile("nvme[0-9]+c[0-9]+n[0-9]+")
 """One of several paths to an NVMe namespace: nvme6c6n1 beside nvme6n1 (nvme_alloc_ns in drivers/nvme/host/core.c)."""
 

@@ -32,7 +32,8 @@ _SCSI_TARGET_FOLDER = re.compile("^.*/target[0-9:]+(?=/)")
 """The beginning of a disk's folder in /sys, up to the folder of its SCSI target."""
 _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
-drivers/nvme/host/sysfs.c). The id contains the serial number, which is the same for all controllers of a cloud."""
+drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
+controllers of a cloud."""
 _MULTIPATH_PREFIX = "mpath-"
 """The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
 decides alone: the system already uses the paths that share it as one disk."""
@@ -66,7 +67,7 @@ class _FoundDisk:
     names: list[str]
     uncertain_because: str
     """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
-    may_have_others: bool
+    may_have_other_paths: bool
     """Whether disks with unknown ids may be other paths to this disk."""
 
 
@@ -78,7 +79,7 @@ def whole_disks(host: Host) -> list[Disk]:
     """
     disks: list[_FoundDisk] = []
     by_id: dict[str, list[_FoundDisk]] = {}
-    unknown_ids = ""  # why the ids of a disk so far are unknown
+    unknown_ids = ""  # why the ids of some disk are unknown; "" if those of all disks so far are known
     facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
     for name in host.listdir(BLOCK):
         if is_excluded(name):
@@ -91,14 +92,14 @@ def whole_disks(host: Host) -> list[Disk]:
             ids = _ids(host, name, real=real) if real else []
         except HostError as e:
             reason = f"{_UNCERTAIN}: {e}"
-            disks.append(_FoundDisk([name], uncertain_because=reason, may_have_others=True))
+            disks.append(_FoundDisk([name], uncertain_because=reason, may_have_other_paths=True))
             unknown_ids = unknown_ids or reason
             continue
         disk, uncertain_because = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
             if ids:  # without ids, the disk counts as one of its own
                 uncertain_because = uncertain_because or unknown_ids
-            disk = _FoundDisk([], uncertain_because=uncertain_because, may_have_others=bool(ids))
+            disk = _FoundDisk([], uncertain_because=uncertain_because, may_have_other_paths=bool(ids))
             disks.append(disk)
         disk.names.append(name)
         for id_ in ids:
@@ -108,7 +109,7 @@ def whole_disks(host: Host) -> list[Disk]:
         Disk(
             paths=tuple(disk.names),
             uncertain_because=disk.uncertain_because,
-            incomplete_because=unknown_ids if disk.may_have_others else "",
+            incomplete_because=unknown_ids if disk.may_have_other_paths else "",
         )
         for disk in disks
     ]
@@ -126,12 +127,15 @@ def device_of(host: Host, path: str) -> str:
 
 
 def _is_hidden(host: Host, name: str) -> bool:
-    """Whether the kernel hides the disk, as it does with all but one of several paths."""
+    """Whether the kernel hides the disk from users, as it does with each single path to an NVMe namespace."""
     return host.text(f"{BLOCK}/{name}/hidden") == "1"
 
 
 def _ids(host: Host, name: str, real: str) -> list[str]:
-    """The ids that all paths to one disk share: multipathd's, and the world-wide id. real: in /sys, without links."""
+    """The ids that all paths to one disk share: multipathd's, and the world-wide id.
+
+    real: the disk's path in /sys without links.
+    """
     holders = [f"{BLOCK}/{name}/holders/{holder}" for holder in host.listdir(f"{BLOCK}/{name}/holders")]
     uuids = [host.text(f"{holder}/dm/uuid") for holder in holders if resolve_link(host, holder)]
     ids = [uuid for uuid in uuids if uuid and uuid.startswith(_MULTIPATH_PREFIX)]
@@ -146,10 +150,10 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 def _earlier_disk(
     name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_FoundDisk]], facts: Callable[[str, str], _Facts]
 ) -> tuple[_FoundDisk | None, str]:
-    """Finds the disk, among those found earlier, to which this path leads as well. Returns None if there is none.
+    """Returns the disk, among those found earlier, to which this path certainly leads as well; None if there is none.
 
-    Also returns why the path may lead to an earlier disk although the first result is None; "" if it certainly does
-    not. name, ids: of the path. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
+    Also returns why the path may nevertheless lead to an earlier disk, if the first result is None; "" if it certainly
+    leads to none. name, ids: of the path. by_id: id -> the disks found earlier. facts: _facts() for a name and an id.
     """
     uncertain_because = ""
     for id_ in ids:
@@ -158,11 +162,11 @@ def _earlier_disk(
                 return disk, ""
             try:
                 own_facts = facts(name, id_)
-                if not all(own_facts.may_be_of_same_disk(facts(other, id_)) for other in disk.names):
+                if any(own_facts.show_another_disk_than(facts(other, id_)) for other in disk.names):
                     continue  # a different disk with the same id
                 first_facts = facts(disk.names[0], id_)
                 if own_facts.serial and first_facts.serial:
-                    return disk, ""  # they are equal: may_be_of_same_disk() has compared them
+                    return disk, ""  # equal ones: show_another_disk_than() has compared them
                 uncertain_because = uncertain_because or (
                     f"{_UNCERTAIN}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
                     "numbers that tell them apart"
@@ -186,12 +190,12 @@ class _Facts:
     """The folder of the SCSI target in /sys. Two paths below one target lead to different disks, whatever ids the disks
     share: UFS gives all disks of a chip the same id."""
 
-    def may_be_of_same_disk(self, other: _Facts) -> bool:
-        """Whether both paths may lead to the same disk, because no fact shows the contrary."""
+    def show_another_disk_than(self, other: _Facts) -> bool:
+        """Whether these facts and the other path's show that the two paths lead to different disks."""
         if self.target and self.target == other.target:
-            return False
+            return True
         pairs = ((self.serial, other.serial), (self.model, other.model), (self.sectors, other.sectors))
-        return all(mine == theirs for mine, theirs in pairs if mine and theirs)
+        return any(mine != theirs for mine, theirs in pairs if mine and theirs)
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
@@ -209,7 +213,7 @@ def _facts(host: Host, name: str, wwid: str) -> _Facts:
 
 
 def _serial_unlike_id(host: Host, path: str, wwid: str) -> str:
-    """udev's other serial number of a disk; "" if there is none, or if it only repeats the world-wide id."""
+    """The serial number in udev's property _OTHER_SERIAL; "" if there is none, or if it repeats (part of) the wwid."""
     serial = host.property(path, _OTHER_SERIAL) or ""
     return "" if _letters_and_digits(serial) in _letters_and_digits(wwid) else serial
 

@@ -110,8 +110,8 @@ def _mode_names(s: socket.socket, interface: str) -> list[str]:
 
 def _ask(s: socket.socket, interface: str, question: bytes) -> bytes:
     """The answer of the kernel, which the kernel writes over the question. Raises OSError."""
-    # The request (struct ifreq) contains a name of at most 15 bytes and a NUL, and the address of a buffer. Of Python's
-    # types, only an array shows the address of its data.
+    # The request (struct ifreq) contains a name of at most 15 bytes and a NUL, and the address of a buffer. The buffer
+    # is an array, because an array shows the address of its data.
     buffer = array("B", question)
     address, _ = buffer.buffer_info()
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], address)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from capacityd.model.text import printable
 
 MAX_ATTRIBUTE_BYTES = 65536
-"""The limit of a small file, such as an attribute in /sys, of which the kernel writes at most a page."""
+"""The limit of a small file, such as an attribute in /sys, of which the kernel writes at most a page: 4 to 64 KiB."""
 MAX_TABLE_BYTES = 16 * 1024 * 1024
 """The limit of a table of the kernel: the mount table of a node with many pods."""
 
@@ -19,9 +19,9 @@ def text_of(content: str) -> str:
 
 
 def lines_of(content: str) -> list[str]:
-    """The lines of a file that are not empty. A NUL also ends a line, as in the kernel's files with lists.
+    """The lines of a file that are not empty. Tabs become spaces.
 
-    Tabs become spaces.
+    A NUL also ends a line: it ends each string of a list in /proc/device-tree.
     """
     lines = content.replace("\0", "\n").replace("\t", " ").split("\n")
     return [printable(line) for line in lines if line]

@@ -30,7 +30,7 @@ class Filesystem:
     source: str
     """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """The file system's mount points, the shortest first."""
+    """The mount points of the whole file system, not those of a folder in it, the shortest first."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
     mount_ids: frozenset[str]
@@ -56,12 +56,14 @@ def local_filesystems(host: Host) -> list[Filesystem]:
 
 
 def _is_local(filesystem: Filesystem) -> bool:
+    """Whether a file system is on a block device or in memory, or consists of layers that the kernel joins."""
     if has_device(filesystem.number):
         return True
     if filesystem.type == "devtmpfs":  # backing() does not know this type, which is in memory and has a size
         return True
-    on_this_machine = (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)  # LAYERS include programs (FUSE), which may hang
-    return backing(filesystem.type) in on_this_machine and not may_hang(filesystem.type)
+    if may_hang(filesystem.type):  # also layers that a program joins (FUSE)
+        return False
+    return backing(filesystem.type) in (Backing.LOCAL, Backing.MEMORY, Backing.LAYERS)
 
 
 def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
@@ -94,7 +96,7 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
 
 
 def _measure(point: str, mount_ids: Collection[str]) -> int:
-    """Returns the size of the file system as filesystem_size() does, but may hang."""
+    """The size that filesystem_size() returns. Raises HostError. May hang in the kernel."""
     try:
         fd = os.open(point, os.O_PATH | os.O_CLOEXEC)
         try:

@@ -15,12 +15,12 @@ _TIMEOUT = 5.0  # seconds; a look-up usually takes five milliseconds
 
 @cache
 def look_up(modalias: str) -> Mapping[str, str]:
-    """The database's properties for this modalias; empty if there is no database, or its program does not respond."""
+    """The database's properties for this modalias; empty if there is no database, or its program fails."""
     if not modalias or "\0" in modalias:  # no argument of a program may contain a NUL
         return {}
     try:
-        status, out, _ = run_trusted([_PROGRAM, "query", "--", modalias], _TIMEOUT)
-    except HostError:
+        status, out, _ = run_trusted([_PROGRAM, "query", "--", modalias], timeout=_TIMEOUT)
+    except HostError:  # also if another user could change the program: run_trusted() does not run it then
         return {}
     if status != 0:
         return {}

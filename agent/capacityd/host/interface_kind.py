@@ -32,13 +32,14 @@ _SWITCH_PORT_DEVTYPE = "dsa"  # net/dsa/user.c
 _PORT_BUSES = (
     "pci", "usb", "platform", "auxiliary", "pcmcia", "sdio", "thunderbolt", "ntb_transport", "rapidio_port",
     "virtio", "xen", "vmbus", "vio", "ibmebus", "ps3_system_bus", "visorbus", "ccwgroup", "iucv",
-    "fsl-mc", "cdx", "ssb", "bcma", "of_platform", "spi", "i2c", "mdio_bus", "serial",  # also switches (DSA)
+    "fsl-mc", "cdx", "ssb", "bcma", "of_platform", "spi", "i2c", "mdio_bus", "serial",
     "isa", "eisa", "mca", "pnp", "parisc", "dio", "zorro", "nubus", "macio", "sbus", "tc", "gio",
 )  # fmt: skip
-"""Buses with devices that are ports of the machine, or that the hypervisor gives to this virtual machine as ports."""
+"""Buses with devices that are ports of the machine, or that the hypervisor gives to this virtual machine as ports. spi,
+i2c and mdio_bus also have switches (DSA), whose ports count."""
 
 _OTHER_BUSES: Mapping[str, str] = {
-    "xen-backend": "virtual",  # the end of a guest's interface: drivers/net/xen-netback
+    "xen-backend": "virtual",  # the host's end of a guest's interface: drivers/net/xen-netback
     "vdpa": "virtual",
     "netdevsim": "virtual",  # simulated hardware
     "gadget": "other",
@@ -69,8 +70,9 @@ def software_kind(host: Host, path: str) -> str | None:
     if _is_child(host, path, devtype=devtype):
         return "virtual"
     if devtype or host.resolve(f"{path}/device") is not None:
-        return None
-    # /sys does not show whether an interface is a team. A team without members can't carry anything.
+        return None  # not a team: the driver team sets neither
+    # /sys does not show whether an interface is a team. Only netlink does, which is asked only for an interface with
+    # members: a team without members can't carry anything.
     name = os.path.basename(path)
     is_team = bool(lower_interfaces(host, name)) and host.link_kind(name) == "team"
     return "team" if is_team else None
@@ -115,7 +117,7 @@ def hardware_kind(host: Host, path: str, hardware: str) -> str:
 
 def _is_function_of_port(host: Host, path: str, hardware: str) -> bool:
     """Whether the interface's device is a virtual function (SR-IOV) or a subfunction of a port."""
-    # The device of virtio is below the PCI function.
+    # A virtio device is below its PCI function.
     may_be_functions = (f"{path}/device", os.path.dirname(hardware))
     if any(resolve_link(host, f"{device}/physfn") for device in may_be_functions):
         return True
@@ -130,6 +132,7 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
     if bus in _OTHER_BUSES:
         return _OTHER_BUSES[bus]
     if bus == "virtio" and _is_vdpa(host, hardware):
+        # Without a PCI function, a driver simulates the device (vdpa_sim), or a program does (VDUSE).
         return "vf" if _is_below_pci_function(host, hardware) else "virtual"
     if bus == "virtio" and link_name(host, f"{os.path.dirname(hardware)}/driver") == _DPU_TO_HOST_DRIVER:
         return "other"
@@ -142,10 +145,10 @@ def _kind_by_bus(host: Host, hardware: str) -> str:
 
 
 def _is_vdpa(host: Host, hardware: str) -> bool:
-    """Whether a virtio device is vDPA (drivers/virtio/virtio_vdpa.c): a part of a network card.
+    """Whether a virtio device is vDPA (drivers/virtio/virtio_vdpa.c): a part of a network card, or simulated.
 
-    Its parent is then a device of the bus vdpa, or the PCI function of the network card. The parent of a hypervisor's
-    virtio device may also be a PCI function, but one with the driver virtio-pci.
+    The parent of a vDPA device is a device of the bus vdpa, or the PCI function of the network card. The parent of a
+    hypervisor's virtio device may also be a PCI function, but one with the driver virtio-pci.
     """
     parent = os.path.dirname(hardware)
     parent_bus = link_name(host, f"{parent}/subsystem")

@@ -28,7 +28,7 @@ class _Checkpoint(NamedTuple):
 
 
 def device_plugin_names(host: Host) -> frozenset[str] | None:
-    """Resource names that device plugins have registered, or whose devices pods still hold; None if unknown.
+    """Resource names that device plugins have registered, or whose devices pods still use; None if unknown.
 
     Without a checkpoint file, no device plugin has ever registered: the result is empty.
     """
@@ -41,5 +41,5 @@ def device_plugin_names(host: Host) -> frozenset[str] | None:
     except (HostError, Malformed):
         return None
     registered = frozenset(checkpoint.Data.RegisteredDevices or ())  # its keys are the names of resources
-    held = {entry.ResourceName for entry in checkpoint.Data.PodDeviceEntries or ()}
-    return registered | held
+    names_in_use = {entry.ResourceName for entry in checkpoint.Data.PodDeviceEntries or ()}
+    return registered | names_in_use

@@ -40,8 +40,8 @@ DEVICE_OPTIONS = ("logdev", "rtdev", "jdev", "journal_path")
 LAYER_OPTIONS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 """Options of an overlay that name folders: Documentation/filesystems/overlayfs.rst."""
 INITRAMFS_ROOT = "/sysroot"
-"""The folder in dracut's initramfs that becomes / later. Overlays that were mounted before keep its name in their
-layers."""
+"""The folder in dracut's initramfs that becomes / later. Overlays that the initramfs mounted keep this name in the
+paths of their layers."""
 JOURNALS = "/proc/fs/jbd2"
 """A folder for each journal of ext3, ext4 and ocfs2: sda2-8 is inode 8 of sda2, sdb1 is a device of its own
 (jbd2_journal_init_inode and jbd2_journal_init_dev in the kernel's fs/jbd2/journal.c)."""
@@ -65,7 +65,7 @@ def layers_of(mount: Mount) -> list[str]:
 
     A colon separates layers. Two colons precede layers that contain only data; the layers before them contain the
     metadata. If there are layers with data, the result leaves out those with metadata: composefs stores both in one
-    repository, and no path leads to the mounted metadata.
+    repository, so the data's disks are those of the metadata, and no path leads to the mounted metadata.
 
     A relative folder that has the name of the mount point, such as usr at /usr, is the folder that the overlay covers.
     """
@@ -138,7 +138,7 @@ class LowerDisks:
             return
         if not mount.source.startswith("/dev/"):
             raise HostError("its source is not a block device")
-        # The source of btrfs is one of the devices; that of bcachefs may be all of them.
+        # The source of btrfs is one of the devices; that of bcachefs may be all of them, with colons between.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
             devices_of_filesystem = {self._target(link) for link in links}
@@ -160,7 +160,7 @@ class LowerDisks:
     def _of_layers(self, mount: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of an overlay."""
         folders = layers_of(mount)
-        if not folders or mount.id in above:
+        if not folders or mount.id in above:  # mount.id in above: a layer leads back to this overlay
             raise HostError("its layers are unknown")
         for folder in folders:
             is_of_initramfs = folder.startswith(f"{INITRAMFS_ROOT}/") and self._host.resolve(INITRAMFS_ROOT) is None
@@ -180,7 +180,7 @@ class LowerDisks:
             yield from self.of_file(real, above)
 
     def _existing(self, path: str) -> str:
-        """The path, without links, of a file or folder that another process named, and that may not exist here."""
+        """The path without links. Raises HostError if it is relative, or missing in this process's mount namespace."""
         real = self._host.resolve(path) if path.startswith("/") else None
         if real is None:
             raise HostError(f"{path} does not exist here")
@@ -188,10 +188,10 @@ class LowerDisks:
 
     def _of_automount(self, trigger: Mount, above: Collection[str]) -> Iterator[str]:
         """The disks of the file system that an automount will mount."""
-        known = automount(self._host, trigger.point, source=trigger.source)
-        if not known.source.startswith("/dev/"):
-            raise HostError(f"the automount {known.name} has not mounted it yet")
-        yield from self.of_node(known.source, above)
+        waiting = automount(self._host, trigger.point, source=trigger.source)
+        if not waiting.source.startswith("/dev/"):
+            raise HostError(f"the automount {waiting.name} has not mounted it yet")
+        yield from self.of_node(waiting.source, above)
 
     def _require_no_block2mtd(self) -> None:
         """Raises HostError if the driver block2mtd may make a flash chip of a block device."""
@@ -209,7 +209,7 @@ class LowerDisks:
         internal_journal = re.compile(f"{re.escape(os.path.basename(device))}-[0-9]+")
         if any(internal_journal.fullmatch(journal) for journal in journals):
             return
-        for journal in journals:
+        for journal in journals:  # other internal ones, such as sda2-8, are not names of block devices
             if block := self._host.resolve(f"/sys/class/block/{journal}"):
                 yield from self._of_block(block, above)
 
@@ -234,12 +234,12 @@ class LowerDisks:
             if node and node != "none":
                 yield from self.of_node(node, above)
         elif is_virtual(name, whole):
-            raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd
+            raise HostError(f"the devices below {name} are unknown")  # drbd, ublk, zd (ZFS)
         else:
             yield _PART_OF_CARD.sub(r"\1", name)
 
     def _path_in(self, attribute: str) -> str:
-        """The path of a file that an attribute in /sys contains, with bytes that are not printable."""
+        """The path of a file that an attribute in /sys contains, unchanged: host.text() makes a path printable."""
         return self._host.raw(attribute, MAX_ATTRIBUTE_BYTES).removesuffix("\n")
 
     def _target(self, link: str) -> str:

@@ -16,7 +16,7 @@ SWAPS = "/proc/swaps"
 
 
 def mounts(host: Host) -> list[Mount]:
-    """All mounts, in the order of the table. Raises HostError, also if a line is malformed or if there is none."""
+    """All mounts, in the order of the table. Raises HostError, also if the table is empty or a line is malformed."""
     found = []
     for line in host.raw(MOUNT_TABLE, MAX_TABLE_BYTES).split("\n"):
         mount = mount_of(line)

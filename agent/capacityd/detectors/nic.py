@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 
 from capacityd.host.ethtool import speeds_of
-from capacityd.host.interface_kind import hardware_id, hardware_kind, software_kind
+from capacityd.host.interface_kind import hardware_kind, nearest_attribute, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
 from capacityd.model.event_filters import EventFilters, LinkFilter, Pattern
@@ -90,7 +90,7 @@ def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tu
     attributes: bus -> name of the attribute with the id.
     """
     hardware = _hardware(host, device)
-    return hardware_id(host, hardware, attributes) if hardware else ("", None)
+    return nearest_attribute(host, hardware, attributes) if hardware else ("", None)
 
 
 def _vendor(host: Host, device: Device) -> Value:

@@ -1,6 +1,7 @@
 """The kind of a network interface: a port of the machine, an interface that shares a port, or one without a port.
 
-hardware: in all functions, the path in /sys of the interface's device, such as a PCI function.
+hardware: in all functions, the path in /sys of the interface's device, such as a PCI function. The kinds are those by
+which the configuration selects interfaces (_KINDS in detectors/nic.py).
 
 The tables are from Linux 6.1 to 6.18: all callers of SET_NETDEV_DEVTYPE and SET_NETDEV_DEV, and the bus_types of the
 devices that they pass.
@@ -174,18 +175,18 @@ def _is_representor(host: Host, path: str) -> bool:
 
 def _is_bmc(host: Host, hardware: str) -> bool:
     """Whether the interface leads to the machine's own service processor."""
-    _, vendor = hardware_id(host, hardware, names={"usb": "idVendor"})
-    _, product = hardware_id(host, hardware, names={"usb": "idProduct"})
+    _, vendor = nearest_attribute(host, hardware, names={"usb": "idVendor"})
+    _, product = nearest_attribute(host, hardware, names={"usb": "idProduct"})
     if (vendor, product) in _BMC_IDS:
         return True
-    _, manufacturer = hardware_id(host, hardware, names={"usb": "manufacturer"})
+    _, manufacturer = nearest_attribute(host, hardware, names={"usb": "manufacturer"})
     return manufacturer == "OpenBMC"
 
 
-def hardware_id(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the id of the nearest device with an id: this one or one above it. ("", None): none has an id.
+def nearest_attribute(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
+    """The bus and the attribute of the nearest device with this attribute: this device, or one above it.
 
-    names: bus -> the name of the attribute with the id. Raises HostError.
+    ("", None): none has the attribute. An id lacks its 0x. names: bus -> the attribute's name. Raises HostError.
     """
     for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""

@@ -105,12 +105,13 @@ class LiveHost:
         Then the device's properties are unknown, not missing. If no rule applies, udevd makes no entry for a device
         that has neither the number of a node nor that of an interface, such as a PCI function.
         """
-        has_number_in_udev = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
-        if has_number_in_udev or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
+        # libudev reads these properties from uevent. That file may have been empty, so dev and ifindex also count.
+        has_number_in_uevent = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
+        if has_number_in_uevent or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
             raise HostError(f"udev has not processed {device} yet")
         if self.resolve(_UDEV_DATABASE) is None:
             raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
-        # The entry of a device without a number has this name.
+        # An entry has this name if the device has no number.
         entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
         if self.resolve(entry) is not None:
             raise HostError(f"udev's entry for {device} could not be read")

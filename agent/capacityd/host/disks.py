@@ -75,7 +75,7 @@ def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
     If the ids of a disk are unknown, it may be another path to each earlier disk with ids, and each later disk with ids
-    may be another path to it. Counting them would count one disk twice.
+    may be another path to it. Counting both could count one disk twice.
     """
     disks: list[_FoundDisk] = []
     by_id: dict[str, list[_FoundDisk]] = {}

@@ -30,7 +30,7 @@ class Filesystem:
     source: str
     """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """The mount points of the whole file system, not those of a folder in it, the shortest first."""
+    """The mount points of the whole file system (mounts_of_whole), the shortest first."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
     mount_ids: frozenset[str]

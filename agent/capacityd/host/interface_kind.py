@@ -50,7 +50,7 @@ _OTHER_BUSES: Mapping[str, str] = {
 """Buses with devices that are not ports -> the interface's kind."""
 
 _DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
-"""The driver of the virtio device that links a BlueField card to the machine that it is in."""
+"""The driver of the device below which is the virtio device that links a BlueField card to the machine around it."""
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
     ("413c", "a102"),
     ("03f0", "2927"),

@@ -16,6 +16,8 @@ class _PodDevices(NamedTuple):
 
 
 class _Devices(NamedTuple):
+    """None: null, as which Go writes a list or map that is nil."""
+
     PodDeviceEntries: tuple[_PodDevices, ...] | None
     RegisteredDevices: Mapping[str, Any] | None
 

@@ -1,4 +1,4 @@
-"""The machine's processors and memory, from psutil.
+"""The machine's processors and memory, from the kernel's files, and from psutil where its answer is right.
 
 psutil does not report sockets. Where the kernel keeps the topology of offline processors, psutil also counts offline
 cores. psutil's highest frequency is not the hardware's, but the limit of power management (scaling_max_freq), averaged
@@ -137,9 +137,9 @@ def _ids_are_of_packages(host: Host) -> bool:
     but everybody can see that it exists.
     """
     major_version = re.match("[0-9]+", host.text("/proc/sys/kernel/osrelease") or "")
-    is_linux_6 = major_version is not None and int(major_version[0]) >= 6  # or newer
+    is_linux_6_or_newer = major_version is not None and int(major_version[0]) >= 6
     is_32_bit_arm = host.arch().startswith("arm")  # 64-bit ARM is aarch64
-    if is_linux_6 and not is_32_bit_arm:
+    if is_linux_6_or_newer and not is_32_bit_arm:
         return True
     return "PPTT" in host.listdir(_ACPI_TABLES)
 

@@ -199,7 +199,7 @@ class _Facts:
 
 
 def _facts(host: Host, name: str, wwid: str) -> _Facts:
-    """The facts of a path with this world-wide id."""
+    """The facts of a path. wwid: its world-wide id, which udev may repeat as the serial number. Raises HostError."""
     path = f"{BLOCK}/{name}"
     device = device_of(host, path)
     serial = host.text(f"{path}/serial") or host.text(f"{device}/serial") or host.property(path, *_SCSI_SERIALS)

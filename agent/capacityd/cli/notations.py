@@ -57,8 +57,8 @@ NOTATIONS: Mapping[str, Notation] = {
         forbidden_characters="_",
         max_resources=50,
     ),
-    # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). The
-    # prefix with a dash, in the description of kubernetes/autoscaler#7604, was changed before the merge.
+    # extractExtendedResourcesFromKubeEnv in cluster-autoscaler/cloudprovider/gce/templates.go (1.33 and later). In
+    # this code, the prefix ends with a dot. The description of kubernetes/autoscaler#7604 still ends it with a dash.
     "gke": Notation(
         about="node labels of the GKE node pool",
         entry='clusterautoscaler-nodetemplate-resources.{name}: "{quantity}"\n',

@@ -156,6 +156,7 @@ DETECTOR = DeviceDetector(
     about='mounted file systems on disks, unless the table has kind = "network" or another',
     find=find,
     keys={
+        # host/filesystems.py finds the points. / counts even if it shows only a folder of its file system (OSTree).
         "mount": Key(
             Text(rejects=(NOT_ABSOLUTE, FINAL_SLASH)),
             _known_value_reader("mount"),

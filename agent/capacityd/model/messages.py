@@ -84,7 +84,8 @@ class PassResult:
     requeue_after: float | None = None
     """Seconds until the pass that this one requests; None: it requests none."""
     start_in: float | None = None
-    """Seconds by which the first pass that reads the Node is delayed (start_jitter); None: no delay."""
+    """This pass has only read the machine. Seconds until the first pass that needs the Node (start_jitter). None: this
+    pass was an ordinary one."""
     credential_files: tuple[str, ...] = ()
     """The files with the credentials that the pass has used; empty if it sent no request."""
     node: str | None = None

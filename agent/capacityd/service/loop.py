@@ -168,6 +168,7 @@ class Service:
             self._is_ready = True
             sd_notify("READY=1")
         if has_no_more_messages:
+            # The worker has ended, or is about to. kill() also ends what it has started, and knows how it ended.
             how_it_ended = worker.kill(spared_pid=self._watcher.pid)
             self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
         elif worker.is_slow and worker.probed and not had_probed:  # `status` shows what a slow worker does

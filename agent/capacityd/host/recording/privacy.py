@@ -162,7 +162,11 @@ class Privacy:
         return text if is_public else self.text(text)
 
     def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of a device. Replaces the device's identifiers anywhere in them."""
+        """The properties of a device. Replaces the device's identifiers anywhere in them.
+
+        VERBATIM stay as they are. Properties that keeps_property() does not know become hashes. In all others, only the
+        identifiers become hashes.
+        """
         hashes = {}  # the device's identifier -> its hash
         for name, value in properties.items():
             if is_identifying_property(name) and value and value not in self._kernel_words:

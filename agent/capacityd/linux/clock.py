@@ -13,7 +13,7 @@ def uptime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def suspended() -> float:
+def suspended_seconds() -> float:
     """Seconds that the machine was suspended since it booted."""
     return uptime() - time.clock_gettime(time.CLOCK_MONOTONIC)
 

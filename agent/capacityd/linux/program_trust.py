@@ -1,4 +1,5 @@
-"""Finds each file that a command runs, and checks it with the rule of trust.py.
+"""Finds each file that a command runs, and checks it with the rule of trust.py. A flaw is a file or folder that
+somebody else can change.
 
 A command runs its program, the interpreter in the program's first line, the program that env(1) looks up in PATH, and
 what its arguments name: a script, a folder of modules, or the text of a script, as in

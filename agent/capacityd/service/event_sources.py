@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from capacityd.linux.clock import suspended
+from capacityd.linux.clock import suspended_seconds
 from capacityd.linux.systemd import EntryKind, Priority, log
 from capacityd.model.event_filters import EventFilters
 from capacityd.model.messages import ServiceConfig
@@ -188,10 +188,10 @@ class Suspends:
     """Suspends of the machine. A suspend wakes no process, so drain() must be called whenever this process is awake."""
 
     def __init__(self) -> None:
-        self._suspended_seconds = suspended()  # of all suspends since the boot
+        self._suspended_seconds = suspended_seconds()  # of all suspends since the boot
 
     def drain(self) -> set[PassReason]:
         """Returns the reason for a pass if the machine was suspended since the last call."""
         last = self._suspended_seconds
-        self._suspended_seconds = suspended()
+        self._suspended_seconds = suspended_seconds()
         return {PassReason.RESUME} if self._suspended_seconds - last > _MIN_SUSPEND else set()

@@ -40,7 +40,7 @@ class EntryKind(Enum):
     NOT_ALLOCATABLE = "3757b0b701b94f489f964b61de389122"  # less of a resource is allocatable than is published
     HELD = "6c8d3cbdb7d44ee8a4fb01b480946878"  # a change waits
     CONDITION_NOT_STORED = "5c0f2f1d9a8b4e0c8e0a6b7d3f41c296"  # also: the Node's condition is stored again
-    STARTED = "e6a3c1b7f2d94c58b0d7a94e15f8263b"  # the first pass that read the Node changed nothing
+    STARTED = "e6a3c1b7f2d94c58b0d7a94e15f8263b"  # the first successful pass, if it changed nothing; otherwise CHANGED
     UNKNOWN = "0a5db50627284cf097367504d349291e"  # a resource's quantity could not be determined
     KNOWN = "08c77ab01cae49c2935a2ea867305176"  # the quantity is known again
     CONFIGURATION_ERROR = "af9faed3990f4995bae4e7b6d029c156"

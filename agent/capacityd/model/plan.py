@@ -178,7 +178,7 @@ class Plan:
     less_allocatable: Mapping[str, str] = field(default_factory=dict)
     """Name -> its allocatable before this plan, if less than the published quantity. Empty in observe mode."""
     awaits_device_plugins: bool = False
-    """Whether something is wrong because the device plugins are unknown."""
+    """Whether keys are refused or less allocatable, perhaps only because the device plugins are unknown."""
     is_contradicted: bool = False
     """Whether another writer's condition on the Node says something else than this machine finds."""
     health: Health = Health()

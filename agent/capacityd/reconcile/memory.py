@@ -209,8 +209,7 @@ def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
         for name, denial in last.denied.items()
         if name in outcome.plan.health.denied or uptime < denial.retry_at
     }
-    # outcome.denied may also list a name that the last plan does not change. For example, a webhook has put a removed
-    # key back: then the plan takes the key for another writer's, and there is nothing to try again.
+    # outcome.denied may also list a name without a change in the plan. For that name there is nothing to try again.
     for change in outcome.plan.changes:
         reason = outcome.denied.get(change.name)
         if reason:

@@ -35,7 +35,7 @@ def other_agent(node_state: NodeState, facts: Facts, health: Health) -> OtherAge
     condition_written_at = _condition_written_at(node_state, facts, health)
     if condition_written_at is None:
         return last_seen
-    if last_seen:
+    if last_seen:  # it has written again: just now, because the clock by which it dates its condition may be wrong
         return replace(last_seen, wrote_at=facts.uptime)
     other = OtherAgent(wrote_at=condition_written_at, quantities=quantities)
     return other if facts.uptime < other.gone_at else None

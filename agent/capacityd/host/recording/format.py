@@ -55,7 +55,7 @@ def address_of(values: Sequence[Any]) -> Address:
     """An address in the part "addresses". values: of the fields of Address, in their order."""
     interface, family, address, prefix, scope, temporary = values
     return Address(
-        interface=str(interface),
+        interface=str(interface),  # exactly as recorded: it is compared with the names of interfaces
         family=printable(family),
         address=printable(address),
         prefix=prefix,

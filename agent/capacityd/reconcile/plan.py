@@ -107,7 +107,11 @@ def _write(
     condition: DesiredCondition | None = None  # None: the condition stays as it is
     configuration: str | None = None  # None: the hash on the Node stays as it is
     if changes or node_state.condition:  # the Node concerns capacityd
-        condition = desired_condition(node_state, health, now=facts.now, heartbeat_after=facts.heartbeat_after)
+        heartbeat_after = facts.heartbeat_after
+        if health.other_agent and any(change.action.writes for change in changes):
+            # The other agent may have published the same numbers. Then it sees this write only by a new heartbeat.
+            heartbeat_after = 0.0
+        condition = desired_condition(node_state, health, now=facts.now, heartbeat_after=heartbeat_after)
         configuration = facts.config.digest or None  # "" would remove the hash
     patch = patch_for(
         node_state,

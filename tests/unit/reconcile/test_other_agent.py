@@ -147,6 +147,23 @@ def test_two_agents_that_find_different_things_wrong_recognize_each_other() -> N
     assert node.our_condition[:2] == ("False", "OtherWriter")
 
 
+def test_the_restoration_of_a_number_that_both_agents_share_is_a_sign_of_the_other() -> None:
+    """A kubelet has zeroed the number. The other agent restores it, and its condition is on the Node already."""
+    one, two, node = agents()
+    for second in range(3):
+        one.reconcile(1000.0 + second, {"node"}, a=FOUR)
+        two.reconcile(1000.5 + second, {"node"}, a=FOUR, b=UNKNOWN)
+    one.reconcile(1030.0, {"node"}, a=FOUR)
+    two.reconcile(1063.0, {"node"}, a=FOUR, b=UNKNOWN)
+    one.reconcile(1063.1, {"node"}, a=FOUR)
+    node.document["status"]["capacity"][A] = node.document["status"]["allocatable"][A] = "0"
+    two.reconcile(1123.1, {"node"}, a=FOUR, b=UNKNOWN)
+    assert one.capacity == {A: "4"}
+    one.reconcile(1123.2, {"node"}, a=FOUR)
+    one.reconcile(1140.0, {"requeue"}, a=FOUR)
+    assert node.our_condition[:2] == ("False", "OtherWriter")
+
+
 def test_the_other_agent_is_the_first_reason_of_the_condition() -> None:
     """By this reason, the other agent recognizes this one, even if this machine's clock is late and its disk full."""
     one, two, node = agents()

@@ -109,6 +109,8 @@ class Truth:
     def _check_unhealthy(self) -> None:
         """While a kubelet undoes each repair of allocatable, the condition does not become True for a moment."""
         loop, world = self._loop, self._loop.world
+        if world.other_agents:  # True may be the word of an agent that has just started, and has seen no repair undone
+            return
         quiet_since = max(world.unhealthy_since, self._excused_until, self._paced_until, loop.watch.late_at)
         if loop.watch.is_late or world.uptime < quiet_since + QUIET or world.server.condition.get("status") != "True":
             return

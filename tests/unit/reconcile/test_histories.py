@@ -293,6 +293,7 @@ class LongHistory:
             and self.loop.failure is None
             and not self._is_disturbed()
             and not self._is_rate_limited(name)
+            and not self.world.other_agents  # they still have the number before
             and (name, Quantity(number)) not in self._denied
             # Otherwise only the Node has changed, by a command by hand, and the resync notices it.
             and self.machine.readings.get(name) != Quantity(number)

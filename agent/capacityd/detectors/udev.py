@@ -73,8 +73,8 @@ def _may_be_of(host: Host, path: str, subsystem: str) -> bool:
 
 
 def _subsystem(host: Host, device: Device) -> Value:
-    """The subsystem. If it can't be read, raises AmbiguousValue, because only the subsystem of the device's folder is
-    possible."""
+    """The subsystem. Raises AmbiguousValue if it can't be read: then a test for the subsystem of the device's folder
+    stays undecided, and a test for any other one fails."""
     try:
         name = link_name(host, f"{device.path}/subsystem")
         if name is None:  # find_in() also yields dangling links

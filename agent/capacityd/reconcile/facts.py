@@ -34,8 +34,8 @@ class Facts:
     """The quantities that this machine has published; None if the record is missing or can't be read.
 
     A plan uses only a record of its own Node; see of_node(). Without a record (a new image for an old Node), the
-    annotation alone decides about configured resources. The same holds while the record can't be read, but then nothing
-    new is published and nothing is lowered or removed (limits.py)."""
+    annotation alone says which keys of configured resources capacityd owns. It also does while the record can't be
+    read, but then a pass only raises and restores what is published (limits.py)."""
     machine_record_error: str = ""
     """Why the machine record can't be read; empty if it could be read or is missing."""
     configuration_errors: tuple[str, ...] = ()

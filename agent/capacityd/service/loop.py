@@ -61,7 +61,7 @@ class Service:
                     message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                     log(Priority.ERROR, message, EntryKind.DEGRADED)
                     return 1
-                self._start_worker(time.monotonic())
+                self._start_worker_if_due(time.monotonic())
             ready = self._wait()
             sd_notify("WATCHDOG=1")
             signals = self._signals.drain()
@@ -86,7 +86,7 @@ class Service:
                 self._watcher.stop()  # the pass starts it again
             self._schedule.notify(reasons, now)
 
-    def _start_worker(self, now: float) -> None:
+    def _start_worker_if_due(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
         if self._watcher.comparison.pop_difference(may_end_error=self._schedule.node_may_end_error):
             self._schedule.notify({PassReason.NODE}, now)

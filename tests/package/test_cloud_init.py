@@ -54,6 +54,17 @@ def test_the_example_configures_an_image_with_the_package(fresh: Machine, packag
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
     fresh.install(packages.current)
     boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/kubeadm.yaml").read_text()))
+    assert fresh.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
+
+
+def test_the_example_for_k3s_starts_its_agent(fresh: Machine, packages: Packages) -> None:
+    """A unit of the same name takes the place of k3s' agent."""
+    unit = "[Service]\nType=oneshot\nExecStart=cp /etc/rancher/k3s/config.yaml /run/joined\nRemainAfterExit=yes\n"
+    fresh.write("/etc/systemd/system/k3s-agent.service", f"{unit}[Install]\nWantedBy=multi-user.target\n")
+    fresh.install(packages.current)
+    boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/k3s.yaml").read_text()), "example.com/scratch-gib")
+    written = ("sh", "-c", "cat /run/joined || true")  # the agent starts without being waited for
+    wait_until(lambda: "server: https" in fresh.out(*written), PATIENCE, "the agent has its configuration")
 
 
 def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Packages) -> None:
@@ -69,16 +80,16 @@ def test_the_example_installs_on_a_stock_image(fresh: Machine, packages: Package
     sources["content"] = sources["content"].replace("https://packages.example.com/", f"file:{SERVED}/")
     fresh.run("sh", "-c", "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
     boot_with(fresh, document)
+    assert fresh.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
 
 
-def boot_with(machine: Machine, document: dict[str, Any]) -> None:
-    """Runs cloud-init's stages, after which the node has joined and the service runs."""
+def boot_with(machine: Machine, document: dict[str, Any], resource: str = "example.com/dongle") -> None:
+    """Runs cloud-init's stages, after which the service runs and has read this resource."""
     seed = "/var/lib/cloud/seed/nocloud-net"
     machine.write(f"{seed}/meta-data", "instance-id: i-1\n")
     machine.write(f"{seed}/user-data", f"#cloud-config\n{yaml.safe_dump(document)}")
     for stage in (("init", "--local"), ("init",), ("modules", "--mode=config"), ("modules", "--mode=final")):
         machine.run("cloud-init", *stage, deadline=300)
-    assert machine.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
     assert machine.enabled == "enabled"
     wait_until(lambda: machine.active == "active", PATIENCE, "the service is up")
-    machine.wait_for_readings({"example.com/dongle": "absent"})
+    machine.wait_for_readings({resource: "absent"})

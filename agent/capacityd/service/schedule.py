@@ -43,9 +43,6 @@ _NODE_CANNOT_END = frozenset({RetryCause.REJECTED, RetryCause.CONFLICT})
 """Errors that do not end because the Node changes: another writer may change it all the time. Every other error may
 have ended when the Node changes or is watched again. If it has not, the early pass does no harm."""
 
-_REQUEUES_IN_TIME = frozenset({RetryCause.CONFLICT, RetryCause.STATE})
-"""Errors of passes that know the Node, and that limit their requests themselves."""
-
 _REFRESH = frozenset({PassReason.BOOT, PassReason.START, PassReason.RESYNC})
 """Reasons of the passes that refresh the condition's heartbeat."""
 
@@ -231,13 +228,15 @@ class Schedule:
         self._plan_poll()
         self._retry_after_until = now + (retry_after or 0.0)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
-        pause_after = self._jittered(pause(cause, wrong_for=now - self._failure_since))
-        self._timed[PassReason.RETRY] = self._retry_after_until + pause_after
+        longest = pause(cause, wrong_for=now - self._failure_since)
+        self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)
         if self._events.keys() & _END_WAIT:  # an event that ends the wait came during the pass
             self._not_before = -math.inf
             return
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
-        if cause in _REQUEUES_IN_TIME and requeue_after is not None:
+        if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
+            self._not_before = now + min(requeue_after, longest)
+        elif cause is RetryCause.STATE and requeue_after is not None:  # a full disk delays no pass that a limit needs
             self._not_before = min(self._not_before, now + requeue_after)
 
     def _jittered(self, longest: float) -> float:

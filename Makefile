@@ -32,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Test lanes, and the parts of lanes. Each is a target.
 LANES := check test rest whole
-PARTS := lint types imports spelling fast unit kubernetes cluster package machine adding site workflows as-user
+PARTS := lint types imports spelling fast unit kubernetes cluster package machine adding site workflows as-user private-folder
 
 .PHONY: help run demo deb release $(LANES) ci $(PARTS) format bench docs docs-cluster docs-autoscaling diagrams golden clean
 

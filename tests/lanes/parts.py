@@ -69,6 +69,14 @@ _SITE = _tool(
 # Creates a user, and an environment for that user.
 _AS_USER = _tool("as-user", ".ci/check-as-user", needs=(needs.root, needs.user_tools))
 
+# The project may lie in a folder that other users cannot enter, for example in /root.
+_PRIVATE_FOLDER = Part(
+    "private-folder",
+    ((".ci/in-private-folder", *_pytest("", "", "tests/unit", marks="other_user").commands[0]),),
+    needs=(needs.root, needs.namespaces),
+    pytest=True,
+)
+
 # make test runs the first group of the tests that need root; make ci adds the second.
 _SHORT, _REST = "short and not whole", "not short and not whole"
 
@@ -150,6 +158,7 @@ LANES = {
         _package("package-rest", _REST, _CORES),
         _adding("adding-rest", "not whole"),
         _AS_USER,
+        _PRIVATE_FOLDER,
         _SITE,
         _WORKFLOWS,
     ],
@@ -162,6 +171,7 @@ LANES = {
         _package("package", "", _CORES),
         _adding("adding"),
         _AS_USER,
+        _PRIVATE_FOLDER,
         _SITE,
         _WORKFLOWS,
     ],

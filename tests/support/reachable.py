@@ -1,9 +1,12 @@
-"""Lets other users reach a folder of a test."""
+"""Lets other users reach what a test gives them."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
+
+from tests import ROOT
 
 
 def make_reachable(folder: Path) -> None:
@@ -13,3 +16,14 @@ def make_reachable(folder: Path) -> None:
         if path == top:
             return
         path.chmod(0o755)
+
+
+def reachable_agent(folder: Path) -> Path:
+    """A copy of agent/ below this folder that other users can run.
+
+    They may be unable to enter the project's own folder, for example if it is in /root.
+    """
+    agent = folder / "agent"
+    shutil.copytree(ROOT / "agent" / "capacityd", agent / "capacityd", ignore=shutil.ignore_patterns("__pycache__"))
+    make_reachable(agent)
+    return agent

@@ -11,8 +11,7 @@ import pytest
 
 from capacityd.cli import run, service_view
 from capacityd.linux.sandbox import Sandbox
-from tests import ROOT
-from tests.support.reachable import make_reachable
+from tests.support.reachable import make_reachable, reachable_agent
 from tests.unit.node.test_credentials import config, written
 
 OTHER = 12345
@@ -83,6 +82,7 @@ def test_config_check_warns_of_a_file_that_the_service_may_not_read(
 
 
 @as_root
+@pytest.mark.other_user
 def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: Path) -> None:
     """The user may run the own program, but the service, which is root, does not."""
     path = configured(tmp_path, program=program, kubeconfig="/nonexistent")
@@ -92,8 +92,10 @@ def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: 
     user = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
     capacityd = [*user, "/usr/bin/python3", "-m", "capacityd", "--config", str(path)]
 
+    agent = reachable_agent(tmp_path)
+
     def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*capacityd, *arguments], cwd=ROOT / "agent", capture_output=True, text=True)
+        return subprocess.run([*capacityd, *arguments], cwd=agent, capture_output=True, text=True)
 
     warnings, output = ran("config", "check").stderr, ran("probe", "--json").stdout
     assert f"the service does not run {program}" in warnings

@@ -416,6 +416,7 @@ def test_a_dangling_folder_is_not_an_empty_one(tmp_path: Path, path: str) -> Non
     assert not configuration.config.complete
 
 
+@pytest.mark.other_user
 def test_a_file_that_this_user_may_not_read_is_an_error() -> None:
     with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which other users cannot enter
         root = Path(folder)

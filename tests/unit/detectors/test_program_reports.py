@@ -98,6 +98,7 @@ for mode in (0o755, 0o644):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="runs as another user")
+@pytest.mark.other_user
 def test_a_program_that_this_user_may_not_execute_has_its_owner_and_mode_in_the_error(tmp_path: Path) -> None:
     program = Path(script(tmp_path, "echo 4", 0o700))
     make_reachable(tmp_path)

@@ -29,6 +29,7 @@ from tests.support.reachable import make_reachable
 
 OTHER = 12345
 OTHER_FOLDER = "use a different folder, or let only root write this one"
+pytestmark = pytest.mark.other_user
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 
 

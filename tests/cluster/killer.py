@@ -1,10 +1,11 @@
 """Starts and kills workers of the service. All modules are imported beforehand, so that a kill hits a worker's work.
 
-    python3 -I killer.py AGENT ARGUMENTS...   reads commands from standard input, one on each line.
+    python3 -I killer.py AGENT FOLDER SELECTION   reads commands from standard input, one on each line.
 
-start REASON SECONDS POINT: start a worker for this reason, with clocks this many seconds ahead. The worker kills itself
-at this kill point, before or after a request or the replacing of a file (-1: never). kill: kill the worker. wait: wait
-until it ends. The answer to each command is a line: started, ended, or killed and the kill point.
+start REASON SECONDS POINT: start a worker for a pass for this reason, without memory, and with clocks this many seconds
+ahead. The worker kills itself at this kill point, before or after a request or the replacing of a file (-1: never).
+kill: kill the worker. wait: wait until it ends. The answer to each command is a line: started, ended, or killed and the
+kill point.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from collections.abc import Callable
 from typing import Any
 
 
-def main(agent: str, arguments: list[str]) -> None:
+def main(agent: str, folder: str, selection: str) -> None:
     sys.path.insert(0, agent)
     import kubernetes.client  # noqa: F401
 
-    from capacityd.cli import run
+    from capacityd.model.codec import decode, parse
+    from capacityd.model.messages import JobRequest
+    from capacityd.model.options import Selection, WorkerOptions
+    from capacityd.model.reasons import Job, PassReason
+    from capacityd.worker.main import work
 
+    worker = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
     pid = 0
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -36,7 +42,7 @@ def main(agent: str, arguments: list[str]) -> None:
                 reason, seconds, point = options
                 _set_clocks(float(seconds))
                 _set_kill_point(int(point), writer)
-                os._exit(run([*arguments, reason]))
+                os._exit(work(worker, JobRequest(Job.RECONCILE, frozenset({PassReason(reason)}))))
             print("started", flush=True)
             continue
         if order == "kill":
@@ -86,4 +92,4 @@ def _point(reader: int) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(*sys.argv[1:])

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tests.cluster.agent import AGENT, PYTHON
+from capacityd.model.options import Selection
+from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.faults import Action
@@ -30,6 +31,7 @@ from tests.cluster.proxy import Exchange, Proxy, fault_proxy
 from tests.cluster.releases import programs
 from tests.cluster.service import Service, service
 from tests.support.machines import bare
+from tests.support.workers import worker_arguments
 
 WINDOW = 0.02
 """The kill comes at most this many seconds after its Moment."""
@@ -86,8 +88,8 @@ class Killer:
 @contextmanager
 def killer(s: Service) -> Iterator[Killer]:
     """A Killer for the passes of this service. The service itself must not be running."""
-    arguments: list[str | Path] = ["--config", s.config, "worker", s.runtime_directory, "reconcile"]
-    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), AGENT, *arguments])
+    arguments = worker_arguments(s.runtime_directory, Selection(str(s.config)))
+    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), *arguments])
     process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         yield Killer(process)
@@ -122,7 +124,6 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
             for name, path in files.items():
                 path.write_text(str(wanted[name]))
-            (s.runtime_directory / "state.json").unlink(missing_ok=True)  # else capacityd delays changes this frequent
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
             over, answers = threading.Event(), list[bool]()
             proxy.faults.clear()

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from capacityd.cli.commands.run import command_for
+from capacityd.cli.commands.run import command_for, worker_command
 from capacityd.linux.subreaper import children
-from capacityd.model.messages import WATCHED_NODE
+from capacityd.model.codec import encode
+from capacityd.model.messages import WATCHED_NODE, JobRequest
 from capacityd.model.node import annotated_quantities
+from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -27,6 +29,7 @@ from tests.cluster.notifications import Notifications
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
 from tests.support.reachable import make_reachable
+from tests.support.workers import RUN, worker_arguments
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 35.0
@@ -91,8 +94,9 @@ class Service:
 
     def start_watcher(self) -> Daemon:
         """Starts the watcher alone, beside passes that a test makes."""
-        worker = command_for("__main__", f"--config={self.config}", "worker", str(self.runtime_directory))
-        watcher = command_for("watcher.main", str(self.runtime_directory), *worker, Job.TARGET.value)
+        worker = worker_command(str(self.runtime_directory), Selection(str(self.config)))
+        target = json.dumps(encode(JobRequest(Job.TARGET)))
+        watcher = command_for("watcher.main", str(self.runtime_directory), *worker, target)
         self._watcher = Daemon(self.inside([PYTHON, *watcher[1:]]), self.folder / "watcher.log")
         return self._watcher
 
@@ -131,6 +135,12 @@ class Service:
         options: list[str | Path] = [*capacityd(), "--config", self.config, *arguments]
         return self.inside(options)
 
+    def worker(self, *program: str) -> list[str | Path]:
+        """The command of a worker on the machine. program: a program for Python with its first arguments; by default
+        the worker's."""
+        arguments = worker_arguments(self.runtime_directory, Selection(str(self.config)))
+        return self.inside([PYTHON, "-I", "-c", *(program or [RUN, arguments[0]]), *arguments[1:]])
+
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""
         return self.machine.inside(["env", "-i", *self._environment()[:-1], *command])
@@ -155,7 +165,7 @@ class Service:
 
     def published(self) -> dict[str, int] | None:
         """The quantities in the annotation when the service last read the Node; None: it has read no Node."""
-        node = self.state().memory.node
+        node = self.state().node
         return annotated_quantities(node.annotation) if node else None
 
     def log(self) -> str:

@@ -6,21 +6,18 @@ hours. They count requests in the audit log of the real API server.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capacityd.linux.clock import uptime
-from capacityd.model.codec import decode_variant
-from capacityd.model.messages import Message, PassResult
-from capacityd.model.reasons import RetryCause
+from capacityd.model.messages import PassResult
+from capacityd.model.reasons import Job, RetryCause
 from capacityd.reconcile.apply import MAX_CONFLICTS
 from capacityd.worker import runtime_files
 from tests import ROOT
@@ -34,7 +31,7 @@ from tests.cluster import (
     test_service_no_room,
     test_service_repair,
 )
-from tests.cluster.agent import AGENT, DONGLE, PYTHON
+from tests.cluster.agent import AGENT, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon
 from tests.cluster.proxy import Proxy
@@ -42,6 +39,7 @@ from tests.cluster.service import Service
 from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
 from tests.cluster.webhook import webhook
 from tests.support.denials import Denies
+from tests.support.workers import job_line, messages_of, pass_result
 from tests.unit.reconcile import test_denied, test_reconcile
 from tests.unit.service import test_schedule
 
@@ -52,8 +50,8 @@ clock = time.clock_gettime
 time.time = lambda: float(now)
 time.clock_gettime = lambda which: float(uptime) if which == time.CLOCK_BOOTTIME else clock(which)
 sys.path.insert(0, agent)
-from capacityd.__main__ import main
-sys.exit(main(arguments))
+from capacityd.worker.main import main
+main(arguments)
 """
 
 Test = Callable[..., None]
@@ -84,14 +82,13 @@ class Passes:
         s = self._s
         if self._watcher:
             self._watcher.wait_for(self._is_current, PATIENCE, "the watcher has seen the Node as it is")
-        program: list[str | Path] = [PYTHON, "-I", "-c", _STANDING_STILL, AGENT]
-        program += [str(clock + seconds) for clock in (self._uptime, self._now)]
-        worker = s.inside([*program, "--config", s.config, "worker", s.runtime_directory, "reconcile", reason])
+        clocks = [str(clock + seconds) for clock in (self._uptime, self._now)]
+        worker = s.worker(_STANDING_STILL, str(AGENT), *clocks)
+        job = job_line(Job.RECONCILE, reason, memory=self.result.memory)
         made = subprocess.run(
-            [*TIED_TO_US, *worker], stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True
+            [*TIED_TO_US, *worker], input=job, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True
         ).stdout
-        messages = [decode_variant(Message, json.loads(line)) for line in made.splitlines()]
-        (self.result,) = (message for message in messages if isinstance(message, PassResult))
+        self.result = pass_result(messages_of(made))
         return s.requested()
 
     def watch(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.reasons import Job
 from capacityd.worker import runtime_files
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
@@ -18,6 +19,7 @@ from tests.cluster.service import PROMPT, Service, service
 from tests.cluster.test_requests import GET, WHO, counted
 from tests.cluster.versions import OWN_NODE_ONLY
 from tests.support.machines import usb_device
+from tests.support.workers import job_line, messages_of, pass_result
 
 PASSES = 8
 _VERSION = "client.authentication.k8s.io/v1"
@@ -83,9 +85,11 @@ def known(cluster: Cluster) -> Iterator[tuple[Service, Plugin]]:
 
 def run_passes(s: Service, count: int = PASSES) -> None:
     """Runs this many passes one after the other, with the reason "resync"."""
+    memory = ""
     for _ in range(count):
-        command = s.by_hand("worker", str(s.runtime_directory), "reconcile", "resync")
-        subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        job = job_line(Job.RECONCILE, "resync", memory=memory)
+        made = subprocess.run(s.worker(), input=job, capture_output=True, text=True, timeout=PATIENCE).stdout
+        memory = pass_result(messages_of(made)).memory
 
 
 def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service, Plugin]) -> None:
@@ -94,7 +98,7 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
     with cluster.audit.requests(node_user(s.node)) as requests:
         run_passes(s)
     assert plugin.calls == calls + PASSES
-    assert counted(requests) == {GET: PASSES}
+    assert counted(requests) == {GET: PASSES, WHO: 1}
     assert runtime_files.read_state(str(s.runtime_directory)).review
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.messages import NodeSeen, NotWatched
+from capacityd.model.codec import encode
+from capacityd.model.messages import JobRequest, NodeSeen, NotWatched
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job
 from capacityd.node.watch import Limits
 from tests import ROOT
 from tests.cluster import faults
-from tests.cluster.agent import CLIENT, DONGLE, DONGLES, capacityd
+from tests.cluster.agent import CLIENT, DONGLE, DONGLES
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import kubeconfig, node_user
 from tests.cluster.dated_certificates import short_lived_client
@@ -25,19 +28,21 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.proxy import Proxy
 from tests.cluster.versions import BOUND_TOKENS
 from tests.support.watching import Watching, watching
+from tests.support.workers import RUN, worker_arguments
 
 pytestmark = pytest.mark.protocol
 
 
 def service_watcher(
-    folder: Path, kubeconfig: Path, *options: str, limits: Limits | None = None
+    folder: Path, kubeconfig: Path, *, node_name: str | None = None, limits: Limits | None = None
 ) -> AbstractContextManager[Watching]:
     """The watcher of a machine with this kubeconfig, as the service starts it."""
     run = folder / "run"
     run.mkdir(parents=True, exist_ok=True)
     config = folder / "capacityd.toml"
     config.write_text(DONGLES)
-    command = [*capacityd(CLIENT), "--config", config, "--kubeconfig", kubeconfig, *options, "worker", run, "target"]
+    arguments = worker_arguments(run, Selection(str(config), kubeconfig=str(kubeconfig), node_name=node_name))
+    command = [str(CLIENT), "-I", "-c", RUN, *arguments, json.dumps(encode(JobRequest(Job.TARGET)))]
     return watching(run, command, limits, {"STATE_DIRECTORY": str(folder / "kept")}, CLIENT)
 
 
@@ -95,12 +100,12 @@ def test_the_own_identity_watches_this_machines_node_only(cluster: Cluster, kind
     name = create_node(cluster)
     other = cluster.create_node()
     own = identity(cluster, name, kind, tmp_path / "kubeconfig")
-    with service_watcher(tmp_path, own, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, own, node_name=name) as watcher:
         watcher.wait_seen()
         assert watcher.node is not None
         assert watcher.node.names == {DONGLE}
     if kind == "certificate":  # a bound token contains the Node's name
-        with service_watcher(tmp_path, own, "--node-name", other) as watcher:
+        with service_watcher(tmp_path, own, node_name=other) as watcher:
             assert "belongs to another machine: its machineID is not set" in watcher.wait_not_watched()
             assert watcher.wait_ended() == 0
 
@@ -110,11 +115,11 @@ def test_a_role_without_the_verb_is_named(cluster: Cluster, tmp_path: Path) -> N
     user = f"reader-of-{name}"
     cluster.grant(user, "get", "nodes")
     kubeconfig = cluster.kubeconfig(user, tmp_path / "kubeconfig", credentials="certificate")
-    with service_watcher(tmp_path, kubeconfig, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, kubeconfig, node_name=name) as watcher:
         assert 'it needs a role with the verb "watch" on "nodes"' in watcher.wait_not_watched()
         assert watcher.wait_ended() == 0
     cluster.grant(user, "watch", "nodes")
-    with service_watcher(tmp_path, kubeconfig, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, kubeconfig, node_name=name) as watcher:
         watcher.wait_seen()
 
 
@@ -125,7 +130,7 @@ def test_a_killed_api_server(cluster: Cluster, kind: str, tmp_path: Path) -> Non
     name = create_node(cluster)
     path = tmp_path / "kubeconfig"
     own = identity(cluster, name, "certificate", path) if kind == "certificate" else cluster.kubeconfig(node_user(name))
-    with service_watcher(tmp_path, own, "--node-name", name) as watcher:
+    with service_watcher(tmp_path, own, node_name=name) as watcher:
         first = watcher.wait_seen()
         cluster.api_server.stop(signal.SIGKILL)
         watcher.wait(lambda: "refused the connection" in str(watcher.messages[-1]), "not watched")

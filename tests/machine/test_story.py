@@ -91,7 +91,7 @@ def settled(node: Node) -> int:
 
     def nothing_due() -> bool:
         last = last_state(node)
-        published = annotated_quantities(last.memory.node.annotation) if last.memory.node else {}
+        published = annotated_quantities(last.node.annotation) if last.node else {}
         return published == AMOUNTS and last.status is not None and not last.status.waits
 
     wait_for(nothing_due, f"it has published {AMOUNTS}, and the kubelet has followed")

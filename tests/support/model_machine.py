@@ -1,7 +1,7 @@
 """A model of a machine: its clocks, readings and files, and the real worker that makes its passes.
 
-The files are real, except that the state of the last pass may be kept in memory, because writing and reading its
-file takes most of the time of a pass.
+The files are real, except that the state of the last pass and what it leaves for the next one may be kept as objects,
+because writing and reading them takes most of the time of a pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from capacityd.discovery.runner import Discovery
 from capacityd.linux.atomic_file import read_regular_file
 from capacityd.model.errors import StateError
-from capacityd.model.messages import Message, PassResult
+from capacityd.model.messages import JobRequest, Message, PassResult
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
@@ -30,7 +30,8 @@ from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, attempt, machine_record
 from capacityd.reconcile.known_node import watched_names
 from capacityd.schema.config import Config, Resource, Settings
-from capacityd.worker import journal, reconcile_job, runtime_files, selection
+from capacityd.worker import journal, pass_memory, reconcile_job, runtime_files, selection
+from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from tests.support.model_server import ACCESS, THEIRS, ModelClient, ModelServer
@@ -50,7 +51,7 @@ class Machine:
     folder: Path
     server: ModelServer = field(default_factory=lambda: ModelServer({THEIRS: "8"}))
     state_file: bool = True
-    """Whether the state of the last pass is a real file."""
+    """Whether state.json is a real file, and what a pass leaves for the next one a real text."""
     readings: dict[str, Reading] = field(default_factory=dict)
     """The readings by resource. A configured resource without a reading is absent."""
     config: Config | None = None
@@ -81,6 +82,8 @@ class Machine:
         """The checkpoint as the worker last read it."""
         self._points = 0
         self._state = PassState()
+        self._memory = ""  # what the last pass has left for the next one
+        self._left = PassMemory()  # what the text stands for, if it is not a real one
         self.state_folder.mkdir()
         (self.folder / "run").mkdir()
 
@@ -147,6 +150,7 @@ class Machine:
     def lose_state(self) -> None:
         """Deletes the state in /run."""
         self._state = PassState()
+        self._memory = ""
         (self.folder / "run" / "state.json").unlink(missing_ok=True)
         self.checks.forget()
 
@@ -169,12 +173,14 @@ class Machine:
         try:
             with self._running():
                 reconcile_job.reconcile_once(
-                    WorkerOptions(Job.RECONCILE, str(self.folder / "run"), Selection(config="none"), reasons)
+                    WorkerOptions(str(self.folder / "run"), Selection(config="none")),
+                    JobRequest(Job.RECONCILE, reasons, memory=self._memory),
                 )
         except Killed:
             return False
         finally:
             self.kill_at = None
+            self._memory = self.result.memory if self.result else ""
             self.checks.end_pass(self.result)
         return True
 
@@ -230,6 +236,10 @@ class Machine:
             self._state = state
             self._point("after state.json")
 
+        def keep(memory: PassMemory) -> str:
+            self._left = memory
+            return "as an object"
+
         doubles: list[tuple[Any, str, object]] = [
             (os, "replace", replaced),
             (os, "fsync", lambda _: None),
@@ -252,7 +262,8 @@ class Machine:
             doubles += [
                 (runtime_files, "read_state", lambda _: self._state),
                 (runtime_files, "write_state", write_state),
-                (runtime_files, "reserve_state", lambda _: None),
+                (pass_memory, "to_text", keep),
+                (pass_memory, "from_text", lambda text: self._left if text else PassMemory()),
             ]
         with replaced_by(doubles):
             yield

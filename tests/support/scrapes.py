@@ -15,7 +15,8 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_state import Counters, PassStatus
+from capacityd.worker.pass_memory import Counters
+from capacityd.worker.pass_state import PassStatus
 
 DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu"
 RESYNC = 3600.0

@@ -25,7 +25,6 @@ from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.memory import Memory
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests import ROOT
@@ -81,7 +80,7 @@ class ServiceFiles:
     def written(self, folder: Path) -> Iterator[None]:
         """Writes the files. While the service runs, holds its lock."""
         if self.last_pass:
-            runtime_files.write_state(str(folder), PassState(Memory(self.last_seen), self.last_pass))
+            runtime_files.write_state(str(folder), PassState(self.last_seen, self.last_pass))
         if self.record:
             machine_record.write(str(folder), self.record)
         if self.service is None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from capacityd.model.errors import UsageError
-from capacityd.model.options import Selection, WorkerOptions
-from capacityd.model.reasons import Job, PassReason
+from capacityd.model.options import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +53,11 @@ class Options:
     task: str = ""
 
 
-def options_of(parsed: argparse.Namespace) -> Options | WorkerOptions:
+def options_of(parsed: argparse.Namespace) -> Options:
     """The options of the parsed command line."""
-    # The parser stores each option under the name of its field in Selection, Options or WorkerOptions.
+    # The parser stores each option under the name of its field in Selection or Options.
     values = dict(vars(parsed))
     selection = Selection(**{field.name: values.pop(field.name) for field in fields(Selection)})
-    if parsed.command == "worker":
-        reasons = frozenset(PassReason(reason) for reason in parsed.reasons.split(",") if reason)
-        return WorkerOptions(
-            job=Job(parsed.job), folder=parsed.folder, selection=selection, reasons=reasons, lost=parsed.lost
-        )
     return Options(selection=selection, **values)
 
 

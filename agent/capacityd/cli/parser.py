@@ -9,7 +9,6 @@ from typing import Any
 from capacityd import __version__
 from capacityd.cli.help import command_epilog, program_epilog
 from capacityd.cli.notations import NOTATIONS
-from capacityd.model.reasons import Job
 
 COMMANDS = {
     "devices": ("cli.commands.devices", "list this machine's devices, each with the TOML that matches it"),
@@ -26,8 +25,8 @@ COMMANDS = {
 }
 """Name -> the module with a function of this name, relative to the package; and the command's description."""
 
-INTERNAL_COMMANDS = {"worker": "worker.main", "leftover": "cli.commands.leftover"}
-"""Name -> module, for the commands of the service and of the package. --help does not list them."""
+INTERNAL_COMMANDS = {"leftover": "cli.commands.leftover"}
+"""Name -> module, for the package's command. --help does not list it."""
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -100,11 +99,6 @@ def command_parser() -> argparse.ArgumentParser:
     )
     _add_fleet_options(subparsers["fleet"])
     _add_template_options(subparsers["template"])
-    worker = commands.add_parser("worker", parents=[common])  # for the service; hidden from --help
-    worker.add_argument("folder")  # the runtime directory
-    worker.add_argument("job", choices=[job.value for job in Job])
-    worker.add_argument("reasons", nargs="?", default="")  # values of PassReason, with commas between them
-    worker.add_argument("lost", nargs="?", type=int, default=0)  # number of passes since the last one with a result
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser
 

@@ -9,7 +9,7 @@ from capacityd.worker import runtime_files
 
 def last_seen_node() -> NodeState | None:
     """The Node as the service's last pass has seen it; None if no pass has seen one. Raises CapacitydError."""
-    return runtime_files.read_state(runtime_files.runtime_directory()).memory.node
+    return runtime_files.read_state(runtime_files.runtime_directory()).node
 
 
 def published_names(last_seen: NodeState | None) -> list[str]:

@@ -33,14 +33,6 @@ def replace_file(path: str, content: bytes, mode: int, *, durable: bool = False)
         raise
 
 
-def reserve_room(path: str, size: int) -> None:
-    """Ensures that replace_file() can later write this many bytes to this path. Raises OSError if it can't.
-
-    Until replace_file() runs, an unfinished file of zeros occupies the space.
-    """
-    _write_unfinished(path, bytes(size), mode=0o600, durable=False)
-
-
 def _write_unfinished(path: str, content: bytes, mode: int, *, durable: bool) -> str:
     """Writes the file that will replace another. Returns its path. If it raises OSError, no such file remains."""
     unfinished = f"{path}.new"

@@ -1,6 +1,14 @@
-"""The messages that the resident process gets from its children, the workers and the watcher, on their standard output.
+"""The messages between the resident process and its children, each a line of JSON. Also its status, for `status`.
 
-Also the resident process's status for `status`. The resident process imports this module, so the module imports little.
+A worker reads its job from standard input: one line, a JobRequest. It answers on standard output, with lines that begin
+with the name of their class. For the job CHECK: a CheckResult. For the job RECONCILE: Probed once the machine has been
+read, a PassResult, and a MetricsResult if a metrics file was written or removed. Other lines are ignored. A worker that
+ends without a result has lost its pass.
+
+What a pass leaves for the next one is PassResult.memory. The resident process does not parse this text. It hands the
+last one to the next worker, whatever the job. The text is empty after a start of the service and after a lost pass.
+
+The resident process imports this module, so the module imports little.
 """
 
 from __future__ import annotations
@@ -10,7 +18,20 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
-from capacityd.model.reasons import Activity, KernelEvents, PassReason, RetryCause
+from capacityd.model.reasons import Activity, Job, KernelEvents, PassReason, RetryCause
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """The job that the resident process gives a worker."""
+
+    job: Job
+    reasons: frozenset[PassReason] = frozenset()
+    """Why the job is due."""
+    lost: int = 0
+    """How many passes have ended without a result since the last one with a result."""
+    memory: str = ""
+    """PassResult.memory of the last pass; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +102,8 @@ class PassResult:
     """A reconcile pass has ended."""
 
     failure: Failure | None = None
+    memory: str = ""
+    """What this pass leaves for the next one (worker/pass_memory.py)."""
     requeue_after: float | None = None
     """Seconds until the pass that this one requests; None: it requests none."""
     start_in: float | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capacityd.model.reasons import Job, PassReason
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -23,13 +21,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What the service asks of a worker."""
+    """The command line of a worker, the same for all jobs."""
 
-    job: Job
     folder: str
     """The runtime directory."""
     selection: Selection
-    reasons: frozenset[PassReason] = frozenset()
-    """Why the service needs the job."""
-    lost: int = 0
-    """How many passes have ended without a result since the last one with a result."""

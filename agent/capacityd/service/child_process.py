@@ -1,38 +1,64 @@
-"""A child of the service that sends its messages as lines of JSON on its standard output."""
+"""A child of the service: it reads lines of JSON from standard input, and writes such lines to standard output."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
 
 _BUFFER = 65536
-_MAX_LINE_BYTES = 1 << 20
-_STDOUT = 1  # file descriptor
+_MAX_LINE_BYTES = 4 << 20
+_STDIN, _STDOUT = 0, 1  # file descriptors
 
 
 class ChildProcess:
     """A running child, in a process group of its own. Raises OSError if it can't be started."""
 
     def __init__(self, command: list[str]) -> None:
-        self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._read_fd, False)
+        stdin, self._write_fd = os.pipe2(os.O_CLOEXEC)
+        self._read_fd, stdout = os.pipe2(os.O_CLOEXEC)
+        for fd in (self._write_fd, self._read_fd):
+            os.set_blocking(fd, False)
         try:
-            connect_stdout = [(os.POSIX_SPAWN_DUP2, write_fd, _STDOUT)]
-            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=connect_stdout, setpgroup=0)
+            connect = [(os.POSIX_SPAWN_DUP2, stdin, _STDIN), (os.POSIX_SPAWN_DUP2, stdout, _STDOUT)]
+            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=connect, setpgroup=0)
         except OSError:
-            os.close(self._read_fd)
+            self._close()
             raise
         finally:
-            os.close(write_fd)
+            os.close(stdin)
+            os.close(stdout)
         self.output_ended = False
         """Whether the child has closed its output: it has ended, or is about to."""
         self.has_no_more_messages = False
         """Whether no message follows: the output has ended, or a line is longer than any message."""
         self._buffer = b""  # the start of a line whose end has not arrived yet
+        self._unsent = b""  # what the pipe to the child has had no room for yet
+
+    def register(self, poll: select.poll) -> None:
+        """Lets poll() return when the child has written something, or has made room for what is not sent yet."""
+        poll.register(self._read_fd, select.POLLIN)
+        if self._unsent:
+            poll.register(self._write_fd, select.POLLOUT)
 
     def fileno(self) -> int:
         return self._read_fd
+
+    def send(self, line: bytes) -> None:
+        """Sends a line, as far as the child reads it. flush() sends the rest."""
+        self._unsent += line + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what could not be sent yet. Does not wait for the child."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._write_fd, self._unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # the child has ended, and its output says so
+            self._unsent = b""
 
     def read_lines(self) -> list[bytes]:
         """Returns the complete lines since the last call."""
@@ -47,7 +73,11 @@ class ChildProcess:
         return lines
 
     def kill(self) -> None:
-        """Kills the child's process group, if it still exists, and closes the pipe. The caller reaps the child."""
-        os.close(self._read_fd)
+        """Kills the child's process group, if it still exists, and closes the pipes. The caller reaps the child."""
+        self._close()
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        os.close(self._read_fd)
+        os.close(self._write_fd)

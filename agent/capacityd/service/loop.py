@@ -1,8 +1,8 @@
 """The main loop: waits for events and starts a short-lived worker for each reconcile pass.
 
 The worker makes all decisions. So detectors that may hang or leak, the Kubernetes client and the TOML parser never run
-here, and a crash of a worker loses nothing. Workers keep their state in files; this process reads their messages. The
-watcher, another child, reports each change of the Node.
+here. This process reads the workers' messages, and keeps the text that a pass leaves for the next one. The watcher,
+another child, reports each change of the Node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 
 from capacityd.linux.clock import BOOT_SECONDS, uptime
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
-from capacityd.model.messages import CheckResult, PassResult, ServiceConfig
+from capacityd.model.messages import CheckResult, JobRequest, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.reports import Reports
@@ -32,7 +32,7 @@ _ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses
 class Service:
     """The main loop.
 
-    worker_command: starts a worker; the service appends the job and its arguments. watcher_command: starts the watcher.
+    worker_command: starts a worker, which reads its job from standard input. watcher_command: starts the watcher.
     folder: the runtime directory.
     """
 
@@ -50,6 +50,7 @@ class Service:
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
         self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
+        self._memory = ""  # what the last pass has left for the next one
         self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOT_SECONDS)
 
     def run(self) -> int:
@@ -94,7 +95,7 @@ class Service:
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT  # CONFIG: a reload
-            self._spawn_worker(Job.CHECK, check_reason.value)
+            self._spawn_worker(Job.CHECK, frozenset({check_reason}))
             return
         if self._config is None:
             return
@@ -102,15 +103,12 @@ class Service:
         if not reasons:
             return
         self._watcher.comparison.begin_pass()
-        arguments = [",".join(sorted(reason.value for reason in reasons))]
-        if self._lost_passes:
-            arguments.append(str(self._lost_passes))
-        self._spawn_worker(Job.RECONCILE, *arguments)
+        self._spawn_worker(Job.RECONCILE, reasons)
 
-    def _spawn_worker(self, job: Job, *arguments: str) -> None:
-        command = [*self._worker_command, job.value, *arguments]
+    def _spawn_worker(self, job: Job, reasons: frozenset[PassReason]) -> None:
+        request = JobRequest(job, reasons, lost=self._lost_passes, memory=self._memory)
         try:
-            self._worker = WorkerProcess(command, job=job, timeout=self._worker_timeout)
+            self._worker = WorkerProcess(self._worker_command, request, timeout=self._worker_timeout)
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_worker_exit(job, None, how_it_ended=f"could not be started: {e.strerror}")
         else:
@@ -120,9 +118,10 @@ class Service:
         """Waits for an event, a message or a deadline. Returns the file descriptors that can be read."""
         poll = select.poll()
         worker = self._worker
-        worker_filenos = [worker.fileno()] if worker else []
-        for fd in (self._signals.fileno(), *self._sources.filenos(), *self._watcher.filenos(), *worker_filenos):
+        for fd in (self._signals.fileno(), *self._sources.filenos(), *self._watcher.filenos()):
             poll.register(fd, select.POLLIN)
+        if worker:
+            worker.register(poll)
         until = worker.wakes_at() if worker else self._next_worker_at()
         until = min(until, self._compare_at)
         seconds = min(max(0.0, until - time.monotonic()), self._longest_wait)
@@ -152,6 +151,7 @@ class Service:
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
         """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
         now = time.monotonic()
+        worker.send_rest()
         if worker.fileno() in ready:
             self._read_worker(worker)
         elif worker.deadline <= now:
@@ -189,6 +189,7 @@ class Service:
             self._reports.log_metrics(worker.metrics)
         else:
             self._lost_passes += 1
+            self._memory = ""  # it may not say what the pass has written
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
             self._schedule.failed(now, retry_after=None)
         self._write_status_file()
@@ -196,6 +197,7 @@ class Service:
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._lost_passes = 0
+        self._memory = result.memory
         failure, requeue_after = result.failure, result.requeue_after
         self._schedule.count_reading(changed=result.changed)
         self._schedule.set_watched(now, watched=self._is_watched())  # the last check may have changed where the Node is

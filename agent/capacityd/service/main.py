@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.linux.systemd import EntryKind, Priority, log
+from capacityd.model.codec import encode
+from capacityd.model.messages import JobRequest
 from capacityd.model.reasons import Job
 from capacityd.service.event_sources import ignore_signals
 from capacityd.service.loop import Service
@@ -14,15 +18,14 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER, followed by a job, is the
-    command of a worker. WATCHER, followed by the command of a worker with the job TARGET, is that of the watcher.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER is the command of a
+    worker. WATCHER, followed by that of a worker with the job TARGET, is that of the watcher.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments
     separator = commands.index("--")
     watcher_command = commands[:separator]
     worker_command = commands[separator + 1 :]
-    target_command = [*worker_command, Job.TARGET.value]
     try:
         lock = ServiceLock(folder)
     except BlockingIOError:
@@ -35,7 +38,7 @@ def main(arguments: list[str]) -> int:
     try:
         service = Service(
             worker_command=worker_command,
-            watcher_command=[*watcher_command, *target_command],
+            watcher_command=[*watcher_command, *worker_command, json.dumps(encode(JobRequest(Job.TARGET)))],
             folder=folder,
             lock=lock,
         )

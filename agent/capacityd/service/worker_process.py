@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import time
 
 from capacityd.linux.subreaper import kill_children
-from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.messages import NO_METRICS, CheckResult, Message, MetricsResult, PassResult, Probed
+from capacityd.model.codec import Malformed, decode_variant, encode, parse
+from capacityd.model.messages import NO_METRICS, CheckResult, JobRequest, Message, MetricsResult, PassResult, Probed
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.child_process import ChildProcess
 
@@ -17,18 +19,19 @@ _KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop t
 
 
 class WorkerProcess:
-    """A running worker. timeout: in seconds, until the deadline. Raises OSError if the worker can't be started.
+    """A running worker with a job. timeout: in seconds, until the deadline. Raises OSError if it can't be started.
 
     Times are of time.monotonic().
     """
 
-    def __init__(self, command: list[str], *, job: Job, timeout: float) -> None:
-        self.job = job
+    def __init__(self, command: list[str], request: JobRequest, *, timeout: float) -> None:
+        self.job = request.job
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.is_slow = False
         """Whether the worker has run for so long that `status` shows its activity."""
         self._process = ChildProcess(command)
+        self._process.send(json.dumps(encode(request)).encode())
         self.probed = False
         """Whether the worker has read the machine."""
         self.result: CheckResult | PassResult | None = None
@@ -37,6 +40,14 @@ class WorkerProcess:
 
     def fileno(self) -> int:
         return self._process.fileno()
+
+    def register(self, poll: select.poll) -> None:
+        """Lets poll() return when the worker must be attended to."""
+        self._process.register(poll)
+
+    def send_rest(self) -> None:
+        """Sends the rest of a long job, as far as the worker has room for it."""
+        self._process.flush()
 
     def wakes_at(self) -> float:
         """When the worker becomes slow or, if it is slow, its deadline."""

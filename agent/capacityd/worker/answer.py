@@ -19,12 +19,14 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     readings: Mapping[str, Reading],
     failure: Failure | None,
     *,
+    memory: str,
     watched_names: Collection[str],
     credential_files: tuple[str, ...],
     last_readings: Mapping[str, Reading],
 ) -> PassResult:
     """The answer to the resident process. failure: as from failure_of(). last_readings: those of the last pass.
 
+    memory: the text for the next pass.
     watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files:
     the files with the credentials that the pass has used.
     """
@@ -32,6 +34,7 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     is_node_known = outcome is not None or result.has_response or result.node_missing
     return PassResult(
         failure,
+        memory=memory,
         requeue_after=result.requeue_after,
         credential_files=credential_files,
         node=fingerprint(result.memory.node, watched_names) if is_node_known else None,

@@ -24,10 +24,10 @@ from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import CheckedConfig
 
 
-def check(options: WorkerOptions) -> int:
-    """Saves the configuration for later workers; if a reload (PassReason.CONFIG) finds errors, saves only the errors.
+def check(options: WorkerOptions, reasons: Collection[PassReason]) -> int:
+    """Saves the configuration for later workers; if a reload finds errors, saves only the errors.
 
-    Returns the exit status.
+    reasons: with PassReason.CONFIG for a reload. Returns the exit status.
 
     If the configuration can't be saved, the check fails and the service retries it. Until then, workers use the
     previous configuration or, at boot, the files themselves.
@@ -48,7 +48,7 @@ def check(options: WorkerOptions) -> int:
         for problem in loaded.warnings
     ]
     saved = CheckedConfig(loaded.config, errors)
-    is_reload = PassReason.CONFIG in options.reasons
+    is_reload = PassReason.CONFIG in reasons
     previous = runtime_files.read_config(options.folder) if is_reload else None
     keeps_previous = False
     if errors and previous is not None:

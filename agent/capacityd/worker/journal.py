@@ -16,7 +16,8 @@ from capacityd.model.reading import Absent, Reading, Unknown, reading_text
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
 from capacityd.reconcile.result import ReconcileResult
-from capacityd.worker.pass_state import NO_PASS, Logged, PassState, PassStatus
+from capacityd.worker.pass_memory import Logged, PassMemory
+from capacityd.worker.pass_state import NO_PASS, PassStatus
 
 _MAX_ENTRIES = 6
 """At most this many entries about one unknown resource in _ENTRIES_PERIOD: its reason may change at each pass."""
@@ -120,11 +121,11 @@ def first_pass_entries(
     yield Entry(EntryKind.STARTED, Priority.NOTICE, f"Node {node}: {text}", {"NODE": node})
 
 
-def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: float) -> dict[str, Logged]:
+def logged_after(readings: Mapping[str, Reading], previous: PassMemory, uptime: float) -> dict[str, Logged]:
     """Name of each resource with an unknown reading -> its journal entries, including that of reading_entries() now.
 
-    previous: the last pass's state. At boot, a default route or a driver may only be late, so a resource that is still
-    unknown at the next pass is logged again.
+    previous: what the last pass has left. At boot, a default route or a driver may only be late, so a resource that is
+    still unknown at the next pass is logged again.
     """
     last_was_at_boot = previous.status is not None and PassReason.BOOT in previous.status.reasons
     not_logged = Logged(reason="", times=())
@@ -147,15 +148,15 @@ def logged_after(readings: Mapping[str, Reading], previous: PassState, uptime: f
 def reading_entries(
     readings: Mapping[str, Reading],
     result: ReconcileResult,
-    previous: PassState,
+    previous: PassMemory,
     logged: Mapping[str, Logged],
     *,
     at_boot: bool,
 ) -> Iterator[Entry]:
     """Entries for resources that, since the last pass, became unknown, unknown for another reason, known, or held back.
 
-    previous: the last pass's state. logged: the result of logged_after(). at_boot: whether this is the service's first
-    pass. Its entry about an unknown resource is a notice. A later entry about the resource is a warning.
+    previous: what the last pass has left. logged: the result of logged_after(). at_boot: whether this is the service's
+    first pass. Its entry about an unknown resource is a notice. A later entry about the resource is a warning.
     """
     last = previous.status or NO_PASS
     changes = {change.name: change for change in result.plan.changes} if result.plan else {}

@@ -1,23 +1,54 @@
-"""The main function of a worker: it checks the configuration, runs one reconcile pass, or determines what to watch."""
+"""The main function of a worker: it reads its job from standard input, and does it."""
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from contextlib import suppress
+from typing import NoReturn
 
+from capacityd.model.codec import Malformed, decode, parse
 from capacityd.model.errors import CapacitydError
-from capacityd.model.messages import CheckResult, Failure, Message, PassResult
+from capacityd.model.messages import CheckResult, Failure, JobRequest, Message, PassResult
 from capacityd.model.modules import import_failure
-from capacityd.model.options import WorkerOptions
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import Job
 from capacityd.model.watch import TargetError
 from capacityd.worker import send_message
 
 
-def worker(options: WorkerOptions) -> int:
-    """Runs the worker's job and returns the exit status. The service reports errors."""
+def main(arguments: list[str]) -> None:
+    """Does the job that standard input contains. Does not return.
+
+    arguments: the runtime directory, and the Selection as JSON. The watcher adds the job, as JSON.
+    """
+    folder, selection, *job = arguments
+    options = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
     try:
-        return _run_job(options)
+        request = decode(JobRequest, parse(job[0].encode() if job else sys.stdin.buffer.readline()))
+    except Malformed:  # the service has ended
+        _exit(1)
+    _exit(work(options, request))
+
+
+def _exit(status: int) -> NoReturn:
+    """Ends the process at once.
+
+    The interpreter's finalization takes longer than a small pass. Before Python 3.14, it also ends threads that still
+    wait for a server, by unwinding their stacks. A library whose frames cannot be unwound then aborts the process with
+    SIGABRT: from version 36 on, the `kubernetes` client calls such a library (pydantic, in Rust).
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status)
+
+
+def work(options: WorkerOptions, request: JobRequest) -> int:
+    """Does the job and returns the exit status. The service reports errors."""
+    try:
+        return _do(options, request)
     except CapacitydError as e:
         error = e
     except Exception as e:  # noqa: BLE001  # a library that cannot be imported, or a defect
@@ -27,33 +58,33 @@ def worker(options: WorkerOptions) -> int:
             print("".join(traceback.format_tb(e.__traceback__)), type(e).__name__, file=sys.stderr)
             return 1
         error = failure
-    send_message(_failed(options.job, str(error)))
+    send_message(_failed(request, str(error)))
     return error.exit_status
 
 
-def _failed(job: Job, error: str) -> Message | TargetError:
-    """The result of a job that could not be run."""
-    match job:
+def _failed(request: JobRequest, error: str) -> Message | TargetError:
+    """The result of a job that could not be done."""
+    match request.job:
         case Job.CHECK:
             return CheckResult(error=error)
         case Job.TARGET:
             return TargetError(error)
-    return PassResult(Failure(error))
+    return PassResult(Failure(error), memory=request.memory)
 
 
-def _run_job(options: WorkerOptions) -> int:
+def _do(options: WorkerOptions, request: JobRequest) -> int:
     # These imports are here so that a missing module fails the job. During a system upgrade, a module may be missing.
     from capacityd.linux.stderr import use_nonblocking_stderr
 
     use_nonblocking_stderr()
-    if options.job == Job.CHECK:
+    if request.job is Job.CHECK:
         from capacityd.worker.check_job import check
 
-        return check(options)
-    if options.job == Job.TARGET:
+        return check(options, request.reasons)
+    if request.job is Job.TARGET:
         from capacityd.worker.target_job import determine_target
 
-        return determine_target(options)
+        return determine_target(options, request.memory)
     from capacityd.worker.reconcile_job import reconcile_once
 
-    return reconcile_once(options)
+    return reconcile_once(options, request)

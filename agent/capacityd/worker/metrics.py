@@ -11,7 +11,8 @@ from capacityd.model.node import NodeState, published_resources
 from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.schema.config import Config
-from capacityd.worker.pass_state import Counters, PassStatus
+from capacityd.worker.pass_memory import Counters
+from capacityd.worker.pass_state import PassStatus
 
 _NODE_LABEL = "capacityd_node"
 """The label with the Node's name, on each series. Prometheus' label `instance` is an address, which another machine may

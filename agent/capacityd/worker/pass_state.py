@@ -1,7 +1,4 @@
-"""state.json: a reconcile pass writes it for the next pass, for `status` and for the metrics.
-
-A pass reads it once, at its start, and replaces it once, at its end.
-"""
+"""state.json: what a pass shows in `status`. No pass reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
 from capacityd.node import Review
-from capacityd.reconcile.memory import Memory
 
 
 class OtherWriter(str, Enum):
@@ -76,38 +72,12 @@ def other_writers(
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
-    """Counters since the service started, over all its workers."""
-
-    reconciles: int = 0
-    """Passes that have started."""
-    succeeded: int = 0
-    """Passes that ended without an error."""
-    writes: int = 0
-    """Writes of the Node's capacity."""
-    last_success: float = 0.0
-    """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """The journal entries about a resource with an unknown reading."""
-
-    reason: str
-    """The last reason logged."""
-    times: tuple[float, ...]
-    """Times of the last entries, in seconds of uptime."""
-
-
-@dataclass(frozen=True, slots=True)
 class PassState:
-    """The content of state.json."""
+    """The content of state.json: the last pass, for `status`."""
 
-    memory: Memory = field(default_factory=Memory)
+    node: NodeState | None = None
+    """The Node as a pass last knew it; None: no pass has known it."""
     status: PassStatus | None = None
     """None: no pass has ended yet."""
     review: Review | None = None
-    """The API server's answer about the identity behind the credentials (node/identity.py)."""
-    logged: Mapping[str, Logged] = field(default_factory=dict)
-    """Resource with an unknown reading -> its journal entries."""
-    counters: Counters = Counters()
+    """Who the service is for the API server."""

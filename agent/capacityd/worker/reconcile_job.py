@@ -14,7 +14,8 @@ from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import uptime
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
-from capacityd.model.messages import PassResult, Probed
+from capacityd.model.messages import JobRequest, PassResult, Probed
+from capacityd.model.node import NodeState
 from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Reading, without_details
@@ -25,12 +26,12 @@ from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import RecordFile
 from capacityd.reconcile.facts import Facts
 from capacityd.reconcile.known_node import watched_names
-from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
-from capacityd.worker import journal, metrics, metrics_file, runtime_files, send_message
+from capacityd.worker import journal, metrics, metrics_file, pass_memory, runtime_files, send_message
 from capacityd.worker.active_config import active_config
 from capacityd.worker.answer import answer_of, failure_of
+from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus, other_writers
 from capacityd.worker.runtime_files import CheckedConfig
 from capacityd.worker.selection import host_of, node_name_of, node_of
@@ -46,10 +47,9 @@ class _Inputs:
     checked: CheckedConfig
     """The active configuration, and the errors of the last check, which may have rejected a newer configuration."""
     host: Host
-    state: PassState
-    """The last pass's state."""
-    save_errors: tuple[str, ...]
-    """Why the state could not be read or written."""
+    request: JobRequest
+    last: PassMemory
+    """What the last pass has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class _Reconciled:
     watched_names: frozenset[str]
     """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
-    """Why something could not be saved, including the errors of the inputs."""
+    """Why the machine record could not be saved."""
 
 
-def reconcile_once(options: WorkerOptions) -> int:
+def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
     """Probes, and reconciles the Node if necessary. Returns the exit status."""
     began = time.monotonic()
-    inputs = _prepare(options)
+    last = pass_memory.from_text(request.memory)
+    inputs = _Inputs(options, active_config(options), host_of(options.selection), request, last)
     config = inputs.checked.config
-    last_state = inputs.state
-    at_boot = PassReason.BOOT in options.reasons
+    at_boot = PassReason.BOOT in request.reasons
     if at_boot and config.settings.start_jitter:
         _start_later(inputs)
         return 0
@@ -79,32 +79,24 @@ def reconcile_once(options: WorkerOptions) -> int:
     readings = discovery.readings
     send_message(Probed())
     reconciled = _reconcile(inputs, readings)
-    result = reconciled.result
-    save_errors = [*reconciled.save_errors]
+    result, review = reconciled.result, reconciled.cache.review
+    failure = failure_of(result, reconciled.save_errors)
     status = _status(inputs, readings, result)
-    logged = journal.logged_after(readings, last_state, uptime())
-    succeeded = failure_of(result, save_errors) is None  # as far as known: the state with the counters is not saved yet
-    counters = metrics.count_pass(last_state.counters, config, status, lost=options.lost, succeeded=succeeded)
-    state = PassState(
-        memory=_public(result.memory, reconciled.watched_names, status),
-        status=status,
-        review=reconciled.cache.review,
-        logged=logged,
-        counters=counters,
-    )
-    with runtime_files.errors_added_to(save_errors):
-        runtime_files.write_state(options.folder, state)
-    journal.send(journal.outcome_entries(result, status, previous=last_state.status))
-    journal.send(journal.first_pass_entries(readings, result, previous=last_state.status))
-    if not save_errors:  # otherwise the next pass would not know that these problems were reported
-        journal.send(journal.reading_entries(readings, result, previous=last_state, logged=logged, at_boot=at_boot))
+    logged = journal.logged_after(readings, last, uptime())
+    counters = metrics.count_pass(last.counters, config, status, lost=request.lost, succeeded=failure is None)
+    memory = PassMemory(result.memory, status, review, logged, counters)
+    _show(options, PassState(_public(result.memory.node, reconciled.watched_names, status), status, review))
+    journal.send(journal.outcome_entries(result, status, previous=last.status))
+    journal.send(journal.first_pass_entries(readings, result, previous=last.status))
+    journal.send(journal.reading_entries(readings, result, previous=last, logged=logged, at_boot=at_boot))
     answer = answer_of(
         result,
         readings,
-        failure_of(result, save_errors),
+        failure,
+        memory=pass_memory.to_text(memory),
         watched_names=reconciled.watched_names,
         credential_files=reconciled.cache.files,
-        last_readings=(last_state.status or NO_PASS).readings,
+        last_readings=(last.status or NO_PASS).readings,
     )
     send_message(answer)
     pass_metrics = metrics.PassMetrics(
@@ -122,30 +114,16 @@ def reconcile_once(options: WorkerOptions) -> int:
     return 0
 
 
-def _public(memory: Memory, watched: Collection[str], status: PassStatus) -> Memory:
-    """The memory without labels that capacityd does not use: everybody on the machine may read state.json."""
-    if memory.node is None:
-        return memory
+def _public(node: NodeState | None, watched: Collection[str], status: PassStatus) -> NodeState | None:
+    """The Node without labels that capacityd does not use: everybody on the machine may read state.json."""
     used = {*watched, *(change.name for change in status.changes)}
-    return replace(memory, node=memory.node.with_labels_of(used))
+    return node.with_labels_of(used) if node else None
 
 
-def _prepare(options: WorkerOptions) -> _Inputs:
-    """Reads the configuration and the last pass's state. Checks that this pass can save its own state."""
-    checked = active_config(options)
-    state = PassState()
-    save_errors: list[str] = []
-    with runtime_files.errors_added_to(save_errors):
-        state = runtime_files.read_state(options.folder)
-    with runtime_files.errors_added_to(save_errors):
-        runtime_files.reserve_state(options.folder)
-    return _Inputs(
-        options,
-        checked=checked,
-        host=host_of(options.selection),
-        state=state,
-        save_errors=tuple(save_errors),
-    )
+def _show(options: WorkerOptions, state: PassState) -> None:
+    """Saves the state for `status`, which says if the folder is not writable. No decision depends on this file."""
+    with suppress(CapacitydError):
+        runtime_files.write_state(options.folder, state)
 
 
 def _start_later(inputs: _Inputs) -> None:
@@ -156,24 +134,22 @@ def _start_later(inputs: _Inputs) -> None:
     start_in = random.uniform(0.0, inputs.checked.config.settings.start_jitter)  # noqa: S311  # jitter is no secret
     now = uptime()
     wait = Wait(now + start_in, WaitReason.START_JITTER)
-    status = _status(inputs, readings, ReconcileResult.not_run(inputs.state.memory, now, wait))
-    state = replace(inputs.state, status=status)
-    with suppress(CapacitydError):  # the next pass reports the error
-        runtime_files.write_state(inputs.options.folder, state)
+    status = _status(inputs, readings, ReconcileResult.not_run(inputs.last.reconcile, now, wait))
+    memory = replace(inputs.last, status=status)
+    _show(inputs.options, PassState(memory.reconcile.node, status, memory.review))
     send_message(Probed())
-    send_message(PassResult(start_in=start_in, status=wait.text(now)))
+    send_message(PassResult(memory=pass_memory.to_text(memory), start_in=start_in, status=wait.text(now)))
 
 
 def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     """Reconciles the Node if necessary.
 
-    If nothing can be saved (a full /run or /var), higher quantities are still written, but nothing is lowered or
-    removed. Lowering waits for lower_after, and state.json says since when. If state.json can't be replaced, the old
-    one stays. It may say that a device is gone, although the device has returned in the meantime.
+    If the machine record can't be saved (a full /var), higher quantities are still written, but nothing is lowered or
+    removed.
     """
     options, config, host = inputs.options, inputs.checked.config, inputs.host
-    cache = CredentialsCache(inputs.state.review)
-    save_errors = [*inputs.save_errors]
+    cache = CredentialsCache(inputs.last.review)
+    save_errors: list[str] = []
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, retry_timeout=_LOCK_TIMEOUT):
         watched = runtime_files.read_watched_node(options.folder)
@@ -181,21 +157,20 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         record_errors: list[str] = []
         with runtime_files.errors_added_to(record_errors):
             record = machine_record.read(directory)
-        unsaved = [*save_errors]
-        if not record_errors:  # otherwise machine_record_error below says why
-            unsaved.append(machine_record.why_unwritable(directory))  # "" if it looks writable
+        # If the record can't be read, machine_record_error below says why.
+        unwritable = "" if record_errors else machine_record.why_unwritable(directory)
         facts = Facts(
             readings,
             config,
             now=time.time(),
             uptime=uptime(),
-            reasons=options.reasons,
+            reasons=inputs.request.reasons,
             watched=watched,
             machine_record=record,
             machine_record_error="".join(record_errors),
             configuration_errors=inputs.checked.errors,
-            save_error="; ".join(why for why in unsaved if why),
-            memory=inputs.state.memory,
+            save_error=unwritable,
+            memory=inputs.last.reconcile,
         )
         access = Access(
             open_node=partial(node_of, options.selection, config, host, cache),
@@ -218,11 +193,11 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:
     """The status of the pass. Facts about the Node come from the last pass that knew it."""
     now = time.time()
-    last = inputs.state.status or NO_PASS
+    last = inputs.last.status or NO_PASS
     plan, outcome = result.plan, result.outcome
     status = PassStatus(
         at=now,
-        reasons=tuple(sorted(inputs.options.reasons)),
+        reasons=tuple(sorted(inputs.request.reasons)),
         readings={name: without_details(reading) for name, reading in readings.items()},
         observe=inputs.checked.config.settings.observe,
         error=result.node_error,

@@ -1,7 +1,7 @@
 """The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
 
 config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
-state.json: a pass's state, for the next pass. watched.json: the watched Node, from the watcher. service.json: the
+state.json: the last pass, for `status`. watched.json: the watched Node, from the watcher. service.json: the
 resident process's status. service.lock: locked while the resident process runs. lock: locked while a worker or a
 command writes to the Node.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from capacityd import __version__
-from capacityd.linux.atomic_file import read_regular_file, replace_file, reserve_room, write_error
+from capacityd.linux.atomic_file import read_regular_file, replace_file, write_error
 from capacityd.model.codec import Malformed
 from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import from_file, to_file
@@ -33,8 +33,6 @@ _T = TypeVar("_T")
 _LOCK_POLL = 0.05  # seconds between two attempts to take a lock
 _CONFIG = "config.json"
 _STATE = "state.json"
-_STATE_GROWTH = 4096
-"""Bytes by which a pass may increase its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,7 @@ def write_config(folder: str, config: CheckedConfig) -> None:
 def read_state(folder: str) -> PassState:
     """The last pass's state; an empty state if the file is missing or damaged.
 
-    Raises CapacitydError if the file exists but can't be read. Then the next pass may be unable to read what this pass
-    saves.
+    Raises CapacitydError if the file exists but can't be read.
     """
     path = os.path.join(folder, _STATE)
     try:
@@ -92,21 +89,10 @@ def read_state(folder: str) -> PassState:
 
 
 def write_state(folder: str, state: PassState) -> None:
-    """Saves the state for the next pass. Raises CapacitydError."""
-    if state.memory.node:  # without the machine's UUID: only root may read it, and everybody may read this file
-        node = replace(state.memory.node, system_uuid="")
-        state = replace(state, memory=replace(state.memory, node=node))
+    """Saves the state for `status`. Raises CapacitydError."""
+    if state.node:  # without the machine's UUID: only root may read it, and everybody may read this file
+        state = replace(state, node=replace(state.node, system_uuid=""))
     _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
-
-
-def reserve_state(folder: str) -> None:
-    """Checks, before a pass decides, that the pass will be able to save its state. Raises CapacitydError."""
-    path = os.path.join(folder, _STATE)
-    try:
-        size = os.stat(path).st_size if os.path.isfile(path) else 0
-        reserve_room(path, size + _STATE_GROWTH)
-    except OSError as e:
-        raise CapacitydError(f"{path} could not be written: {os.strerror(e.errno or 0)}") from e
 
 
 def read_watched_node(folder: str) -> WatchedNode | None:

@@ -13,7 +13,6 @@ from capacityd.cli import run
 from capacityd.config import load
 from capacityd.model.plan import HOW_TO_WITHDRAW, MachineRecord
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.memory import Memory
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState
 from tests.support.terminals import HEALTHY_NODE
@@ -58,7 +57,7 @@ def test_a_record_of_an_earlier_node_keeps_nothing(
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     machine_record.write(str(tmp_path), MachineRecord({A: 4}, node_uid="uid-1"))
-    runtime_files.write_state(str(tmp_path), PassState(Memory(replace(HEALTHY_NODE, uid=uid))))
+    runtime_files.write_state(str(tmp_path), PassState(replace(HEALTHY_NODE, uid=uid)))
     (tmp_path / "c.toml").write_text("# nothing")
     assert run(["config", "check", "--config", str(tmp_path / "c.toml")]) == 0
     assert ("the Node keeps" in capsys.readouterr().err) is warns

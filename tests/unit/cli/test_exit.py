@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-import capacityd
-from capacityd.model.codec import decode_variant, parse
-from capacityd.model.messages import Message, PassResult
-from capacityd.model.reasons import RetryCause
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job, RetryCause
 from tests.support.tls import DRIPS, serve_tls
+from tests.support.workers import AGENT, job_line, messages_of, pass_result, worker_arguments
 from tests.unit.node.test_credentials import config, written
 
 pytestmark = pytest.mark.slow
@@ -40,11 +39,11 @@ def unresolved(*_, **__):
 if sys.argv[3] == "name":
     socket.getaddrinfo = unresolved
 from capacityd.__main__ import main
+from capacityd.worker.main import main as worker
 atexit.register(print, "finalized")
 print("begun", end="; ")
-sys.exit(main(sys.argv[4:]))
+worker(sys.argv[5:]) if sys.argv[4] == "worker" else sys.exit(main(sys.argv[4:]))
 """
-AGENT = str(Path(capacityd.__file__).parents[1])
 # Each fault with one command, and each command with one fault.
 CASES = [
     *((fault, "plan") for fault in (*DRIPS, "name")),
@@ -61,11 +60,13 @@ def run(
     """
     (folder / "conf.toml").write_text('[resources]\n"example.com/a" = { static = { quantity = 4 } }\n')
     options = [f"--kubeconfig={folder}/kubelet.conf", f"--config={folder}/conf.toml", "--node-name=n1"]
-    rest = {"fleet": [options[0], "fleet"], "worker": [*options, "worker", str(folder), "reconcile", "boot"]}
+    selection = Selection(f"{folder}/conf.toml", kubeconfig=f"{folder}/kubelet.conf", node_name="n1")
+    rest = {"fleet": [options[0], "fleet"], "worker": ["worker", *worker_arguments(folder, selection)[1:]]}
     arguments: Sequence[str] = rest.get(command, [*options, command])
     environment = os.environ | {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}
     program = [python, "-I", "-c", PROGRAM, AGENT, str(timeout), fault, *arguments]
-    return subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+    job = job_line(Job.RECONCILE, "boot")
+    return subprocess.run(program, capture_output=True, text=True, env=environment, check=False, input=job)
 
 
 @pytest.mark.parametrize(("fault", "command"), CASES)
@@ -78,8 +79,7 @@ def test_a_request_that_does_not_end_keeps_no_process_alive(tmp_path: Path, faul
     assert began == "begun", "the output is flushed"
     error = f"the API server in {tmp_path}/kubelet.conf did not complete its response within 0.3 s"
     if command == "worker":
-        result: Message = decode_variant(Message, parse(message.splitlines()[-1].encode()))
-        assert isinstance(result, PassResult)
+        result = pass_result(messages_of(message))
         assert result.failure is not None
         assert (result.failure.cause, result.failure.message) == (RetryCause.UNREACHABLE, error)
         assert (done.returncode, json.loads((tmp_path / "state.json").read_text())["status"] is not None) == (0, True)

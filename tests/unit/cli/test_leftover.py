@@ -10,7 +10,6 @@ from capacityd.cli import run
 from capacityd.model.plan import MachineRecord
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile import machine_record
-from capacityd.reconcile.memory import Memory
 from capacityd.worker.pass_state import PassState, PassStatus
 from capacityd.worker.runtime_files import write_state
 from tests.support.nodes import node, recorded
@@ -45,4 +44,4 @@ def test_a_removal_says_what_the_node_keeps_in_one_line(
         output = capsys.readouterr().out
         assert output.count("\n") == bool(expected)
         assert output.startswith(f"capacityd: {expected.replace('n1', name)}" if expected else "")
-        write_state(str(tmp_path), PassState(Memory(node_state(node())), PassStatus(1.0)))
+        write_state(str(tmp_path), PassState(node_state(node()), PassStatus(1.0)))

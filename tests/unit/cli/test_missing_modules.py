@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.codec import encode
+from capacityd.model.messages import JobRequest
 from capacityd.model.modules import COMMANDS_ONLY, NOT_INSTALLED, OPTIONAL, PACKAGES, SERVICE_MODULES
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job
 from tests import ROOT
 from tests.support.nodes import node
 
@@ -27,9 +31,8 @@ COMMANDS = {
     "status": ["status"],
     "fleet": ["fleet"],
     "config": ["config", "check"],
-    "a check": ["worker", "run", "check"],
-    "a pass": ["worker", "run", "reconcile", "boot"],
 }
+WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}
 # Each command runs in a fork, because imports of an earlier command would remain.
 _PROGRAM = """
 import json, os, sys
@@ -40,6 +43,9 @@ for name, arguments in json.loads(sys.argv[3]).items():
         out = os.open(f"out-{name}", os.O_CREAT | os.O_WRONLY)
         os.dup2(out, 1), os.dup2(out, 2)
         os.execv = lambda *_: os._exit(99)  # the service itself
+        if arguments[0] == "worker":
+            from capacityd.worker.main import main
+            main(arguments[1:])
         from capacityd.__main__ import main
         sys.exit(main(arguments))
     with open(f"status-{name}", "w") as f:
@@ -48,10 +54,10 @@ for name, arguments in json.loads(sys.argv[3]).items():
 NEEDED_BY = {
     "jsonpatch": {"plan of a file", "apply"},
     "kubernetes": {"run", "plan", "withdraw", "fleet", "a pass"},
-    "psutil": {*COMMANDS} - {"config", "fleet", "a check", "status"},
-    "pyudev": {*COMMANDS} - {"config", "fleet", "a check", "status"},
-    "systemd": {"run", "a check", "a pass"},
-    "tabulate": {*COMMANDS} - {"run", "a check", "a pass"},
+    "psutil": {*COMMANDS, "a pass"} - {"config", "fleet", "status"},
+    "pyudev": {*COMMANDS, "a pass"} - {"config", "fleet", "status"},
+    "systemd": {"run", *WORKERS},
+    "tabulate": {*COMMANDS} - {"run"},
     "urllib3": {"run", "plan", "withdraw", "fleet", "a pass"},
     "yaml": {"run", "plan", "withdraw", "fleet", "a pass"},
 }
@@ -73,8 +79,12 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
     commands = {
         name: ["--config", "capacityd.toml", *COMMANDS[name]]
         + ([] if "--node-file" in COMMANDS[name] else ["--kubeconfig", "kubeconfig"])
-        for name in NEEDED_BY[module]
+        for name in NEEDED_BY[module] - WORKERS.keys()
     }
+    selection = json.dumps(encode(Selection("capacityd.toml", kubeconfig="kubeconfig")))
+    for name in NEEDED_BY[module] & WORKERS.keys():
+        request = json.dumps(encode(JobRequest(WORKERS[name])))
+        commands[name] = ["worker", "run", selection, request]
     environment = {"RUNTIME_DIRECTORY": str(tmp_path / "run"), "STATE_DIRECTORY": str(tmp_path / "state")}
     arguments = [str(ROOT / "agent"), module, json.dumps(commands)]
     subprocess.run([sys.executable, "-c", _PROGRAM, *arguments], check=True, cwd=tmp_path, env=environment)
@@ -82,7 +92,7 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
     for name in commands:
         *others, last = (tmp_path / f"out-{name}").read_text().splitlines()
         assert message in last
-        if name in ("a check", "a pass"):
+        if name in WORKERS:
             assert message in str(json.loads(last)), "it is a message to the service"
         else:
             assert others == []

@@ -86,8 +86,18 @@ _GOOD = {
 }
 
 
+_READ_JOB = r"""IFS= read -r line
+field() { printf '%s' "$line" | sed -n "s/.*\"$1\": $2.*/\\1/p"; }
+job=$(field job '"\([a-z]*\)"')
+reasons=$(field reasons '\[\([^]]*\)\]' | tr -d '" ')
+lost=$(field lost '\([1-9][0-9]*\)')
+memory=$(field memory '"\([^"]\{1,\}\)"')
+"""
+"""Shell commands that read a worker's job."""
+
+
 class Running:
-    """A service. stub() sets the shell commands that either child runs, even while the service runs."""
+    """A service. stub() sets the shell commands that a child runs for either job, even while the service runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,16 +110,16 @@ class Running:
         self.process: subprocess.Popen[str] | None = None
 
     def stub(self, **jobs: str) -> None:
-        """Each child appends its arguments to a file, then runs these commands."""
+        """Each child appends its job to a file, then runs these commands."""
         for job, script in (_GOOD | jobs).items():
             text = script.replace("FOLDER", str(self.folder))
             new = self.folder / f"{job}.new"
-            new.write_text(f'echo "$*" >> {self.folder}/ran\n{text}\n')
+            new.write_text(f"echo $job $reasons $lost $memory >> {self.folder}/ran\n{text}\n")
             new.rename(self.folder / f"{job}.sh")
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
         """before: Python code that runs before the service. errors: the service's standard error."""
-        child = [str(self.program), "-c", f'. "{self.folder}/$1.sh"', "stub"]
+        child = [str(self.program), "-c", f'{_READ_JOB}. "{self.folder}/$job.sh"', "stub"]
         command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), "--", *child]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
         environment.pop("JOURNAL_STREAM", None)
@@ -143,7 +153,7 @@ class Running:
         self.process.send_signal(number)
 
     def ran(self, times: int) -> list[str]:
-        """Waits until this number of children has been started. Returns the arguments of all children."""
+        """Waits until this number of children has been started. Returns the jobs of all children."""
         deadline = time.monotonic() + DEADLINE
         path = self.folder / "ran"
         while not path.exists() or len(path.read_text().splitlines()) < times:
@@ -261,6 +271,18 @@ def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker:
     assert status == 0
     assert errors.count(f"the reconcile worker {message}; retrying") == 1
     assert errors.count("recovered") == 1
+
+
+def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(running: Running) -> None:
+    """Also the one that only checks. A pipe has no room for such a long text at once."""
+    long = "x" * 1_000_000
+    result = f'["PassResult", {{"memory": "{long}", "status": "1 of 1"}}]'
+    running.stub(reconcile=f"""echo '["Probed", {{}}]'; echo '{result}'""")
+    running.start()
+    running.await_line("STATUS=1 of 1")
+    running.stub(reconcile="exit 1")
+    running.signal(signal.SIGHUP)
+    assert running.ran(5)[2:] == [f"check config {long}", f"reconcile config {long}", "reconcile retry 1"]
 
 
 def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
 from capacityd.model.event_filters import ALL_EVENTS, AddressPattern, EventFilters, LinkFilter, MountFilter, Pattern
+from capacityd.model.messages import JobRequest
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service import table_events
 from capacityd.service.clock_events import ClockEvents
@@ -172,7 +173,7 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
 
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
-        worker = WorkerProcess(["/bin/cat", str(path)], job=Job.RECONCILE, timeout=60.0)
+        worker = WorkerProcess(["/bin/cat", str(path)], JobRequest(Job.RECONCILE), timeout=60.0)
         watcher = WatcherProcess(["/bin/cat", str(path)], str(tmp_path))
         watcher.start()
         poll = select.poll()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.messages import CheckResult, MetricsResult, ServiceStatus
+from capacityd.model.messages import CheckResult, JobRequest, MetricsResult, ServiceStatus
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.reports import Reports
 from capacityd.service.watcher_process import WatcherProcess
@@ -31,7 +31,7 @@ def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None)
 
 def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
     """The status while a worker has been reading the machine for 40 seconds."""
-    worker = WorkerProcess(["/bin/sleep", "1000"], job=Job.RECONCILE, timeout=60.0)
+    worker = WorkerProcess(["/bin/sleep", "1000"], JobRequest(Job.RECONCILE), timeout=60.0)
     try:
         worker.began -= 40.0
         assert written(folder, reports, worker).slow_activity is None

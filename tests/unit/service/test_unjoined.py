@@ -8,35 +8,33 @@ from pathlib import Path
 
 import pytest
 
-import capacityd
-from capacityd.model.codec import decode_variant, parse
 from capacityd.model.messages import CheckResult, Message, PassResult
-from capacityd.model.reasons import RetryCause
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job, RetryCause
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
+from tests.support.workers import RUN, job_line, messages_of, worker_arguments
 
 pytestmark = pytest.mark.slow
 
-_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.__main__ import main; sys.exit(main(sys.argv[2:]))"
-_AGENT = str(Path(capacityd.__file__).parents[1])
 
-
-def child(folder: Path, *job: str) -> tuple[Message, set[str]]:
+def child(folder: Path, job: Job) -> tuple[Message, set[str]]:
     """Runs a child. Returns its result, and the packages that it has imported."""
-    command = [sys.executable, "-I", "-X", "importtime", "-c", _RUN, _AGENT, "--config", str(folder / "capacityd.toml")]
-    done = subprocess.run([*command, "worker", str(folder), *job], capture_output=True, text=True, check=False)
+    arguments = worker_arguments(folder, Selection(str(folder / "capacityd.toml")))
+    command = [sys.executable, "-I", "-X", "importtime", "-c", RUN, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=job_line(job, "boot"))
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    result: Message = decode_variant(Message, parse(done.stdout.splitlines()[-1].encode()))
-    return result, {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    *_, result = messages_of(done.stdout)
+    return result, {line.rpartition("|")[2].strip() for line in lines}
 
 
 def test_while_there_is_no_kubeconfig_nothing_imports_the_kubernetes_client(tmp_path: Path) -> None:
     (tmp_path / "capacityd.toml").write_text('[resources."example.com/a"]\nstatic = { quantity = 4 }\n')
-    checked, _ = child(tmp_path, "check", "boot")
+    checked, _ = child(tmp_path, Job.CHECK)
     assert isinstance(checked, CheckResult)
     assert checked.config
-    result, imported = child(tmp_path, "reconcile", "boot")
+    result, imported = child(tmp_path, Job.RECONCILE)
     assert "capacityd" in imported, "otherwise no imports were reported"
-    assert not imported & {"kubernetes", "urllib3"}
+    assert not imported & {"kubernetes", "urllib3", "argparse", "capacityd.cli"}
     assert isinstance(result, PassResult)
     assert result.failure
     assert (result.failure.cause, result.failure.credential_files) == (RetryCause.CREDENTIALS, KUBECONFIG_PATHS)

@@ -7,7 +7,7 @@ import select
 import pytest
 
 from capacityd.linux.subreaper import become_subreaper
-from capacityd.model.messages import CheckResult, PassResult
+from capacityd.model.messages import CheckResult, JobRequest, PassResult
 from capacityd.model.reasons import Job
 from capacityd.service.worker_process import WorkerProcess
 from tests.support.forked import forked
@@ -19,7 +19,7 @@ EXITED = "exited without a result"
 def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
     """Whether a shell has sent Probed, its result, and how it ended if it sent none."""
     become_subreaper()
-    worker = WorkerProcess(["/bin/sh", "-c", script], job=Job.RECONCILE, timeout=60.0)
+    worker = WorkerProcess(["/bin/sh", "-c", script], JobRequest(Job.RECONCILE), timeout=60.0)
     poll = select.poll()
     poll.register(worker.fileno(), select.POLLIN)
     while poll.poll(DEADLINE_MS):
@@ -39,7 +39,7 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
         ("kill -SEGV $$", False, None, "was killed by SIGSEGV"),
         ("""echo garbage; echo 4; echo '["Other", {}]'; printf '["PassResult", {'""", False, None, EXITED),
         ("""echo '["PassResult", {"status": 4}]'; echo '["PassResult", {"other": ""}]'""", False, None, EXITED),
-        ("head -c 3000000 /dev/zero; sleep 1000", False, None, EXITED),
+        ("head -c 9000000 /dev/zero; sleep 1000", False, None, EXITED),
         ("sleep 1000 > /dev/null & exit 1", False, None, EXITED),
     ],
 )

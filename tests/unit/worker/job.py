@@ -12,15 +12,16 @@ from capacityd import __version__
 from capacityd.cli import run
 from capacityd.discovery.runner import Discovery
 from capacityd.model.file_codec import to_file
-from capacityd.model.messages import WATCHED_NODE, Message, PassResult, ServiceStatus
+from capacityd.model.messages import WATCHED_NODE, JobRequest, Message, PassResult, ServiceStatus
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
 from capacityd.model.watch import WatchedNode
 from capacityd.schema.config import Config, Resource, Settings
-from capacityd.worker import runtime_files
+from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.journal import Entry
-from capacityd.worker.pass_state import PassState, PassStatus
+from capacityd.worker.pass_memory import PassMemory
+from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.reconcile_job import reconcile_once
 from capacityd.worker.runtime_files import CheckedConfig, RunningService
 from tests.unit.reconcile.doubles import EPOCH, MemoryNode
@@ -74,7 +75,8 @@ class Worker:
         self.entries.clear()
         self._messages.clear()
         why = frozenset(map(PassReason, reasons or ("hardware",)))
-        assert reconcile_once(WorkerOptions(Job.RECONCILE, str(self.folder), Selection(), why)) == 0
+        options = WorkerOptions(str(self.folder), Selection())
+        assert reconcile_once(options, JobRequest(Job.RECONCILE, why, memory=self.result.memory)) == 0
         (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
         return self.result
 
@@ -84,15 +86,16 @@ class Worker:
         (self.folder / WATCHED_NODE).write_bytes(to_file(watched, __version__))
 
     @property
-    def state(self) -> PassState:
-        """The state that the last pass saved."""
-        return runtime_files.read_state(str(self.folder))
+    def memory(self) -> PassMemory:
+        """What the last pass has left."""
+        return pass_memory.from_text(self.result.memory)
 
     @property
     def status(self) -> PassStatus:
         """What `status` shows of the last pass."""
-        assert self.state.status is not None
-        return self.state.status
+        status = runtime_files.read_state(str(self.folder)).status
+        assert status is not None
+        return status
 
     def run_status(self, *options: str) -> None:
         """Runs the command `status` at the time of the last pass, while the service runs."""

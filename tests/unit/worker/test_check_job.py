@@ -24,7 +24,7 @@ from capacityd.model.event_filters import (
     Pattern,
 )
 from capacityd.model.options import Selection, WorkerOptions
-from capacityd.model.reasons import Job, PassReason
+from capacityd.model.reasons import PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
 from capacityd.worker import check_job
@@ -71,12 +71,10 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     path = tmp_path / "capacityd.toml"
     first, second = (f'[resources."example.com/x"]\nstatic = {{ {key} = 3 }}\n' for key in ("quantity", "quantitty"))
     path.write_text(first)
-    assert (
-        check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=str(path)), frozenset({PassReason.BOOT}))) == 0
-    )
+    assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {PassReason.BOOT}) == 0
     before = read_config(str(tmp_path))
     path.write_text(second)
-    assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=str(path)), frozenset({reason}))) == 0
+    assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {reason}) == 0
     after = read_config(str(tmp_path))
     assert before
     assert after
@@ -92,7 +90,7 @@ def test_the_files_are_those_of_the_last_check(
     make_reachable(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("c.toml").write_text("# nothing")
-    check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config="c.toml"), frozenset({PassReason.BOOT})))
+    check(WorkerOptions(str(tmp_path), Selection(config="c.toml")), {PassReason.BOOT})
     _, result = json.loads(capsys.readouterr().out)
     assert result["files"]["path"] == str(tmp_path / "c.toml")
     assert [*result["files"]["stamps"]] == [str(tmp_path / "c.toml")]
@@ -104,7 +102,7 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
     (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
     (tmp_path / "conf.d/60.conf").touch()
     config = str(tmp_path / "conf.d")
-    assert check(WorkerOptions(Job.CHECK, str(tmp_path), Selection(config=config), frozenset({PassReason.START}))) == 0
+    assert check(WorkerOptions(str(tmp_path), Selection(config=config)), {PassReason.START}) == 0
     assert capfd.readouterr().err.splitlines() == [
         f'capacityd: {config}/60.conf: is not read, because its name does not end with ".toml"',
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '

@@ -16,7 +16,8 @@ from capacityd.node.documents.node import node_state
 from capacityd.schema.config import Config, Resource
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_state import Counters, PassStatus
+from capacityd.worker.pass_memory import Counters
+from capacityd.worker.pass_state import PassStatus
 from tests.support.nodes import node
 
 NODE = "capacityd_node"

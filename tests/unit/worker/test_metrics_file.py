@@ -17,7 +17,8 @@ from capacityd.model.messages import MetricsResult
 from capacityd.model.plan import Action, Change
 from capacityd.schema.config import Config, Settings
 from capacityd.worker import metrics, metrics_file
-from capacityd.worker.pass_state import Counters, PassStatus
+from capacityd.worker.pass_memory import Counters
+from capacityd.worker.pass_state import PassStatus
 from tests import ROOT
 from tests.unit.worker.test_metrics import FIGURES, STATUS, A, B, series
 

@@ -13,17 +13,19 @@ import stat
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capacityd.__main__ import main
+from capacityd.model.messages import JobRequest
 from capacityd.model.options import Selection, WorkerOptions
-from capacityd.model.reasons import Job
-from capacityd.worker.main import worker
+from capacityd.model.reasons import Job, PassReason
+from capacityd.worker.main import work
 from tests.support.machines import bare, disk, files, merge, pci_function, usb_device
 from tests.support.nodes import node
 from tests.support.server import Request, Script, answer, review, serve
@@ -221,11 +223,11 @@ CASES: dict[str, Case] = {
 def test_a_defect_shows_where_it_is_and_no_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: object) -> int:
+    def fail(*_: object) -> int:
         raise ValueError(MARKER)
 
-    monkeypatch.setattr("capacityd.worker.main._run_job", fail)
-    assert worker(WorkerOptions(Job.RECONCILE, "", Selection())) == 1
+    monkeypatch.setattr("capacityd.worker.main._do", fail)
+    assert work(WorkerOptions("", Selection()), JobRequest(Job.RECONCILE)) == 1
     errors = capsys.readouterr().err
     assert "in fail" in errors
     assert errors.endswith("ValueError\n")
@@ -271,15 +273,16 @@ def outputs(folder: Path, case: Case) -> str:
         written(folder, filled(f"{toml}\n{settings}"), "config.toml")
         (folder / "config.toml").chmod(case.mode)
         document = case.kubeconfig if isinstance(case.kubeconfig, str) else json.dumps(case.kubeconfig)
-        options = [f"--config={folder}/config.toml"]
+        selection = Selection(f"{folder}/config.toml")
         if case.machine is None:
-            options.append(f"--kubeconfig={written(folder, filled(document))}")
+            selection = replace(selection, kubeconfig=written(folder, filled(document)))
         else:
-            written(folder, case.machine, "machine.json")
-            options += [f"--machine={folder}/machine.json", f"--node-file={written(folder, node(), 'node.json')}"]
+            machine, node_file = written(folder, case.machine, "machine.json"), written(folder, node(), "node.json")
+            selection = replace(selection, machine=machine, node_file=node_file)
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(run), "STATE_DIRECTORY": str(state)}
-        jobs = [[*options, "worker", str(run), *job] for job in (["check"], ["reconcile", "boot"])]
-        said = [output(arguments, environment) for arguments in (*jobs, ["status"], ["status", "--json"])]
+        jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.BOOT})))
+        said = [output(partial(work, WorkerOptions(str(run), selection), job), environment) for job in jobs]
+        said += [output(partial(main, arguments), environment) for arguments in (["status"], ["status", "--json"])]
         sent = [f"{request.path} {request.body.decode()}" for request in server.received]
     files = [path for place in (run, state) for path in place.iterdir()]
     files += [folder / "capacityd.prom", *folder.glob("node.json")]
@@ -288,7 +291,7 @@ def outputs(folder: Path, case: Case) -> str:
     return "\n".join([*sent, *public, *said])
 
 
-def output(arguments: list[str], environment: Mapping[str, str]) -> str:
+def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
     """What a command prints. The paths that a worker lets the service watch are left out."""
     with tempfile.TemporaryFile() as file:
         if not (pid := os.fork()):
@@ -297,7 +300,7 @@ def output(arguments: list[str], environment: Mapping[str, str]) -> str:
                 os.dup2(file.fileno(), 2)
                 sys.stdout, sys.stderr = (open(fd, "w", closefd=False) for fd in (1, 2))  # noqa: SIM115
                 os.environ.update(environment)
-                main(arguments)
+                command()
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
             finally:

@@ -30,8 +30,9 @@ from capacityd.reconcile.less_allocatable import LessAllocatable
 from capacityd.reconcile.memory import Conflict, Memory
 from capacityd.reconcile.timing import Denial, WriteTimes
 from capacityd.schema.config import Config, Resource, Table
-from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import Counters, Logged, OtherWriter, PassState, PassStatus
+from capacityd.worker import pass_memory, runtime_files
+from capacityd.worker.pass_memory import Counters, Logged, PassMemory
+from capacityd.worker.pass_state import OtherWriter, PassState, PassStatus
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
 from tests.support.forked import forked, open_files
@@ -66,7 +67,7 @@ MEMORY = Memory(
     node_at=8.0,
 )
 STATE = PassState(
-    MEMORY,
+    MEMORY.node,
     PassStatus(
         1.0,
         (PassReason.BOOT, PassReason.FILE),
@@ -84,8 +85,9 @@ STATE = PassState(
         written_at=2.0,
     ),
     Review("system:node:n1", "n1", "hash"),
-    {A: Logged("it did not end", (1.0, 2.0))},
-    Counters(4, 3, 2, 1.0),
+)
+PASS_MEMORY = PassMemory(
+    MEMORY, STATE.status, STATE.review, {A: Logged("it did not end", (1.0, 2.0))}, Counters(4, 3, 2, 1.0)
 )
 SERVICE = ServiceStatus(
     812,
@@ -105,7 +107,7 @@ CONFIG = '[resources."example.com/a"]\nstatic = { quantity = 4 }\n'
 
 def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
     """Each field differs from its default, so that the test notices a lost field."""
-    for part in (STATE, STATE.status, MEMORY):
+    for part in (STATE, STATE.status, MEMORY, PASS_MEMORY):
         assert part
         assert all(getattr(part, field.name) for field in fields(part))
     runtime_files.write_state(str(tmp_path), STATE)
@@ -114,13 +116,20 @@ def test_the_state_is_restored_unchanged(tmp_path: Path) -> None:
         runtime_files.write_state(str(tmp_path / "absent"), STATE)
 
 
+def test_what_a_pass_leaves_is_restored_unchanged_or_lost() -> None:
+    text = pass_memory.to_text(PASS_MEMORY)
+    assert pass_memory.from_text(text) == PASS_MEMORY
+    for other in ("", text[:-9], text.replace(__version__, "0.0.1")):
+        assert pass_memory.from_text(other) == PassMemory()
+
+
 def test_what_only_root_can_read_is_not_in_a_file_for_all(tmp_path: Path) -> None:
     """/sys/class/dmi/id/product_uuid has the mode 0400."""
     assert MEMORY.node
     node = replace(MEMORY.node, system_uuid="4c4c4544-0047-3210-8032-b4c04f4d3333")
-    runtime_files.write_state(str(tmp_path), PassState(Memory(node)))
+    runtime_files.write_state(str(tmp_path), PassState(node))
     assert "4c4c4544" not in (tmp_path / "state.json").read_text()
-    assert runtime_files.read_state(str(tmp_path)).memory.node == replace(node, system_uuid="")
+    assert runtime_files.read_state(str(tmp_path)).node == replace(node, system_uuid="")
 
 
 def saved_config() -> CheckedConfig:
@@ -160,7 +169,7 @@ def test_a_damaged_file_is_missing(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     if name == "state.json":
         with pytest.raises(CapacitydError, match=r"state\.json could not be read: "):
-            read(str(tmp_path))  # the caller must learn about it, because a pass relies on this file
+            read(str(tmp_path))  # `status` says so
     else:
         assert read(str(tmp_path)) == missing
 
@@ -217,18 +226,6 @@ def test_anybody_may_read_what_status_shows_and_nothing_else(tmp_path: Path) -> 
         os.umask(umask)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"state.json": 0o644, "config.json": 0o600}
-
-
-def test_room_is_reserved_for_the_state_and_used_by_it(tmp_path: Path) -> None:
-    where = str(tmp_path)
-    runtime_files.reserve_state(where)
-    runtime_files.write_state(where, STATE)
-    before = (tmp_path / "state.json").read_bytes()
-    runtime_files.reserve_state(where)
-    assert (tmp_path / "state.json").read_bytes() == before
-    assert (tmp_path / "state.json.new").stat().st_size > len(before)
-    runtime_files.write_state(where, STATE)
-    assert os.listdir(where) == ["state.json"]
 
 
 def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,21 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.cli import run
 from capacityd.host.live import LiveHost
 from capacityd.model.codec import decode_variant, encode_variant, parse
 from capacityd.model.host import machine_id
+from capacityd.model.messages import JobRequest
+from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.plan import MachineRecord
-from capacityd.model.reasons import RetryCause
+from capacityd.model.reasons import Job, RetryCause
 from capacityd.model.watch import TargetError
-from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.identity import credentials_hash
 from capacityd.node.kubeconfig import load
 from capacityd.node.watch_target import TargetResult, WatchTarget
 from capacityd.reconcile import machine_record
-from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassState
+from capacityd.worker.main import work
 from tests.support.server import failure, review, serve
 from tests.unit.node.test_credentials import config, written
 
@@ -45,8 +43,8 @@ def determine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     configuration = tmp_path / "capacityd.toml"
     configuration.write_text(CONFIGURATION)
 
-    def run_job(*options: str) -> TargetResult:
-        run([f"--config={configuration}", *options, "worker", str(tmp_path), "target"])
+    def run_job(**options: str) -> TargetResult:
+        work(WorkerOptions(str(tmp_path), Selection(str(configuration), **options)), JobRequest(Job.TARGET))
         (line,) = capsys.readouterr().out.splitlines()
         result: TargetResult = decode_variant(TargetResult, parse(line.encode()))
         return result
@@ -55,17 +53,17 @@ def determine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def kubeconfig(folder: Path, server: str, **user: str) -> str:
-    return f"--kubeconfig={written(folder, config({'server': server}, {'token': 'secret', **user}))}"
+    return written(folder, config({"server": server}, {"token": "secret", **user}))
 
 
 def test_with_a_kubelets_identity_the_target_is_its_node(determine: Determine, tmp_path: Path) -> None:
     """The Node cannot be another machine's. The names include those with an error and those of the machine record."""
     machine_record.write(str(tmp_path), MachineRecord({"example.com/old": 1}, {"example.com/intended": 2}))
     with serve(lambda _: review("system:node:n1")) as server:
-        option = kubeconfig(tmp_path, server.url)
-        result = determine(option)
+        path = kubeconfig(tmp_path, server.url)
+        result = determine(kubeconfig=path)
     assert isinstance(result, WatchTarget)
-    assert result.access == load(option.partition("=")[2])
+    assert result.access == load(path)
     assert (result.node, result.user, result.machine_id) == ("n1", "system:node:n1", None)
     assert result.names == {f"example.com/{name}" for name in ("dongle", "broken", "old", "intended")}
     assert "secret" not in repr(result)
@@ -73,53 +71,33 @@ def test_with_a_kubelets_identity_the_target_is_its_node(determine: Determine, t
 
 def test_the_node_of_another_identity_must_be_this_machines(determine: Determine, tmp_path: Path) -> None:
     with serve(lambda _: review("capacityd:n1")) as server:
-        result = determine(kubeconfig(tmp_path, server.url), "--node-name=n1")
+        result = determine(kubeconfig=kubeconfig(tmp_path, server.url), node_name="n1")
     assert isinstance(result, WatchTarget)
     assert (result.node, result.user, result.machine_id) == ("n1", "capacityd:n1", machine_id(LiveHost()))
-
-
-def test_a_saved_review_of_the_same_credentials_is_not_repeated(determine: Determine, tmp_path: Path) -> None:
-    with serve(lambda _: review("system:node:new")) as server:
-        option = kubeconfig(tmp_path, server.url)
-        known = credentials_hash(load(option.partition("=")[2]))
-        for credentials, node in ((known, "n1"), ("others", "new")):
-            saved = Review(f"system:node:{node}", "", credentials)
-            runtime_files.write_state(str(tmp_path), PassState(review=saved))
-            result = determine(option)
-            assert isinstance(result, WatchTarget)
-            assert result.node == node
-    assert len(server.received) == 1
 
 
 def test_a_record_that_cannot_be_read_adds_no_names(determine: Determine, tmp_path: Path) -> None:
     (tmp_path / "published.json").mkdir()
     with serve(lambda _: review("system:node:n1")) as server:
-        result = determine(kubeconfig(tmp_path, server.url))
+        result = determine(kubeconfig=kubeconfig(tmp_path, server.url))
     assert isinstance(result, WatchTarget)
     assert result.names == {"example.com/dongle", "example.com/broken"}
 
 
 def test_each_error_has_its_cause(determine: Determine, tmp_path: Path) -> None:
-    missing = determine(f"--kubeconfig={tmp_path}/nothing")
+    missing = determine(kubeconfig=f"{tmp_path}/nothing")
     assert isinstance(missing, TargetError)
     assert missing.cause is RetryCause.CREDENTIALS
     with serve(lambda _: failure(429, "later", headers="Retry-After: 7\r\n")) as server:
-        busy = determine(kubeconfig(tmp_path, server.url))
+        busy = determine(kubeconfig=kubeconfig(tmp_path, server.url))
     assert isinstance(busy, TargetError)
     assert (busy.cause, busy.retry_after) == (RetryCause.UNREACHABLE, 7.0)
     with serve(lambda _: failure(401, "Unauthorized")) as server:
-        denied = determine(kubeconfig(tmp_path, server.url))
+        denied = determine(kubeconfig=kubeconfig(tmp_path, server.url))
     assert isinstance(denied, TargetError)
     assert denied.cause is RetryCause.DENIED
-    file = determine(f"--node-file={tmp_path}/node.json")
+    file = determine(node_file=f"{tmp_path}/node.json")
     assert file == TargetError("--node-file replaces the API server, so there is no Node to watch")
-
-
-def test_an_unreadable_state_is_an_error(determine: Determine, tmp_path: Path) -> None:
-    (tmp_path / "state.json").mkdir()
-    result = determine(f"--kubeconfig={tmp_path}/nothing")
-    assert isinstance(result, TargetError)
-    assert "could not be read" in result.reason
 
 
 _TEXT = st.none() | st.text()

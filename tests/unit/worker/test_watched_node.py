@@ -123,4 +123,4 @@ def test_a_pass_without_a_request_makes_its_node_no_newer(worker: Worker, monkey
     worker.node.document["status"]["capacity"] = {}
     worker.node.document["metadata"]["resourceVersion"] = "1"
     watched = WatchedNode(worker.node.state(), "n1", 1002.5)
-    assert known_node(watched, worker.state.memory) == watched.state
+    assert known_node(watched, worker.memory.reconcile) == watched.state

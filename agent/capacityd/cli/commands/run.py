@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from dataclasses import asdict
 
 from capacityd.cli.options import Options, refuse_combinations
+from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
+from capacityd.model.options import Selection
 from capacityd.worker import runtime_files
 
 # A program of one line, for a module. The program's first argument is the folder with the package, because Python's
@@ -28,13 +30,15 @@ def run(options: Options) -> int:
         raise CapacitydError(f"the service is already running (PID {service.pid})")
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
-    given = {name: value for name, value in asdict(options.selection).items() if value is not None}
-    options_of_worker = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    worker = command_for("__main__", *options_of_worker, "worker", directory)
+    worker = worker_command(directory, options.selection)
     watcher = command_for("watcher.main", directory)
-    # service/main.py adds a job to the worker's command for each worker that it starts.
     command = command_for("service.main", directory, *watcher, "--", *worker)
     os.execv(command[0], command)  # noqa: S606
+
+
+def worker_command(directory: str, selection: Selection) -> list[str]:
+    """The command of a worker. directory: the runtime directory."""
+    return command_for("worker.main", directory, json.dumps(encode(selection)))
 
 
 def command_for(module: str, *arguments: str) -> list[str]:

@@ -56,7 +56,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     last_status = saved_status or _NO_SERVICE
     running_status = last_status if service is not None else _NO_SERVICE
     state, why_unreadable = _read_state(directory)
-    node = state.memory.node
+    node = state.node
     last_pass = state.status or NO_PASS
     published_nothing = not why_unreadable and _has_published_nothing(node)
     if service is None and published_nothing and _lists_published(node):

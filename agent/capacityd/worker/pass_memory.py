@@ -1,0 +1,68 @@
+"""What a pass leaves for the next one. The service keeps it as one text, and hands it to the next worker.
+
+The text is empty after a start of the service, and after a pass without a result. Times are seconds of uptime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capacityd import __version__
+from capacityd.model.codec import Malformed
+from capacityd.model.file_codec import from_file, to_file
+from capacityd.node import Review
+from capacityd.reconcile.memory import Memory
+from capacityd.worker.pass_state import PassStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counters since the service started, over all its workers."""
+
+    reconciles: int = 0
+    """Passes that have started."""
+    succeeded: int = 0
+    """Passes that ended without an error."""
+    writes: int = 0
+    """Writes of the Node's capacity."""
+    last_success: float = 0.0
+    """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The journal entries about a resource with an unknown reading."""
+
+    reason: str
+    """The last reason logged."""
+    times: tuple[float, ...]
+    """Times of the last entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassMemory:
+    """What a pass leaves for the next one."""
+
+    reconcile: Memory = field(default_factory=Memory)
+    """For the next plan."""
+    status: PassStatus | None = None
+    """None: no pass has ended yet."""
+    review: Review | None = None
+    """The API server's answer about the identity behind the credentials (node/identity.py)."""
+    logged: Mapping[str, Logged] = field(default_factory=dict)
+    """Resource with an unknown reading -> its journal entries."""
+    counters: Counters = Counters()
+
+
+def to_text(memory: PassMemory) -> str:
+    """The text for the service."""
+    return to_file(memory, __version__).decode()
+
+
+def from_text(text: str) -> PassMemory:
+    """The memory in this text; an empty memory if the text is empty, or comes from another version of capacityd."""
+    try:
+        return from_file(PassMemory, text.encode(), __version__)
+    except Malformed:
+        return PassMemory()

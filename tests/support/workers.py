@@ -1,0 +1,39 @@
+"""Runs a worker of the service by hand: its command, and the job on its standard input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import capacityd
+from capacityd.model.codec import decode_variant, encode, parse
+from capacityd.model.messages import JobRequest, Message, PassResult
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job, PassReason
+
+AGENT = str(Path(capacityd.__file__).parents[1])
+"""The folder with the package."""
+RUN = "import sys; sys.path.insert(0, sys.argv[1]); from capacityd.worker.main import main; main(sys.argv[2:])"
+"""A program for a worker."""
+
+
+def worker_arguments(folder: Path | str, selection: Selection) -> list[str]:
+    """The arguments of RUN. folder: the runtime directory."""
+    return [AGENT, str(folder), json.dumps(encode(selection))]
+
+
+def job_line(job: Job, *reasons: str, memory: str = "") -> str:
+    """The job for a worker's standard input."""
+    return json.dumps(encode(JobRequest(job, frozenset(map(PassReason, reasons)), memory=memory))) + "\n"
+
+
+def messages_of(output: str) -> list[Message]:
+    """The messages in a worker's output."""
+    return [decode_variant(Message, parse(line.encode())) for line in output.splitlines()]
+
+
+def pass_result(messages: Iterable[Message]) -> PassResult:
+    """The result among the messages of a pass."""
+    (result,) = (message for message in messages if isinstance(message, PassResult))
+    return result

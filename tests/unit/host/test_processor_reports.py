@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.forked import can_be_alone, run_alone
 from tests.support.machines import Recording, errors, machine, merge
-from tests.unit.host.test_cpu_memory import CPUS, arch, cpus, frequencies, measure, policy
+from tests.unit.host.test_cpu_memory import CPUS, PPTT, arch, cpus, frequencies, measure, policy
 
 
 def same(text: str, times: int) -> str:
@@ -28,25 +28,19 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
 @pytest.mark.parametrize(
     ("wanted", "recording"),
     [
-        # An old kernel lists each core of a hybrid processor as a package.
+        # Each core of a hybrid processor is listed as a package.
         (
             {"sockets": 1, "cores": 4},
-            cpus("0-3", physical_package_id="0 0 0 0", core_siblings_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
+            cpus("0-3", physical_package_id="0 0 0 0", package_cpus_list=EACH_ALONE, core_cpus_list=EACH_ALONE),
         ),
         (
             {"sockets": 1, "cores": 4, "threads": 6},
             cpus("0-5", physical_package_id="0 0 0 0 0 0", core_cpus_list=HYBRID),
         ),
-        # A hypervisor does not name the chips, so an old kernel lists each core as a package.
+        # A hypervisor does not name the chips.
         (
             {"sockets": None, "cores": 2, "threads": 8},
-            cpus("0-7", physical_package_id=same("-1", 8), core_siblings_list=POWER, thread_siblings_list=POWER),
-        ),
-        (
-            {"sockets": 1, "cores": 2},
-            cpus(
-                "0-7", physical_package_id=same("-1", 8), core_siblings_list=same("0-7", 8), thread_siblings_list=POWER
-            ),
+            merge(cpus("0-7", physical_package_id=same("-1", 8), core_cpus_list=POWER), arch("ppc64le")),
         ),
         # Two of four threads of each core are online.
         (
@@ -67,7 +61,8 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
             {"sockets": 1, "cores": 4},
             merge(
                 cpus("0-3", physical_package_id="0 0 0 0", core_cpus_list=EACH_ALONE, cluster_id="0 0 1 1"),
-                arch("aarch64", "6.11.0-1016-nvidia"),
+                arch("aarch64"),
+                PPTT,
             ),
         ),
         # Every processor of the first cluster but one is offline.
@@ -101,17 +96,30 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
         # A Raspberry Pi whose kernel can't take processors offline.
         (
             {"sockets": None, "cores": 4, "threads": 4},
-            merge(cpus(thread_siblings_list=EACH_ALONE), arch("aarch64", "5.4.0-1022-raspi")),
+            merge(cpus("0-3", core_cpus_list=EACH_ALONE), arch("aarch64")),
+        ),
+        # One chip with two NUMA nodes, which nothing describes: the kernel's ids are those of the nodes.
+        (
+            {"sockets": None, "cores": 4},
+            merge(cpus("0-3", physical_package_id="0 0 1 1", core_cpus_list=EACH_ALONE), arch("riscv64")),
+        ),
+        # The kernel knows no topology of the board, and lists all processors as one core.
+        (
+            {"sockets": None, "cores": None, "threads": 4},
+            merge(
+                cpus("0-3", physical_package_id=same("-1", 4), core_cpus_list=same("0-3", 4)),
+                cpus("0-3", core_id=same("-1", 4)),
+                arch("riscv64"),
+            ),
         ),
         # The highest frequency includes turbo; the nominal one has a file of its own.
         ({"max_frequency": 4_000_000_000}, merge(frequencies(4_000_000), policy(0, "base_frequency", "3000000"))),
     ],
     ids=[
         *(
-            "old kernel",
+            "packages of cores",
             "hybrid",
             "POWER",
-            "POWER, one package",
             "SMT",
             "offline",
             "lxcfs",
@@ -119,7 +127,7 @@ OFFLINE = errors({f"{CPUS}/cpufreq/policy{number}/cpuinfo_max_freq": "EBUSY" for
             "low power",
             "virtual",
         ),
-        *("no topology", "core ids", "one NUMA node", "ARM", "turbo"),
+        *("no topology", "core ids", "one NUMA node", "ARM", "two NUMA nodes", "no ids", "turbo"),
     ],
 )
 def test_reported_processors_are_counted(

@@ -93,9 +93,8 @@ def _node(host: Host, device: Device) -> Value:
 
 
 def _tags(host: Host, device: Device) -> Value:
-    """The tags of udev's last event for the device. Before systemd 247, there is only TAGS, which also contains tags of
-    earlier events."""
-    tags = host.property(device.path, "CURRENT_TAGS", "TAGS") or ""
+    """The tags of udev's last event for the device. TAGS also contains tags of earlier events."""
+    tags = host.property(device.path, "CURRENT_TAGS") or ""
     return tuple(sorted({tag for tag in tags.split(":") if tag}))
 
 

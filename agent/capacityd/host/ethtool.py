@@ -1,13 +1,12 @@
 """The link modes that a network interface supports, and their speeds, from the ethtool ioctl.
 
 The ioctl needs a few microseconds and no capability. Unlike /sys/class/net/*/speed, it does not depend on the link
-partner. The kernel names its own link modes (ETH_SS_LINK_MODES, since Linux 5.6), and the names contain the speeds, so
-link modes that are newer than this program need no table here.
+partner. The kernel names its own link modes (ETH_SS_LINK_MODES), and the names contain the speeds, so link modes that
+are newer than this program need no table here.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -67,8 +66,6 @@ def supported_modes(interface: str) -> list[str]:
         raise HostError(f"{failed}: {os.strerror(e.errno or 0)}", e.errno) from e
     except struct.error as e:
         raise HostError(f"{failed}: the kernel sent an unexpected answer") from e
-    if not names:
-        raise HostError(f"{failed}: this kernel does not name them, as Linux 5.6 and newer do", errno.EOPNOTSUPP)
     if mask.bit_length() > len(names):
         raise HostError(f"{failed}: the kernel does not name number {mask.bit_length() - 1}")
     return [name for bit, name in enumerate(names) if mask & (1 << bit)]
@@ -97,12 +94,10 @@ def mask_of(words: bytes, order: Literal["little", "big"] = sys.byteorder) -> in
 
 
 def _mode_names(s: socket.socket, interface: str) -> list[str]:
-    """The names of all link modes of this kernel, by number; empty before Linux 5.6."""
+    """The names of all link modes of this kernel, by number. Raises OSError."""
     requested_sets = 1 << _LINK_MODES
     answer = _ask(s, interface, _SET_INFO.pack(_GSSET_INFO, requested_sets, 0))
-    _command, known_sets, count = _SET_INFO.unpack(answer)
-    if not known_sets:
-        return []
+    _command, _known_sets, count = _SET_INFO.unpack(answer)
     answer = _ask(s, interface, _STRINGS.pack(_GSTRINGS, _LINK_MODES, count) + bytes(count * _NAME_BYTES))
     names = struct.iter_unpack(f"{_NAME_BYTES}s", answer[_STRINGS.size :])
     return [name.partition(b"\0")[0].decode("ascii", "replace") for (name,) in names]

@@ -16,7 +16,7 @@
 | zram with write-back | backing_dev |
 | NVMe with several paths | the disk is nvme0n1, and its paths such as nvme0c0n1 do not count |
 
-Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd, AoE) have no disk. A disk over iSCSI is a disk
+Memory (ram, tmpfs), flash chips (MTD, UBI) and servers (NFS, nbd, rbd) have no disk. A disk over iSCSI is a disk
 of this machine. All others (ZFS, drbd, ublk, FUSE, …) name no disk: HostError.
 """
 
@@ -52,7 +52,7 @@ _NO_DISK = (Backing.MEMORY, Backing.SERVER)
 _FLASH_TYPES = ("jffs2", "ubifs")  # types of file systems on MTD and UBI, which are no block devices
 _SYSEXT_SOURCES = ("confext", "sysext")
 """Sources of systemd-sysext(8)'s overlays over /etc and /usr. Their layers are files on the disks of / and /var."""
-_NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd", "etherd")
+_NAMES_WITHOUT_DISK = ("ram", "mtdblock", "ubiblock", "nbd", "rbd", "rnbd")
 """Names, without the number, of block devices in memory, on flash chips, or on a network."""
 _PART_OF_CARD = re.compile("(mmcblk[0-9]+)(boot[0-9]+|gp[0-9]+|rpmb)")
 """Areas of a memory card besides its main area (drivers/mmc/core/mmc.c), each with a block device of its own."""
@@ -94,14 +94,12 @@ class LowerDisks:
 
         above: the ids of overlays and the paths of devices through which the search came here, to detect a cycle.
         """
-        if backing(mount.type) in _NO_DISK:
+        if backing(mount.type) in _NO_DISK or mount.type in _FLASH_TYPES:
             return
         if mount.type == "overlay" and mount.source in _SYSEXT_SOURCES:
             return
         if mount.type == "autofs":
             yield from self._of_automount(mount, above)
-        elif mount.type in _FLASH_TYPES:
-            self._require_no_block2mtd()
         elif mount.type == "overlay":
             yield from self._of_layers(mount, above)
         elif has_device(mount.number):
@@ -193,12 +191,6 @@ class LowerDisks:
             raise HostError(f"the automount {waiting.name} has not mounted it yet")
         yield from self.of_node(waiting.source, above)
 
-    def _require_no_block2mtd(self) -> None:
-        """Raises HostError if the driver block2mtd may make a flash chip of a block device."""
-        for name in self._host.listdir("/sys/class/mtd"):
-            if (self._host.text(f"/sys/class/mtd/{name}/name") or "").startswith("block2mtd"):
-                raise HostError("its flash memory may be a block device (block2mtd)")
-
     def _of_journals(self, number: str, above: Collection[str]) -> Iterator[str]:
         """The disks of all external journals, unless the file system with this major:minor has an internal one.
 
@@ -224,7 +216,7 @@ class LowerDisks:
         for lower in lower_names:
             yield from self._of_block(self._target(f"{whole}/slaves/{lower}"), above)
         name = os.path.basename(whole)
-        kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; etherd of etherd!e1.1
+        kind = name.partition("!")[0].rstrip("0123456789")  # loop of loop7; cciss of cciss!c0d0
         if lower_names or kind in _NAMES_WITHOUT_DISK:
             return
         if kind == "loop":

@@ -6,7 +6,6 @@ Otherwise, pods could get a disk that the machine needs.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Sequence
 
 from capacityd.host.automounts import gpt_automount_unit
@@ -137,10 +136,5 @@ def _may_have_disk(mount: Mount) -> bool:
 
 def _resume_number(host: Host) -> str:
     """The major:minor of the swap area for hibernation, which need not be in use now; "" if there is none."""
-    try:
-        number = host.text(RESUME)
-    except HostError as e:
-        if e.errno != errno.ENODATA:
-            raise
-        return ""  # a recording of an earlier version lacks this file, which the recorded host says with ENODATA
+    number = host.text(RESUME)
     return number if number and has_device(number) else ""

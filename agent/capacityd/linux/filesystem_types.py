@@ -26,15 +26,14 @@ class Backing(Enum):
 
 _TYPES: dict[str, Backing] = {
     **dict.fromkeys(("apfs", "bcachefs", "btrfs", "jffs2", "ubifs", "zfs"), Backing.LOCAL),
-    **dict.fromkeys(("cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"), Backing.IMAGE),
+    **dict.fromkeys(("erofs", "iso9660", "squashfs", "udf"), Backing.IMAGE),
     **dict.fromkeys(("ramfs", "rootfs", "tmpfs"), Backing.MEMORY),
-    **dict.fromkeys(("9p", "afs", "beegfs", "ceph", "cifs", "coda", "glusterfs", "gpfs", "lustre"), Backing.SERVER),
-    **dict.fromkeys(("ncpfs", "nfs", "nfs4", "orangefs", "pvfs2", "smb3", "smbfs"), Backing.SERVER),
-    **dict.fromkeys(("vboxsf", "virtiofs", "vmhgfs", "wekafs"), Backing.SERVER),
+    **dict.fromkeys(("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "nfs"), Backing.SERVER),
+    **dict.fromkeys(("nfs4", "orangefs", "smb3", "vboxsf", "virtiofs", "vmhgfs", "wekafs"), Backing.SERVER),
     **dict.fromkeys(("fuse.ceph", "fuse.curlftpfs", "fuse.davfs", "fuse.glusterfs", "fuse.sshfs"), Backing.SERVER),
     **dict.fromkeys(("gfs2", "ocfs2"), Backing.CLUSTER),
     **dict.fromkeys(("fuse", "fuseblk"), Backing.PROGRAM),
-    **dict.fromkeys(("aufs", "ecryptfs", "overlay", "unionfs"), Backing.LAYERS),
+    **dict.fromkeys(("aufs", "ecryptfs", "overlay"), Backing.LAYERS),
     # Programs of FUSE for the content of images or for layers, or with a view of files that are elsewhere.
     **dict.fromkeys(("fuse.snapfuse", "fuse.squashfuse", "fuse.squashfuse_ll"), Backing.IMAGE),
     **dict.fromkeys(("fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.unionfs"), Backing.LAYERS),

@@ -8,7 +8,6 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Literal
 
 _ERROR, _DONE = 2, 3  # types of messages: NLMSG_ERROR, NLMSG_DONE
@@ -51,8 +50,7 @@ def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[i
     Raises OSError with the kernel's errno.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
-        with suppress(OSError):  # kernels before Linux 4.20
-            s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
+        s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
         request_flags = _REQUEST | _DUMP if dump else _REQUEST
         sequence_number, port = 1, 0  # one request a socket, so the numbers do not matter
         s.send(_HEADER.pack(_HEADER.size + len(body), message_type, request_flags, sequence_number, port) + body)

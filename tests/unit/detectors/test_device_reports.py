@@ -69,7 +69,7 @@ CAMERA = [
     node("video0", "video4linux", {"ID_V4L_CAPABILITIES": ":capture:"}),
     node("video1", "video4linux", {"ID_V4L_CAPABILITIES": ":"}),  # metadata
 ]
-TAGGED = node("event4", "input", {"TAGS": "uaccess:seat"})  # without colons at its ends
+TAGGED = node("event4", "input", {"CURRENT_TAGS": "uaccess:seat"})  # without colons at its ends
 
 
 @pytest.mark.parametrize(

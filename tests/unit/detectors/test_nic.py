@@ -97,8 +97,7 @@ KINDS = [
     (nic("eth0", devtype="bridge"), "bridge"),
     (nic("eth0", devtype="vlan", lower=["eth1"]), "vlan"),
     (nic("eth0", bond=("802.3ad", ["eth1", "eth2"])), "bond"),
-    (attribute("parent", "ib0"), "virtual"),  # a child interface of InfiniBand links to its parent's device
-    (merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", 6, 5)), "virtual"),  # created with rtnetlink
+    (merge(pci_nic("ib0", attributes=IB, number=5), child("eth0", 6, 5)), "virtual"),  # a child of InfiniBand
     (nic("eth0", "/sys/devices/platform/soc", devtype="dsa", attributes={"iflink": "9\n"}), "physical"),
     *((on_bus(bus), "physical") for bus in ("xen", "vmbus", "vio", "ccwgroup", "fsl-mc", "mdio_bus", "platform")),
     *((on_bus(bus), "virtual") for bus in ("xen-backend", "netdevsim")),
@@ -119,7 +118,7 @@ KINDS = [
     *((attribute("phys_port_name", port), "physical") for port in ("p0", "p0s1", "")),
     *((attribute("phys_port_name", port), "representor") for port in ("pf0vf1", "pf0hpf", "c12pf0sf88", "p0pf0vf1")),
     *((merge(E0, errors({f"{ETH0}/phys_port_name": error})), "physical") for error in ("EOPNOTSUPP", "EINVAL")),
-    *((pci_nic(devtype=devtype), "wireless") for devtype in ("bluetooth", "wimax", "wlan", "wwan")),
+    *((pci_nic(devtype=devtype), "wireless") for devtype in ("bluetooth", "wlan", "wwan")),
     (attribute("wireless/status", "0"), "wireless"),  # a driver older than cfg80211
     (merge(pci_nic(), {"links": {f"{ETH0}/phy80211": "../.."}}), "wireless"),  # an old driver
     *((usb_gadget(*ids), "bmc") for ids in (("413c", "a102"), ("03f0", "2927"), ("04b3", "4010"))),

@@ -18,7 +18,6 @@ from typing import Literal
 import pytest
 
 from capacityd.host.ethtool import _mode_names, mask_of, speeds_of, supported_modes
-from capacityd.host.recording.replay import load
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 
@@ -129,7 +128,7 @@ def test_the_kernel_says_which_modes_are_supported_and_how_they_are_called(
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (Kernel([], 1), "this kernel does not name them, as Linux 5.6 and newer do"),
+        (Kernel([], 1), "the kernel does not name number 0"),
         (Kernel(NAMES, 1 << 96), "the kernel does not name number 96"),
     ],
 )
@@ -137,17 +136,6 @@ def test_a_mode_without_a_name_is_unknown(kernel: Kernel, reason: str, monkeypat
     monkeypatch.setattr(fcntl, "ioctl", kernel.ioctl)
     with pytest.raises(HostError, match=f"^the link modes of enp129s0f0np123 could not be read: {reason}$"):
         supported_modes("enp129s0f0np123")
-
-
-def test_a_recording_without_names_of_link_modes_has_their_speeds(tmp_path: Path) -> None:
-    """In recordings of earlier versions."""
-    unknown = {"link_speeds eth1": ["EIO", "no answer"]}
-    recording = {"link_speeds": {"eth0": [10**9, 10**10]}, "unknown": unknown}
-    (tmp_path / "old.json").write_text(json.dumps(recording))
-    host = load(str(tmp_path / "old.json"))
-    assert speeds_of(host.link_modes("eth0")) == [10**9, 10**10]
-    with pytest.raises(HostError, match="no answer"):
-        host.link_modes("eth1")
 
 
 TAP = """

@@ -159,15 +159,12 @@ def test_what_a_recording_lacks_is_unknown(part: str) -> None:
 
 
 def test_a_recording_may_have_some_measures_of_the_processors() -> None:
-    """Recordings of earlier versions have all four measures, or none and the reason."""
     unknown = {"processors cores": ["EIO", "no answer"]}
     host = RecordedHost({"processors": {"threads": 4, "sockets": None}, "unknown": unknown})
     assert (host.processors("threads"), host.processors("sockets")) == (4, None)
     for measure, reason in (("cores", "no answer"), ("max_frequency", "the processors' max_frequency")):
         with pytest.raises(HostError, match=reason):
             host.processors(measure)
-    with pytest.raises(HostError, match="no answer"):
-        RecordedHost({"unknown": {"processors": ["EIO", "no answer"]}}).processors("cores")
 
 
 def test_without_sysfs_devices_are_unknown() -> None:

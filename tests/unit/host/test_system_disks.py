@@ -62,7 +62,7 @@ def with_disks(*parts: Recording) -> RecordedHost:
         ("sda sdb", with_disks(RAID, mounts(("/", "9:128", "ext4", "/dev/md127p1")))),
         ("nvme6n1", with_disks(MULTIPATH, mounts(("/", "259:5", "ext4", "/dev/nvme6n1p1")))),
         ("sda sdb", with_disks(mounts(ROOT, swaps=[("/dev/sdb1", "partition")]))),
-        *(("sda", with_disks(swap(name))) for name in ("ram1", "zram0", "nbd0", "rbd0", "etherd!e1.1")),
+        *(("sda", with_disks(swap(name))) for name in ("ram1", "zram0", "nbd0", "rbd0")),
         ("sda sdc", with_disks(mounts(ROOT, DATA, swaps=SWAP_FILE))),
         ("sda sdc", with_disks(mounts(DATA, ROOT, swaps=SWAP_FILE))),  # the innermost mount counts, in any order
         ("sda", with_disks(mounts(DATA, ROOT, swaps=[("/swapfile", "file")]))),
@@ -267,7 +267,6 @@ def test_disks_that_the_system_uses_through_others_are_the_systems(names: str, h
         ("/x (deleted) does not exist", with_disks(LOOP, loop_file("/x (deleted)"), mounts(ROOT, ("/usr", *ON_LOOP)))),
         ("boot-firmware.automount has not", with_disks(mounts(ROOT, FIRMWARE))),
         ("boot-firmware.automount has not", with_disks(unit("server:/boot"), mounts(ROOT, FIRMWARE))),
-        ("block2mtd", with_disks(files({"/sys/class/mtd/mtd0/name": "block2mtd: /dev/sdb\n"}), mounts(UBI))),
         ("the hibernation area 8:99", with_disks(files({"/sys/power/resume": "8:99\n"}), mounts(ROOT))),
         ("no block device /dev/gone", with_disks(line("/var", "8:1", "xfs", "/dev/sda1", "logdev=/dev/gone"))),
         ("below drbd0 are unknown", with_disks(stacked("drbd0", number="147:0"), mounts(ROOT, ("/var", *ON_DRBD)))),

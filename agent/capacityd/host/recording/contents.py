@@ -22,7 +22,7 @@ def _names(text: str) -> tuple[str, ...]:
 TREES = _names(
     """
     /sys/block /sys/bus /sys/class /sys/dev/block /sys/devices /sys/firmware/devicetree/base
-    /sys/fs/bcachefs /sys/fs/btrfs
+    /sys/fs/bcachefs /sys/fs/btrfs /sys/power
     """
 )
 """Folders whose entries a recording lists completely. Of other folders, it contains single files."""

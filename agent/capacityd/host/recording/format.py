@@ -48,7 +48,7 @@ def read_recording(path: str) -> Recording:
     for part, value in recording.items():
         if not RECORDING_PARTS[part](value):
             raise UsageError(f'{path}: the content of its part "{part}" is not valid')
-    return _with_link_modes(recording)
+    return recording
 
 
 def address_of(values: Sequence[Any]) -> Address:
@@ -64,20 +64,6 @@ def address_of(values: Sequence[Any]) -> Address:
     )
 
 
-def _with_link_modes(recording: Recording) -> Recording:
-    """The recording with names of link modes. Earlier versions recorded only the speeds of link modes."""
-    if "link_speeds" not in recording or "link_modes" in recording:
-        return recording
-    speeds: Mapping[str, list[int]] = recording["link_speeds"]  # interface -> speeds in bit/s
-    # A name such as 1000base, because ethtool.py reads the speed in Mbit/s from the start of a link mode's name.
-    modes = {interface: [f"{speed // 10**6}base" for speed in known] for interface, known in speeds.items()}
-    unknown = {
-        question.replace("link_speeds ", "link_modes "): reason
-        for question, reason in recording.get("unknown", {}).items()
-    }
-    return {**recording, "link_modes": modes, "unknown": unknown}
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -88,10 +74,6 @@ def _are_texts(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return type(value) is int  # isinstance() accepts True
-
-
-def _are_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_number, value))
 
 
 def _is_error(value: object) -> bool:
@@ -126,7 +108,6 @@ RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
     "properties": _table(_table(_is_text)),  # path of a device -> name -> value
     "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
     "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
-    "link_speeds": _table(_are_numbers),  # interface -> speeds of link modes in bit/s, from earlier versions
     "link_kinds": _table(_is_text),  # interface -> kind, as "ip -details link" shows it
     "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
     "default_interfaces": _are_texts,  # names of the interfaces of default routes

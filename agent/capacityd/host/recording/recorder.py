@@ -81,8 +81,8 @@ class Recorder:
             self._record_folder("/sys/firmware/devicetree/base")
         self._record_file(MOUNT_TABLE, MAX_TABLE_BYTES, change=mounts_without_options)
         self._record_file(SWAPS, MAX_TABLE_BYTES)
-        if self._resolve(RESUME):
-            self._record_file(RESUME, _MAX_RECORDED_BYTES)
+        self._record_folder(os.path.dirname(RESUME))
+        self._record_file(RESUME, _MAX_RECORDED_BYTES)
         self._record_folder(JOURNALS)
         for path in [*automount_units(self.files)]:  # a copy, because _record_file() adds to self.files
             self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
@@ -103,8 +103,8 @@ class Recorder:
 
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out, because nothing led to them. Folders end with "/"."""
-        names = self._left_out[folder]
-        return [name for name in names if f"{folder}/{name.removesuffix('/')}" not in self._read_folders]
+        paths = {f"{folder}/{name.removesuffix('/')}": name for name in self._left_out[folder]}
+        return [name for path, name in paths.items() if path not in self._read_folders and path not in self.files]
 
     def _possible_devices(self) -> Iterator[str]:
         """Yields the recorded folders that udev may know as devices, sorted."""

@@ -310,7 +310,6 @@ def test_the_report_names_the_file_and_warns_of_kept_serial_numbers(
                 "left_out": {"/a": "b"},
                 "properties": {"/a": "x"},
                 "link_modes": {"eth0": [1]},
-                "link_speeds": {"eth0": ["1"]},
                 "default_interfaces": "eth0",
                 "addresses": [["eth0", "ipv4", "192.0.2.7", "24", "global", False]],
                 "memory": {"size": 1},

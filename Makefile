@@ -73,9 +73,9 @@ format: .venv/ready
 
 docs: .venv/ready
 	@mkdir -p build
-	PYTHONPATH=agent $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
-	PYTHONPATH=agent $(BIN)/python packaging/manual json.md >build/json.md && mv build/json.md docs/json.md
-	PYTHONPATH=agent $(BIN)/python packaging/manual prometheusrule.yaml >build/rule.yaml && mv build/rule.yaml conf/prometheus/prometheusrule.yaml
+	PYTHONPATH=agent:kubectl $(BIN)/python packaging/manual reference.md >build/reference.md && mv build/reference.md docs/reference.md
+	PYTHONPATH=agent:kubectl $(BIN)/python packaging/manual json.md >build/json.md && mv build/json.md docs/json.md
+	PYTHONPATH=agent:kubectl $(BIN)/python packaging/manual prometheusrule.yaml >build/rule.yaml && mv build/rule.yaml conf/prometheus/prometheusrule.yaml
 	$(BIN)/python -m tests.support.tour
 
 docs-cluster: .venv/ready
@@ -119,7 +119,7 @@ build/bin/actionlint: | packages-test
 
 # The tests use the distribution's Python and libraries, like the .deb. Only the tools come from PyPI.
 # PIP_CONSTRAINT, unlike --constraint, also pins build dependencies.
-.venv/ready: pyproject.toml tests/tools.txt | packages-test
+.venv/ready: pyproject.toml kubectl/pyproject.toml tests/tools.txt | packages-test
 	$(PYTHON) -m venv --system-site-packages .venv
-	PIP_CONSTRAINT=tests/tools.txt $(BIN)/pip install --quiet --disable-pip-version-check --retries=10 --editable '.[dev]'
+	PIP_CONSTRAINT=tests/tools.txt $(BIN)/pip install --quiet --disable-pip-version-check --retries=10 --editable '.[dev]' --editable ./kubectl
 	@touch $@

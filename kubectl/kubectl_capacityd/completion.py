@@ -11,14 +11,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import NodeError
-from capacityd.node.operator_kubeconfig import context_names
-from capacityd.schema.device import DeviceDetector
+from kubectl_capacityd.cluster.operator_kubeconfig import context_names
+from kubectl_capacityd.parser import COMMANDS, command_parser
 
 CONTEXT = "CONTEXT"
-"""The metavar, in cli/parser.py, of a context of the user's kubeconfig."""
+"""The metavar, in parser.py, of a context of the user's kubeconfig."""
 FILES = ("FILE", "PATH")
 """The metavars of arguments that are paths of files."""
 
@@ -57,7 +55,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     if position.option is None and last.startswith("-"):
         offered = _options(position.parser)
     elif position.option is None and position.parser is program:
-        offered = [f"{name}\t{about}" for name, (_module, about) in COMMANDS.items()]
+        offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
     else:
         action = position.option or _argument(position.parser, number=position.arguments_read)
         if action is None:
@@ -67,7 +65,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
         elif action.metavar == CONTEXT:
             offered = _contexts(position.kubeconfig)
         else:
-            offered = values(action)
+            offered = [str(choice) for choice in action.choices or ()]
     return [word for word in offered if word.startswith(last)], _NO_FILES
 
 
@@ -96,13 +94,6 @@ def _position_after(words: Sequence[str], program: argparse.ArgumentParser) -> _
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     return [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
-
-
-def values(action: argparse.Action) -> list[str]:
-    """Returns the values of an argument or option; empty if they are not known."""
-    if action.metavar == "DETECTOR":
-        return [name for name in detector_names() if isinstance(load_detector(name), DeviceDetector)]
-    return [str(choice) for choice in action.choices or ()]
 
 
 def _contexts(kubeconfig: str | None) -> list[str]:

@@ -34,6 +34,7 @@ def prometheus_rule() -> str:
 MADE: dict[str, Callable[[], str]] = {
     "capacityd.8": pages.manual,
     "capacityd.toml.5": pages.manual_of_files,
+    "kubectl-capacityd.1": pages.manual_of_kubectl,
     "capacityd.bash": lambda: completion("bash"),
     "capacityd.fish": lambda: completion("fish"),
     "_capacityd": lambda: completion("zsh"),

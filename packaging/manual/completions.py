@@ -7,8 +7,12 @@ from collections.abc import Iterator
 
 import shtab
 
-from capacityd.cli.completion import CONTEXT, FILES, values
 from capacityd.cli.parser import command_parser
+from capacityd.detectors import detector_names, load_detector
+from capacityd.schema.device import DeviceDetector
+
+_FILES = ("FILE", "PATH")
+"""The metavars, in cli/parser.py, of arguments that are paths of files."""
 
 # With shtab 1.5.5 (Debian 12), bash offers only the first of several words. shtab 1.7.1 has no such bug.
 _FIXES = (
@@ -21,13 +25,10 @@ def completion(shell: str) -> str:
     """Returns the completion for bash, fish or zsh."""
     parser = command_parser()
     for action in _actions(parser):
-        if action.metavar in FILES:
+        if action.metavar in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.metavar in ("NODE", CONTEXT):
-            # Without an action, zsh shows the argument's description instead of completing an option.
-            action.complete = {"zsh": "()"}  # type: ignore[attr-defined]
         elif action.metavar == "DETECTOR":
-            action.choices = values(action)
+            action.choices = [name for name in detector_names() if isinstance(load_detector(name), DeviceDetector)]
     if shell == "fish":
         return "\n".join(["complete -c capacityd -f", *_fish(parser, "", frozenset())]) + "\n"
     text = str(shtab.complete(parser, shell)) + "\n"
@@ -72,7 +73,7 @@ def _fish_values(action: argparse.Action, file: str, other: str) -> str:
     """Returns the options of fish's `complete` for an action's values. file, other: for files, and for other values."""
     if action.nargs == 0:
         return ""
-    if action.metavar in FILES:
+    if action.metavar in _FILES:
         return file
     words = f"-a {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
     return f"{other} {words}".strip()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from capacityd.cli.fleet.findings import Reason
 from capacityd.model.errors import Cause
 from capacityd.model.waits import WaitReason
+from kubectl_capacityd.fleet.findings import Reason
 
 
 class Field(NamedTuple):
@@ -136,6 +136,24 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("left_out", "number", "how many attributes of devices the recording leaves out"),
         Field("unreadable", "object", "error -> paths that could not be read"),
     ),
+    "config check": (
+        Field("files", "list", "paths of the files that were read"),
+        Field("folders", "object", "path of each searched folder -> names of its files; null if it does not exist"),
+        *_ERRORS,
+        Field("warnings", "list", "the same fields as `errors`"),
+        Field("notes", "list", "the same fields; replaced values, and files that are probably meant to be skipped"),
+    ),
+    "config show": (
+        Field("files", "list", "paths of the files that were read"),
+        Field("hash", "text", "as in the annotation capacityd/configuration"),
+        Field("kubernetes, service, resources", "object", "the tables, as in TOML"),
+        Field("origins", "object", "table and key -> the file that it is from"),
+        Field("errors", "list", "the same fields as in `config check`"),
+    ),
+}
+"""Command of capacityd -> its fields. Times are in seconds since 1970."""
+
+FIELDS_OF_KUBECTL: dict[str, tuple[Field, ...]] = {
     "fleet": (
         Field("nodes", "number", "how many Nodes are reported"),
         Field("as_of", "time", "when they were read"),
@@ -173,19 +191,5 @@ FIELDS: dict[str, tuple[Field, ...]] = {
     "template": (
         Field("", "object", "the document that `template` prints as YAML; with `--by`, value of the label -> document"),
     ),
-    "config check": (
-        Field("files", "list", "paths of the files that were read"),
-        Field("folders", "object", "path of each searched folder -> names of its files; null if it does not exist"),
-        *_ERRORS,
-        Field("warnings", "list", "the same fields as `errors`"),
-        Field("notes", "list", "the same fields; replaced values, and files that are probably meant to be skipped"),
-    ),
-    "config show": (
-        Field("files", "list", "paths of the files that were read"),
-        Field("hash", "text", "as in the annotation capacityd/configuration"),
-        Field("kubernetes, service, resources", "object", "the tables, as in TOML"),
-        Field("origins", "object", "table and key -> the file that it is from"),
-        Field("errors", "list", "the same fields as in `config check`"),
-    ),
 }
-"""Command -> its fields. Times are in seconds since 1970."""
+"""Command of kubectl capacityd -> its fields."""

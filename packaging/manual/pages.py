@@ -6,28 +6,61 @@ keys.py generates the sections on the configuration.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
+from typing import NamedTuple
 
 import words
-from json_fields import FIELDS
+from json_fields import FIELDS, FIELDS_OF_KUBECTL, Field
 from keys import detectors, resources, settings, values
 from markdown import code, escaped, for_man, page, terms
 
 from capacityd import __version__
 from capacityd.cli.help import COMMAND_STATUSES, EXAMPLES, SIGNS, STATUSES
 from capacityd.cli.parser import command_parser
+from kubectl_capacityd import help as kubectl_help
+from kubectl_capacityd import parser as kubectl_parser
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class _Program(NamedTuple):
+    """What the pages say about a program."""
+
+    name: str
+    parser: argparse.ArgumentParser
+    examples: Mapping[str, Sequence[tuple[str, str]]]
+    signs: Mapping[str, str]
+    statuses: Mapping[int, str]
+    command_statuses: Mapping[str, Mapping[int, str]]
+    """Command -> the exit statuses whose meaning is another one."""
+    fields: Mapping[str, Sequence[Field]]
+    """Command -> the fields of its JSON."""
+
+
+_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES, FIELDS)
+_KUBECTL = _Program(
+    kubectl_parser.PROGRAM,
+    kubectl_parser.command_parser(),
+    kubectl_help.EXAMPLES,
+    kubectl_help.SIGNS,
+    kubectl_help.STATUSES,
+    {},
+    FIELDS_OF_KUBECTL,
+)
+_OUTPUT = (
+    "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
+    "that awk finds the columns. With `--json` these commands print one object each, with these fields:"
+)
 
 
 def reference() -> str:
     """Returns docs/reference.md."""
     return page(
         "# Reference",
-        "Generated from the program by `make docs`: do not edit. The manual pages capacityd(8) and capacityd.toml(5) "
-        "have the same content.",
+        "Generated from the programs by `make docs`: do not edit. The manual pages capacityd(8), capacityd.toml(5) and "
+        "kubectl-capacityd(1) have the same content.",
         "## Configuration",
         terms(words.FILES[:4]),
         *map(escaped, words.MERGING),
@@ -40,15 +73,22 @@ def reference() -> str:
         "## Detectors",
         *detectors(),
         "## Commands",
-        *_commands(),
+        *_commands(_AGENT),
         "### Options",
-        *_options(),
+        *_options(_AGENT),
         "## Exit status",
         _statuses(STATUSES),
+        "## kubectl capacityd",
+        words.KUBECTL,
+        *_commands(_KUBECTL),
+        "### Options of kubectl capacityd",
+        *_options(_KUBECTL),
+        "### Exit status of kubectl capacityd",
+        _statuses(_KUBECTL.statuses),
         "## JSON",
         "With `--json` most commands print one JSON object. [Its fields](json.md) are on a page of their own.",
         "## Files and environment",
-        terms([*words.FILES[4:], *words.ENVIRONMENT]),
+        terms([*words.FILES[4:], *words.ENVIRONMENT, *words.KUBECTL_ENVIRONMENT]),
     )
 
 
@@ -56,11 +96,12 @@ def json_output() -> str:
     """Returns docs/json.md."""
     return page(
         "# JSON output",
-        "Generated from the program by `make docs`: do not edit. With `--json` these commands print one JSON object. "
+        "Generated from the programs by `make docs`: do not edit. With `--json` these commands print one JSON object. "
         "[Upgrading](upgrading.md#what-the-version-number-covers) says what stays compatible.",
         "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
         "at any time; ignore fields that you do not know.",
-        *_json_tables("## {}"),
+        *_json_tables(_AGENT, "## {}"),
+        *_json_tables(_KUBECTL, f"## {_KUBECTL.name} {{}}"),
     )
 
 
@@ -75,21 +116,46 @@ def manual() -> str:
         "## DESCRIPTION",
         *map(escaped, words.ABOUT),
         "## COMMANDS",
-        *_commands(),
+        *_commands(_AGENT),
         "## OPTIONS",
-        *_options(),
+        *_options(_AGENT),
         "## EXIT STATUS",
         _statuses(STATUSES),
         "## OUTPUT",
-        "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
-        "that awk finds the columns. With `--json` these commands print one object each, with these fields:",
-        *_json_tables("### {} --json"),
+        _OUTPUT,
+        *_json_tables(_AGENT, "### {} --json"),
         "## FILES",
         terms(words.FILES),
         "## ENVIRONMENT",
         terms(words.ENVIRONMENT),
         "## SEE ALSO",
-        "capacityd.toml(5), systemctl(1), journalctl(1)",
+        "capacityd.toml(5), kubectl-capacityd(1), systemctl(1), journalctl(1)",
+    )
+
+
+def manual_of_kubectl() -> str:
+    """Returns the page kubectl-capacityd(1)."""
+    return for_man(
+        f'# kubectl-capacityd 1 "" "capacityd {__version__}"',
+        "## NAME",
+        "kubectl-capacityd - show what capacityd publishes on the Nodes of a cluster",
+        "## SYNOPSIS",
+        "`kubectl capacityd` [OPTION]... COMMAND [OPTION]...",
+        "## DESCRIPTION",
+        words.KUBECTL,
+        "## COMMANDS",
+        *_commands(_KUBECTL),
+        "## OPTIONS",
+        *_options(_KUBECTL),
+        "## EXIT STATUS",
+        _statuses(_KUBECTL.statuses),
+        "## OUTPUT",
+        _OUTPUT,
+        *_json_tables(_KUBECTL, "### {} --json"),
+        "## ENVIRONMENT",
+        terms([*words.COLOUR, *words.KUBECTL_ENVIRONMENT]),
+        "## SEE ALSO",
+        "kubectl(1), capacityd(8), capacityd.toml(5)",
     )
 
 
@@ -126,28 +192,28 @@ def _narrow(example: str) -> str:
     return "\n".join(line for part in wrapped for line in part)
 
 
-def _commands() -> Iterator[str]:
-    parser = command_parser()
+def _commands(program: _Program) -> Iterator[str]:
+    parser = program.parser
     common = {action.dest for action in parser._actions}
     sub = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     for listed in sub._choices_actions:
         name, about = listed.dest, listed.help or ""
         own = [action for action in sub.choices[name]._actions if action.dest not in common]
         yield f"### {name}"
-        yield f"`{' '.join(['capacityd', name, *map(_usage, own)])}`"
+        yield f"`{' '.join([program.name, name, *map(_usage, own)])}`"
         yield escaped(f"{about[0].upper()}{about[1:]}.")
         if own:
             yield terms((_written(action), action.help or "") for action in own)
-        if name in SIGNS:
-            yield escaped(f"Signs: {SIGNS[name]}.")
-        if name in COMMAND_STATUSES:
+        if name in program.signs:
+            yield escaped(f"Signs: {program.signs[name]}.")
+        if name in program.command_statuses:
             yield "Exit status:"
-            yield _statuses(COMMAND_STATUSES[name])
-        yield code("text", "\n".join(f"# {why}\n$ {line}" for line, why in EXAMPLES[name]))
+            yield _statuses(program.command_statuses[name])
+        yield code("text", "\n".join(f"# {why}\n$ {line}" for line, why in program.examples[name]))
 
 
-def _json_tables(heading: str) -> Iterator[str]:
-    for command, fields in FIELDS.items():
+def _json_tables(program: _Program, heading: str) -> Iterator[str]:
+    for command, fields in program.fields.items():
         yield heading.format(command)
         rows = (f"| {_names(field.names)} | {field.type} | {escaped(field.meaning)} |" for field in fields)
         yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
@@ -157,9 +223,9 @@ def _names(names: str) -> str:
     return ", ".join(f"`{name}`" for name in names.split(", ")) if names else "the object"
 
 
-def _options() -> Iterator[str]:
+def _options(program: _Program) -> Iterator[str]:
     yield "Before or after the command:"
-    yield terms((_written(a), a.help or "") for a in command_parser()._actions if a.option_strings)
+    yield terms((_written(a), a.help or "") for a in program.parser._actions if a.option_strings)
 
 
 def _written(action: argparse.Action) -> str:
@@ -173,5 +239,5 @@ def _usage(action: argparse.Action) -> str:
     return _written(action) if action.required else f"[{_written(action)}]"
 
 
-def _statuses(statuses: dict[int, str]) -> str:
+def _statuses(statuses: Mapping[int, str]) -> str:
     return terms((str(status), meaning) for status, meaning in statuses.items())

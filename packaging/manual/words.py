@@ -20,16 +20,28 @@ FILES = (
     ("/usr/share/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
 
-ENVIRONMENT = (
+KUBECTL = (
+    "What an operator asks about the Nodes of a cluster, on any machine with kubectl: it only reads. `kubectl "
+    "capacityd` runs the program kubectl-capacityd, which also works by itself. It is a package of its own, without a "
+    "service."
+)
+
+COLOUR = (
     ("NO_COLOR", "if it is set and not empty, there is no colour on a terminal"),
     ("TERM", "if it is `dumb`, there is no colour on a terminal"),
+)
+ENVIRONMENT = (
+    *COLOUR,
     ("RUNTIME_DIRECTORY", "used instead of /run/capacityd; systemd sets it"),
     ("STATE_DIRECTORY", "used instead of /var/lib/capacityd; systemd sets it"),
+)
+KUBECTL_ENVIRONMENT = (
     (
         "KUBECONFIG",
-        "read by `fleet` and `template --nodes` only, which use ~/.kube/config without it. Other commands take "
+        "read by `kubectl capacityd` only, which uses ~/.kube/config without it. The commands of a node take "
         "`--kubeconfig`, or `kubeconfig` in the configuration",
     ),
+    ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "used by `kubectl capacityd` only, as kubectl does"),
 )
 
 MERGING = (

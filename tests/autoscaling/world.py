@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from tests.autoscaling.karpenter import karpenter
-from tests.cluster.agent import DONGLE, Agent, capacityd, with_dongles
+from tests.cluster.agent import DONGLE, Agent, with_dongles
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user
 from tests.cluster.docs import Shell
@@ -24,9 +24,7 @@ class KarpenterWorld:
         self._stack = stack
         self._shell = Shell(cluster, cluster.folder / "world")
         self._kubelets: list[Kubelet] = []
-        machine = self._shell.folder / "machine.json"
-        machine.write_text(json.dumps(with_dongles(4)))
-        self._shell.install([*capacityd(), f"--config={self._shell.config}", f"--machine={machine}"])
+        self._shell.file("m-8x.json", json.dumps(with_dongles(4)))
         self.file, self.run = self._shell.file, self._shell.run
 
     def directive(self, *words: str) -> None:

@@ -34,7 +34,12 @@ usb = { vendor = "0529", product = "0001" }
 """
 
 AGENT = ROOT / "agent"
+KUBECTL = ROOT / "kubectl"
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from capacityd.__main__ import main; sys.exit(main())"
+_START_KUBECTL = (
+    "import sys; sys.path[:0] = sys.argv[1:3]; del sys.argv[1:3]; "
+    "from kubectl_capacityd.__main__ import main; sys.exit(main())"
+)
 _MACHINE = 'set -eu; mount --bind "$1" /sys; shift; exec "$@"'
 # If a kubelet runs on the real machine, a tmpfs hides its checkpoint from the test.
 _NO_KUBELET = f"set -eu; [ ! -d {STATE} ] || mount -t tmpfs tmpfs {STATE}; " + _MACHINE.removeprefix("set -eu; ")
@@ -116,6 +121,11 @@ class Agent:
 def capacityd(python: Path = CLIENT) -> list[str | Path]:
     """The command that runs capacityd without arguments, as the package's launcher does."""
     return [python, "-I", "-c", _START, AGENT]
+
+
+def kubectl_capacityd(python: Path = CLIENT) -> list[str | Path]:
+    """The command that runs `kubectl capacityd` without arguments, as its package's launcher does."""
+    return [python, "-I", "-c", _START_KUBECTL, AGENT, KUBECTL]
 
 
 def with_dongles(number: int) -> Recording:

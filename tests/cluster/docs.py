@@ -25,7 +25,7 @@ from pathlib import Path
 import yaml
 
 from tests import ROOT
-from tests.cluster.agent import capacityd
+from tests.cluster.agent import capacityd, kubectl_capacityd
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubelet import Kubelet, kubelet
@@ -52,7 +52,7 @@ class Shell:
         for path in (folder / "bin", folder / "home", self.config):
             path.mkdir(parents=True)
         (folder / "bin/kubectl").symlink_to(cluster.binaries["kubectl"])
-        self.install(capacityd(), "kubectl-capacityd")
+        self.install(kubectl_capacityd(), "kubectl-capacityd")
 
     def install(self, command: Iterable[str | Path], name: str = "capacityd") -> None:
         """Makes a program of this name in this shell run this command."""
@@ -77,6 +77,7 @@ class Shell:
         return output
 
     def _output(self, command: str) -> str:
+        command = command.replace("/etc/capacityd", f"{self.folder}/etc/capacityd")
         done = subprocess.run(
             [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
             stdout=subprocess.PIPE,

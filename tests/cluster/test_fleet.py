@@ -1,4 +1,4 @@
-"""capacityd fleet on the real API server, for a user who may list Nodes and pods."""
+"""kubectl capacityd fleet on the real API server, for a user who may list Nodes and pods."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from capacityd.cli.fleet.source import INSTANCE_TYPE
 from capacityd.model.errors import ListExpired
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
-from capacityd.node import node_list
-from capacityd.node.operator_kubeconfig import load_operators
+from kubectl_capacityd.cluster import node_list
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
+from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from tests import ROOT
-from tests.cluster.agent import CLIENT, DONGLE, capacityd
+from tests.cluster.agent import CLIENT, DONGLE, kubectl_capacityd
 from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import DOCKER_MACHINE_TEMPLATE, apply_crd, kubectl
@@ -45,14 +45,14 @@ def sam(cluster: Cluster) -> Path:
 
 
 def fleet(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs `capacityd fleet` as run() does."""
+    """Runs `kubectl capacityd fleet` as run() does."""
     return run(kubeconfig, "fleet", *arguments, status=status, python=python)
 
 
 def run(kubeconfig: Path, *arguments: str, status: int, python: Path = CLIENT) -> subprocess.CompletedProcess[str]:
-    """Runs capacityd with this kubeconfig in KUBECONFIG. status: the exit status that it must have."""
+    """Runs `kubectl capacityd` with this kubeconfig in KUBECONFIG. status: the exit status that it must have."""
     done = subprocess.run(
-        [*capacityd(python), *arguments],
+        [*kubectl_capacityd(python), *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

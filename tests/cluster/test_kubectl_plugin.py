@@ -25,7 +25,7 @@ def kubectl(program: Path, home: Path, *arguments: str, **environment: str) -> s
 
 def test_kubectl_capacityd_runs_the_command(binaries: Mapping[str, Path], tmp_path: Path) -> None:
     done = kubectl(binaries["kubectl"], tmp_path, "capacityd", "--version")
-    assert (done.stdout, done.stderr, done.returncode) == (f"capacityd {__version__}\n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == (f"kubectl capacityd {__version__}\n", "", 0)
     listed = kubectl(binaries["kubectl"], tmp_path, "plugin", "list")
     assert [line for line in listed.stdout.splitlines() if "capacityd" in line] == [
         f"{Path(sys.executable).parent}/kubectl-capacityd"
@@ -79,7 +79,7 @@ def test_the_context_is_chosen_as_in_kubectl(cluster: Cluster, node: str, tmp_pa
     [
         (["flee"], ["fleet"]),
         (["fleet", "--textf"], ["--textfile"]),
-        (["config", ""], ["check", "show", "schema"]),
+        (["template", "ka"], ["karpenter"]),
         (["fleet", "--textfile", ""], []),
     ],
 )

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
@@ -185,6 +185,15 @@ def shown(
         stack.enter_context(contextlib.redirect_stdout(output))
         status = run([word.format(root=ROOT, folder=folder) for word in line.split()])
     return status, output.getvalue()
+
+
+def executed(run: Callable[[list[str]], int], *arguments: str) -> tuple[int, str, str]:
+    """The exit status, the output and the errors of a program's command. Both texts must be printable."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run([*arguments])
+    assert (out.getvalue() + err.getvalue()).replace("\n", "").isprintable()
+    return status, out.getvalue(), err.getvalue()
 
 
 def _mixed(folder: Path) -> None:

@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from capacityd.cli import run
 from capacityd.host.recording.format import Recording, read_recording
+from kubectl_capacityd.run import run as run_kubectl
 from tests import ROOT
 from tests.support.pages import pages, place, play
 
@@ -67,12 +69,15 @@ class RecordedWorld:
         words = [word for word in shlex.split(command) if word != "sudo"]
         if words == ["echo", "$?"]:
             return f"{self._status}\n"
+        is_kubectl = words[:2] == ["kubectl", "capacityd"]
+        if is_kubectl:
+            words = words[1:]
         if words[0] != "capacityd":
             raise ValueError(f'"{command}" cannot run on a recording: use <!-- docs: cluster --> or a block of sh')
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self._folder)
             patch.setenv("COLUMNS", "120")
-            output = self._output([*words[1:], *self._options(words)])
+            output = self._output(run_kubectl if is_kubectl else run, [*words[1:], *self._options(words)])
         return re.sub(r"(?<![\w/])etc/capacityd", "/etc/capacityd", output)
 
     def _options(self, words: list[str]) -> list[str]:
@@ -86,7 +91,7 @@ class RecordedWorld:
             arguments += ["--node-file", self._node]
         return arguments
 
-    def _output(self, arguments: list[str]) -> str:
+    def _output(self, run: Callable[[list[str]], int], arguments: list[str]) -> str:
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             try:

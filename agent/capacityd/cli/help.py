@@ -1,12 +1,8 @@
-"""The text below the options of --help: examples, signs and exit statuses."""
+"""What --help says below the options of each command."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
-
-_WIDTH = 80
-"""Columns of a standard terminal."""
+from capacityd.cli.epilog import epilog
 
 EXAMPLES = {
     "": (
@@ -44,19 +40,6 @@ EXAMPLES = {
         ("capacityd status", "for people"),
         ("capacityd status --json", "for monitoring; see the exit status"),
     ),
-    "fleet": (
-        ("capacityd fleet", "all Nodes"),
-        ("capacityd fleet n1 n2", "two Nodes, and what each has free"),
-        ("capacityd fleet -l pool=a --by pool", "one pool, compared within it"),
-        ("capacityd fleet --node-file saved.json", "from a saved list"),
-        ("capacityd fleet --json", "for programs; see the exit status"),
-    ),
-    "template": (
-        ("capacityd template aws", "for an empty group"),
-        ("capacityd template gke --machine m.json", "from a recording"),
-        ("capacityd template karpenter --instance-type m7i.metal", "a NodeOverlay"),
-        ("capacityd template aws --nodes -l pool=a", "from a pool's Nodes"),
-    ),
     "config": (
         ("capacityd config check", "all errors at once"),
         ("capacityd config show --config new.toml", "the merged result"),
@@ -71,7 +54,6 @@ SIGNS = {
     "apply": _PLAN_SIGNS,
     "withdraw": _PLAN_SIGNS,
     "status": "! an error, → its remedy; quantities are in plain digits: 25000, where kubectl shows 25k",
-    "fleet": "! an error, ~ different from the rest of its group, or a wrong clock",
 }
 """Command -> the meaning of the signs in its output."""
 
@@ -91,7 +73,6 @@ STATUSES = {  # exit status -> its meaning
 }
 
 COMMAND_STATUSES = {
-    "fleet": {4: "a Node needs attention"},
     "status": {
         1: "the service is not running",
         4: "degraded: something is unknown, refused or less than expected, or an error is listed",
@@ -102,30 +83,10 @@ COMMAND_STATUSES = {
 
 def program_epilog() -> str:
     """Returns examples, exit statuses and files of the program itself."""
-    width = max(len(path) for path, _ in FILES)
-    files = [f"  {path:<{width}}  {about}" for path, about in FILES]
-    return "\n".join([*_examples(EXAMPLES[""]), "", *_statuses(STATUSES), "", "files:", *files])
+    return epilog(EXAMPLES[""], STATUSES, files=FILES)
 
 
 def command_epilog(command: str) -> str:
     """Returns examples, signs and exit statuses of a command."""
-    signs = ["signs:", *_wrapped(f"  {SIGNS[command]}", indent=2), ""] if command in SIGNS else []
     statuses = STATUSES | COMMAND_STATUSES.get(command, {})
-    return "\n".join([*_examples(EXAMPLES[command]), "", *signs, *_statuses(statuses)])
-
-
-def _examples(examples: Sequence[tuple[str, str]]) -> list[str]:
-    width = max(len(line) for line, _ in examples)
-    return ["examples:", *(f"  {line:<{width}}  # {meaning}" for line, meaning in examples)]
-
-
-def _statuses(statuses: Mapping[int, str]) -> list[str]:
-    lines = ["exit status:"]
-    for code, text in statuses.items():
-        lines += _wrapped(f"  {code}  {text}", indent=5)
-    return lines
-
-
-def _wrapped(line: str, indent: int) -> list[str]:
-    """The line, broken into lines of at most _WIDTH characters. indent: spaces before each line except the first."""
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent)
+    return epilog(EXAMPLES[command], statuses, signs=SIGNS.get(command, ""))

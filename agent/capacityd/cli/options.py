@@ -34,21 +34,6 @@ class Options:
     file: str = ""
     force: bool = False
     keep_serials: bool = False
-    # fleet, template
-    context: str | None = None
-    nodes: bool = False
-    selector: str = ""
-    by: str | None = None
-    # fleet
-    node_names: Sequence[str] = ()
-    all: bool = False
-    max_age: str = ""
-    textfile: str | None = None
-    # template
-    autoscaler: str = ""
-    resource_names: Sequence[str] = ()
-    instance_types: Sequence[str] = ()
-    overlay_name: str = ""
     # config
     task: str = ""
 
@@ -62,13 +47,13 @@ def options_of(parsed: argparse.Namespace) -> Options:
 
 
 def refuse_other_sources(
-    options: Options, why: str, refused: Sequence[str] = ("machine", "node_file", "node_name")
+    selection: Selection, why: str, refused: Sequence[str] = ("machine", "node_file", "node_name")
 ) -> None:
     """Raises UsageError if one of the refused options is given, because the command reads something else.
 
-    why: the start of the message, which says what the command reads. refused: the options' fields in Selection.
+    why: the start of the message, which says what the command reads. refused: fields of Selection.
     """
-    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(options.selection, name) is not None]
+    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(selection, name) is not None]
     if given:
         raise UsageError(f"{why}: leave out {' and '.join(given)}")
 

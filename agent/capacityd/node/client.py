@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from http.client import IncompleteRead
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import NodeState
@@ -19,10 +20,7 @@ from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
 from capacityd.node.documents.encoding import go_json
-from capacityd.node.documents.fields import JsonObject
-from capacityd.node.documents.lists import Page, device_classes_by_resource, list_page
 from capacityd.node.documents.node import node_state, reviewed_user
-from capacityd.node.documents.overlays import NodeOverlay, node_overlays
 from capacityd.node.errors import from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
@@ -42,7 +40,6 @@ _MAX_RESPONSE_BYTES = 4 << 20
 _FIELD_MANAGER = "capacityd"
 _API_MISSING = (404, 405)
 """HTTP statuses if the server does not have the API of a request."""
-_API_MISSING_OR_DENIED = (403, *_API_MISSING)
 
 
 class Client:
@@ -60,6 +57,7 @@ class Client:
             from kubernetes import client
 
             api = _api_client(access)
+            self._headers = {"Accept": "application/json", **api.default_headers}
             self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes=max_response_bytes)
             api.rest_client.pool_manager = self._pool
             self._core: Any = client.CoreV1Api(api)
@@ -70,40 +68,22 @@ class Client:
         """Returns the Node."""
         return self._send(self._call("get", "nodes", node=name), partial(self._core.read_node, name), parse=node_state)
 
-    def list_nodes(self, limit: int, selector: str, token: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
-        """Returns a page of the Nodes that match a label selector.
+    def get(
+        self,
+        resource: str,
+        path: str,
+        query: Mapping[str, str],
+        parse: Callable[[Any], T],
+        absent_on: Collection[int] = (),
+    ) -> T:
+        """Returns the parsed list at a path of the API server.
 
-        limit: Nodes in a page. token: from the previous page, "" for the first page. parse_item: parses a Node's JSON.
+        resource: as in a role, for messages. query: the parameters of the URL. parse: takes the response's JSON.
+        absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
         """
-        method = partial(self._core.list_node, limit=limit, label_selector=selector, _continue=token or None)
-        parse = partial(list_page, kind="NodeList", parse_item=parse_item)
-        return self._send(self._call("list", "nodes"), method, parse=parse)
-
-    def list_pods(self, limit: int, selector: str, token: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
-        """Returns a page of the pods of all namespaces that match a field selector. The rest is as in list_nodes()."""
-        list_all = self._core.list_pod_for_all_namespaces
-        method = partial(list_all, limit=limit, field_selector=selector, _continue=token or None)
-        parse = partial(list_page, kind="PodList", parse_item=parse_item)
-        return self._send(self._call("list", "pods"), method, parse=parse)
-
-    def list_device_classes(self) -> Mapping[str, tuple[str, ...]]:
-        """Returns extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
-
-        def parse(document: object) -> Mapping[str, tuple[str, ...]]:
-            return device_classes_by_resource(_items(document, "DeviceClassList"))
-
-        method = partial(self._custom.list_cluster_custom_object, "resource.k8s.io", "v1", "deviceclasses")
-        return self._send(self._call("list", "deviceclasses"), method, parse=parse, absent_on=_API_MISSING_OR_DENIED)
-
-    def list_node_overlays(self) -> Sequence[NodeOverlay]:
-        """Returns Karpenter's NodeOverlays in the order of precedence. Empty if the server lacks this API or denies
-        it."""
-
-        def parse(document: object) -> Sequence[NodeOverlay]:
-            return node_overlays(_items(document, "NodeOverlayList"))
-
-        method = partial(self._custom.list_cluster_custom_object, "karpenter.sh", "v1alpha1", "nodeoverlays")
-        return self._send(self._call("list", "nodeoverlays"), method, parse=parse, absent_on=_API_MISSING_OR_DENIED)
+        url = f"{self.access.server}{path}?{urlencode(query)}"
+        method = partial(self._pool.get, url, headers=self._headers)
+        return self._send(self._call("list", resource), method, parse=parse, absent_on=absent_on)
 
     def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
         """Applies a JSON Patch and returns the patched Node."""
@@ -163,11 +143,6 @@ class Client:
         # "it" is the response, which the message names before.
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
             return parse(json.loads(body))
-
-
-def _items(document: object, kind: str) -> Sequence[JsonObject]:
-    """The items of a list of this kind. document: None if the server sent none."""
-    return list_page(document, kind, parse_item=dict).items if document else []
 
 
 def _api_client(access: ClusterAccess) -> Any:
@@ -235,6 +210,14 @@ class _Pool:
             # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
             raise HttpError(response.status, headers=dict(response.headers), body=data)
         return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
+
+    def get(self, url: str, headers: Mapping[str, str], _preload_content: Any, _request_timeout: Any) -> _Response:
+        """Sends a GET. _preload_content, _request_timeout: as the library's methods take them."""
+        from urllib3 import Timeout
+
+        connect, read = _request_timeout
+        timeout = Timeout(connect=connect, read=read)
+        return self.request("GET", url, headers=headers, preload_content=_preload_content, timeout=timeout)
 
     def clear(self) -> None:
         """Closes all connections. For the library: version 37 calls clear() when its client is closed."""

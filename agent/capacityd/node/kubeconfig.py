@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from capacityd.linux.trust import Trust, own_trust
 from capacityd.model.errors import NodeUnauthorized
@@ -26,17 +25,6 @@ from capacityd.node.user_entry import user_plugin, user_problem, user_token
 
 _PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
-_OPERATORS_PLUGIN_TIMEOUT = 120.0
-"""Seconds for an exec plugin in an operator's, which may wait until the operator has logged in with a browser."""
-
-
-class Contexts(NamedTuple):
-    """The contexts in a kubeconfig."""
-
-    current: str | None
-    """The name of the current context; None or "" if there is none."""
-    names: frozenset[str]
-    """The names of all contexts."""
 
 
 def load(
@@ -53,42 +41,27 @@ def load(
     """
     path = kubeconfig or find_kubelet_kubeconfig()
     files = CredentialFiles(path, trust=trust or own_trust())
-    return _load(path, files, plugin_timeout=plugin_timeout)
+    return load_context(path, files, plugin_timeout=plugin_timeout)
 
 
-def load_operator_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
-    """Reads an operator's kubeconfig and all files that it names. context: the one to use; None: the current context.
-
-    Raises the errors of load().
-    """
-    files = _operator_files(kubeconfig)
-    return _load(kubeconfig, files, plugin_timeout=_OPERATORS_PLUGIN_TIMEOUT, context_name=context)
-
-
-def contexts(kubeconfig: str) -> Contexts:
-    """Returns the contexts of an operator's kubeconfig. Raises NodeUnauthorized."""
-    with _explaining(kubeconfig):
-        document = KubeconfigDocument(kubeconfig, _operator_files(kubeconfig))
-        return Contexts(document.current_context, document.context_names())
-
-
-def _operator_files(kubeconfig: str) -> CredentialFiles:
-    """The files of an operator's kubeconfig. As in kubectl, no owner or mode is refused."""
-    return CredentialFiles(kubeconfig, trust=None)
-
-
-def _explaining(path: str) -> AbstractContextManager[None]:
+def explaining(path: str) -> AbstractContextManager[None]:
+    """Raises NodeUnauthorized for an exception of a library that reads this kubeconfig."""
     # The message of a library's exception may quote a secret.
     return no_library_error(
         lambda e: NodeUnauthorized(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
     )
 
 
-def _load(
+def load_context(
     path: str, files: CredentialFiles, plugin_timeout: float | None, context_name: str | None = None
 ) -> ClusterAccess:
-    """Reads a kubeconfig. Adds the paths of all files that were read, or could not be, to NodeUnauthorized."""
-    with _explaining(path):
+    """Reads a context of a kubeconfig. Raises the errors of load(). NodeUnauthorized has the paths of all files that
+    were read, or could not be.
+
+    files: reads the kubeconfig and the files that it names. plugin_timeout: as in load(). context_name: None for the
+    current context.
+    """
+    with explaining(path):
         try:
             return _access(KubeconfigDocument(path, files), plugin_timeout=plugin_timeout, context_name=context_name)
         except NodeUnauthorized as e:

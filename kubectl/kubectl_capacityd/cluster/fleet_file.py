@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Sequence
 
 from capacityd.model.errors import NodeError, UsageError
-from capacityd.model.fleet import Fleet
 from capacityd.node.documents.fields import InvalidDocument, JsonObject
-from capacityd.node.documents.lists import device_classes_by_resource, saved_items
-from capacityd.node.documents.node_summary import ready_heartbeat, summarize
-from capacityd.node.documents.overlays import node_overlays
-from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
 from capacityd.node.file_node import read_json, shown
+from kubectl_capacityd.cluster.documents.lists import device_classes_by_resource, saved_items
+from kubectl_capacityd.cluster.documents.node_summary import ready_heartbeat, summarize
+from kubectl_capacityd.cluster.documents.overlays import node_overlays
+from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
+from kubectl_capacityd.model import Fleet
 
 _REMEDY = 'save a list of Nodes with "kubectl get nodes -o json"'
 

@@ -8,13 +8,14 @@ from functools import partial
 from typing import TypeVar
 
 from capacityd.model.errors import ListExpired, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, PodRequests
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import JsonObject
-from capacityd.node.documents.lists import Page
-from capacityd.node.documents.node_summary import summarize
-from capacityd.node.documents.pod_requests import node_and_requests, sum_requests
+from kubectl_capacityd.cluster import list_requests
+from kubectl_capacityd.cluster.documents.lists import Page
+from kubectl_capacityd.cluster.documents.node_summary import summarize
+from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
+from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 
 T = TypeVar("T")
 
@@ -47,9 +48,9 @@ def read_fleet(
     """
     reader = _Reader(access, progress)
     # Before the Nodes: which overlays apply depends on a Node's labels, and its summary does not contain them.
-    overlays = reader.send(reader.client.list_node_overlays)
+    overlays = reader.send(partial(list_requests.node_overlays, reader.client))
     nodes = reader.nodes(selector, partial(summarize, label=label, overlays=overlays))
-    device_classes = reader.send(reader.client.list_device_classes)
+    device_classes = reader.send(partial(list_requests.device_classes, reader.client))
     return Fleet(nodes, device_classes=device_classes, requests=reader.pod_requests(names))
 
 
@@ -71,7 +72,9 @@ class _Reader:
 
     def nodes(self, selector: str, summarize_node: Callable[[JsonObject], NodeSummary]) -> tuple[NodeSummary, ...]:
         """Returns the Nodes that match a label selector. summarize_node: takes a Node's JSON."""
-        list_nodes = partial(self.client.list_nodes, limit=_NODE_PAGE, selector=selector, parse_item=summarize_node)
+        list_nodes = partial(
+            list_requests.nodes, self.client, limit=_NODE_PAGE, selector=selector, parse_item=summarize_node
+        )
         return _restarting_once(lambda: tuple(self._items("Nodes", [list_nodes])))
 
     def pod_requests(self, names: tuple[str, ...]) -> PodRequests | None:
@@ -80,7 +83,7 @@ class _Reader:
         if 0 < len(names) <= _MAX_NAMED:
             # "": also the pods that wait for a Node, because `fleet` reports these.
             selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
-        list_pods = partial(self.client.list_pods, limit=_POD_PAGE, parse_item=node_and_requests)
+        list_pods = partial(list_requests.pods, self.client, limit=_POD_PAGE, parse_item=node_and_requests)
         lists = [partial(list_pods, selector=selector) for selector in selectors]
         try:
             return _restarting_once(lambda: sum_requests(self._items("pods", lists)))

@@ -5,12 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.environment_proxy import proxy_from_environment
-from capacityd.node.kubeconfig import Contexts, contexts, load_operator_file
+from capacityd.node.credential_files import CredentialFiles
+from capacityd.node.kubeconfig import explaining, load_context
+from capacityd.node.kubeconfig_document import KubeconfigDocument
+from kubectl_capacityd.cluster.environment_proxy import proxy_from_environment
+
+_PLUGIN_TIMEOUT = 120.0
+"""Seconds for an exec plugin, which may wait until the operator has logged in with a browser."""
+
+
+class _Contexts(NamedTuple):
+    """The contexts in a kubeconfig."""
+
+    current: str | None
+    """The name of the current context; None or "" if there is none."""
+    names: frozenset[str]
+    """The names of all contexts."""
 
 
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
@@ -29,28 +44,45 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
 
 def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
     if len(paths) == 1 and not context:
-        return load_operator_file(paths[0])
-    contexts_by_path = {path: contexts(path) for path in paths}
+        return _load_file(paths[0])
+    contexts_by_path = {path: _contexts(path) for path in paths}
     if context:
         _require_known(context, contexts_by_path)
     else:
         context = next((found.current for found in contexts_by_path.values() if found.current), None)
     for path, found in contexts_by_path.items():
         if context in found.names:
-            return load_operator_file(path, context)
+            return _load_file(path, context)
     # Raises: no file names a current context, or no file contains the context that one of them names.
-    return load_operator_file(paths[0], context)
+    return _load_file(paths[0], context)
+
+
+def _load_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
+    """Reads one kubeconfig and all files that it names. context: None for the current one."""
+    return load_context(kubeconfig, _files(kubeconfig), plugin_timeout=_PLUGIN_TIMEOUT, context_name=context)
+
+
+def _contexts(kubeconfig: str) -> _Contexts:
+    """The contexts of one kubeconfig. Raises NodeUnauthorized."""
+    with explaining(kubeconfig):
+        document = KubeconfigDocument(kubeconfig, _files(kubeconfig))
+        return _Contexts(document.current_context, document.context_names())
+
+
+def _files(kubeconfig: str) -> CredentialFiles:
+    """Reads the files of an operator's kubeconfig. As in kubectl, no owner or mode is refused."""
+    return CredentialFiles(kubeconfig, trust=None)
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
     names: set[str] = set()
     for path in _paths(kubeconfig):
-        names |= contexts(path).names
+        names |= _contexts(path).names
     return sorted(names)
 
 
-def _require_known(context: str, contexts_by_path: Mapping[str, Contexts]) -> None:
+def _require_known(context: str, contexts_by_path: Mapping[str, _Contexts]) -> None:
     """Raises UsageError if none of these files contains the context."""
     known = sorted({name for found in contexts_by_path.values() for name in found.names})
     if context not in known:

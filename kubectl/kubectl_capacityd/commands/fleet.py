@@ -9,16 +9,16 @@ import os
 import time
 from dataclasses import asdict
 
-from capacityd.cli.fleet.assess import FleetReport, assess
-from capacityd.cli.fleet.metrics import metrics_text
-from capacityd.cli.fleet.source import selected_fleet
-from capacityd.cli.options import Options, refuse_other_sources
-from capacityd.cli.output.fleet import print_fleet
 from capacityd.cli.output.terminal import print_json
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.fleet import Fleet
 from capacityd.schema.setting_types import Duration
+from kubectl_capacityd.commands.fleet_output import print_fleet
+from kubectl_capacityd.commands.source import selected_fleet
+from kubectl_capacityd.fleet.assess import FleetReport, assess
+from kubectl_capacityd.fleet.metrics import metrics_text
+from kubectl_capacityd.model import Fleet
+from kubectl_capacityd.options import Options
 
 _MAX_AGE_PARSER = Duration(least=1.0, most=365 * 86400.0)
 """Parses --max-age into seconds. The bounds, in seconds, exclude only mistakes."""
@@ -30,10 +30,8 @@ _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json
 def fleet(options: Options) -> int:
     """Prints a summary of each resource, and the Nodes that need attention. Returns exit status 4 if any does.
 
-    Raises UsageError for an option that selects one machine or Node, CapacitydError if no Node is selected, and
-    NodeError.
+    Raises UsageError, CapacitydError if no Node is selected, and NodeError.
     """
-    refuse_other_sources(options, "fleet reads all Nodes of a cluster", refused=("machine", "node_name"))
     max_age = _max_age(options.max_age)
     selected = selected_fleet(options)
     _require_named(selected, options)
@@ -50,7 +48,7 @@ def fleet(options: Options) -> int:
     if options.json:
         print_json(asdict(report))
     else:
-        hint = _NO_REQUESTS_FROM_CLUSTER if options.selection.node_file is None else _NO_REQUESTS_IN_FILE
+        hint = _NO_REQUESTS_FROM_CLUSTER if options.node_file is None else _NO_REQUESTS_IN_FILE
         print_fleet(report, ungrouped=options.all, no_requests_hint=hint)
     return 4 if report.attention else 0
 

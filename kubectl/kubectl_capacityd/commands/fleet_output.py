@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, ResourceSummary, rank
-from capacityd.cli.fleet.findings import OUTLIERS
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
+from kubectl_capacityd.fleet.assess import Attention, FleetReport, Group, NodeReport, ResourceSummary, rank
+from kubectl_capacityd.fleet.findings import OUTLIERS
 
 _MAX_NAMES = 3
 """Number of Nodes to list for a group."""

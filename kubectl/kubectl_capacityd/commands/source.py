@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from capacityd.cli.options import Options
-from capacityd.cli.output.progress import count_progress
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.fleet import Fleet, NodeSummary
-from capacityd.node.fleet_file import read_fleet_file
-from capacityd.node.node_list import read_fleet, read_nodes
-from capacityd.node.operator_kubeconfig import load_operators
+from kubectl_capacityd.cluster.fleet_file import read_fleet_file
+from kubectl_capacityd.cluster.node_list import read_fleet, read_nodes
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
+from kubectl_capacityd.commands.count_progress import count_progress
+from kubectl_capacityd.model import Fleet, NodeSummary
+from kubectl_capacityd.options import Options
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that groups Nodes by default."""
@@ -26,7 +26,7 @@ def selected_fleet(options: Options) -> Fleet:
     """
     fleet = _saved_fleet(options)
     if fleet is None:
-        access = load_operators(options.selection.kubeconfig, context=options.context)
+        access = load_operators(options.kubeconfig, context=options.context)
         with count_progress() as progress:
             fleet = read_fleet(
                 access,
@@ -45,7 +45,7 @@ def selected_nodes(options: Options) -> tuple[NodeSummary, ...]:
     if saved is not None:
         nodes = saved.nodes
     else:
-        access = load_operators(options.selection.kubeconfig, context=options.context)
+        access = load_operators(options.kubeconfig, context=options.context)
         with count_progress() as progress:
             nodes = read_nodes(access, label=group_label(options), selector=options.selector, progress=progress)
     _require_nodes(nodes, options)
@@ -57,13 +57,13 @@ def _saved_fleet(options: Options) -> Fleet | None:
 
     Raises UsageError for an option that needs a cluster, and NodeError.
     """
-    if options.selection.node_file is None:
+    if options.node_file is None:
         return None
     if options.selector:
         raise UsageError("-l needs a cluster: save the list with kubectl get nodes -l SELECTOR -o json")
-    if options.selection.kubeconfig is not None or options.context is not None:
+    if options.kubeconfig is not None or options.context is not None:
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --context")
-    return read_fleet_file(options.selection.node_file, label=group_label(options))
+    return read_fleet_file(options.node_file, label=group_label(options))
 
 
 def _require_nodes(nodes: tuple[NodeSummary, ...], options: Options) -> None:

@@ -12,20 +12,22 @@ from dataclasses import replace
 import yaml
 
 from capacityd.cli.configured import nothing_configured
-from capacityd.cli.fleet.common import Common, common
-from capacityd.cli.fleet.source import group_label, selected_nodes
-from capacityd.cli.notations import NOTATIONS, Notation, document, problems
-from capacityd.cli.options import Options, refuse_other_sources
+from capacityd.cli.options import refuse_other_sources
 from capacityd.cli.output.terminal import print_json, print_line, print_message
 from capacityd.config import load
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.fleet import NodeSummary
+from capacityd.model.options import Selection
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.text import plural
 from capacityd.schema.config import Config
 from capacityd.worker.selection import host_of, node_name_of
+from kubectl_capacityd.commands.source import group_label, selected_nodes
+from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.options import Options
+from kubectl_capacityd.template.common import Common, common
+from kubectl_capacityd.template.notations import NOTATIONS, Notation, document, problems
 
 
 def template(options: Options) -> int:
@@ -39,17 +41,19 @@ def template(options: Options) -> int:
 
 def _of_machine(options: Options) -> int:
     """As template(), from what capacityd would publish on this machine."""
-    refuse_other_sources(options, "template without --nodes is about a machine", refused=("node_file",))
+    if options.node_file is not None:
+        raise UsageError("template without --nodes is about a machine: leave out --node-file")
     if options.selector or options.by is not None or options.context is not None:
         raise UsageError("-l, --by and --context select Nodes: add --nodes")
+    selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
     notation = NOTATIONS[options.autoscaler]
     _check_instance_types(options, notation, required="the machine's instance type: --instance-type")
-    host = host_of(options.selection)
-    config = load(options.selection.config).require()
+    host = host_of(selection)
+    config = load(options.config).require()
     if not config.resources:
-        raise UsageError(nothing_configured(options.selection))
+        raise UsageError(nothing_configured(selection))
     config = _selected(config, options.resource_names)
-    node_name = node_name_of(options.selection, config, host)
+    node_name = node_name_of(selection, config, host)
     readings = probe(config, host, node_name=node_name)
     device_plugins = device_plugin_names(host) or ()  # if they are unknown, none is refused
     quantities, omitted = _published(readings, device_plugins)
@@ -70,7 +74,8 @@ def _of_machine(options: Options) -> int:
 
 def _of_nodes(options: Options) -> int:
     """As template(), from what capacityd publishes on the Nodes of each group."""
-    refuse_other_sources(options, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
+    selection = Selection(config=options.config, machine=options.machine, node_name=options.node_name)
+    refuse_other_sources(selection, "--nodes reads the Nodes of a cluster", refused=("machine", "config", "node_name"))
     notation = NOTATIONS[options.autoscaler]
     if options.by is None:
         _check_instance_types(

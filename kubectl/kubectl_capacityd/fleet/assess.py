@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from capacityd.cli.fleet.cluster_findings import clashes, overlay_differences
-from capacityd.cli.fleet.findings import (
+from capacityd.model.node import ConditionReason
+from kubectl_capacityd.fleet.cluster_findings import clashes, overlay_differences
+from kubectl_capacityd.fleet.findings import (
     OUTLIERS,
     Finding,
     Reason,
     findings_of_node,
     overcommitments,
 )
-from capacityd.cli.fleet.norm import norm_of
-from capacityd.model.fleet import Fleet, NodeSummary
-from capacityd.model.node import ConditionReason
+from kubectl_capacityd.fleet.norm import norm_of
+from kubectl_capacityd.model import Fleet, NodeSummary
 
 # The values of reasons, most severe first. A newer capacityd may give its condition a reason that this version does not
 # know: such a reason ranks between these two tuples.

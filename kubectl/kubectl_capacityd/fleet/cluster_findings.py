@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from capacityd.cli.fleet.findings import Finding, Reason, finding_for, value_text
-from capacityd.cli.fleet.norm import is_usual
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid
+from kubectl_capacityd.fleet.findings import Finding, Reason, finding_for, value_text
+from kubectl_capacityd.fleet.norm import is_usual
+from kubectl_capacityd.model import Fleet, NodeSummary, Overlaid
 
 
 def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from capacityd.cli.fleet.norm import Norm, lacks_capacityd
-from capacityd.model.fleet import NodeSummary, PodRequests
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
+from kubectl_capacityd.fleet.norm import Norm, lacks_capacityd
+from kubectl_capacityd.model import NodeSummary, PodRequests
 
 _MAX_CLOCK_SKEW = 300.0
 """Seconds by which a heartbeat may be ahead of this machine's clock."""

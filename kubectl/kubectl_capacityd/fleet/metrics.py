@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from capacityd.cli.fleet.assess import FleetReport
-from capacityd.cli.fleet.findings import Reason
 from capacityd.model.node import ConditionReason
+from kubectl_capacityd.fleet.assess import FleetReport
+from kubectl_capacityd.fleet.findings import Reason
 
 _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resource_ -> the metric's help
     "capacity": "total capacity on the Nodes that publish the resource",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from capacityd.model.fleet import NodeSummary
+from kubectl_capacityd.model import NodeSummary
 
 _USUAL_SHARE = Fraction(4, 5)
 """If this share of a group's Nodes has the same value, the value is usual, and the other Nodes are outliers."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from capacityd.cli.output.terminal import listed
-from capacityd.model.fleet import NodeSummary
 from capacityd.model.text import plural
+from kubectl_capacityd.model import NodeSummary
 
 _MAX_NAMES = 5
 """Number of Nodes to list in a warning."""

@@ -17,8 +17,9 @@ import pytest
 
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job, RetryCause
+from tests import ROOT
 from tests.support.tls import DRIPS, serve_tls
-from tests.support.workers import AGENT, job_line, messages_of, pass_result, worker_arguments
+from tests.support.workers import job_line, messages_of, pass_result, worker_arguments
 from tests.unit.node.test_credentials import config, written
 
 pytestmark = pytest.mark.slow
@@ -26,9 +27,10 @@ pytestmark = pytest.mark.slow
 # The handler is registered last, because the interpreter calls such handlers in reverse order when it finalizes.
 PROGRAM = """
 import atexit, socket, sys, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 from capacityd.cli.commands import publish
-from capacityd.node import client, node_list
+from capacityd.node import client
+from kubectl_capacityd.cluster import node_list
 client.REQUEST_TIMEOUT = node_list._PAGE_TIMEOUT = float(sys.argv[2])
 publish._RETRY_TIMEOUT = 0.0
 
@@ -38,12 +40,13 @@ def unresolved(*_, **__):
 
 if sys.argv[3] == "name":
     socket.getaddrinfo = unresolved
-from capacityd.__main__ import main
+from PROGRAM.__main__ import main
 from capacityd.worker.main import main as worker
 atexit.register(print, "finalized")
 print("begun", end="; ")
 worker(sys.argv[5:]) if sys.argv[4] == "worker" else sys.exit(main(sys.argv[4:]))
 """
+PATH = f"{ROOT}/agent:{ROOT}/kubectl"
 # Each fault with one command, and each command with one fault.
 CASES = [
     *((fault, "plan") for fault in (*DRIPS, "name")),
@@ -64,7 +67,8 @@ def run(
     rest = {"fleet": [options[0], "fleet"], "worker": ["worker", *worker_arguments(folder, selection)[1:]]}
     arguments: Sequence[str] = rest.get(command, [*options, command])
     environment = os.environ | {"RUNTIME_DIRECTORY": str(folder), "STATE_DIRECTORY": str(folder)}
-    program = [python, "-I", "-c", PROGRAM, AGENT, str(timeout), fault, *arguments]
+    script = PROGRAM.replace("PROGRAM", "kubectl_capacityd" if command == "fleet" else "capacityd")
+    program = [python, "-I", "-c", script, PATH, str(timeout), fault, *arguments]
     job = job_line(Job.RECONCILE, "boot")
     return subprocess.run(program, capture_output=True, text=True, env=environment, check=False, input=job)
 

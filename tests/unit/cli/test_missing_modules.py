@@ -29,7 +29,6 @@ COMMANDS = {
     "run": ["run"],
     "record": ["record", "recording"],
     "status": ["status"],
-    "fleet": ["fleet"],
     "config": ["config", "check"],
 }
 WORKERS = {"a check": Job.CHECK, "a pass": Job.RECONCILE}
@@ -53,13 +52,13 @@ for name, arguments in json.loads(sys.argv[3]).items():
 """
 NEEDED_BY = {
     "jsonpatch": {"plan of a file", "apply"},
-    "kubernetes": {"run", "plan", "withdraw", "fleet", "a pass"},
-    "psutil": {*COMMANDS, "a pass"} - {"config", "fleet", "status"},
-    "pyudev": {*COMMANDS, "a pass"} - {"config", "fleet", "status"},
+    "kubernetes": {"run", "plan", "withdraw", "a pass"},
+    "psutil": {*COMMANDS, "a pass"} - {"config", "status"},
+    "pyudev": {*COMMANDS, "a pass"} - {"config", "status"},
     "systemd": {"run", *WORKERS},
     "tabulate": {*COMMANDS} - {"run"},
-    "urllib3": {"run", "plan", "withdraw", "fleet", "a pass"},
-    "yaml": {"run", "plan", "withdraw", "fleet", "a pass"},
+    "urllib3": {"run", "plan", "withdraw", "a pass"},
+    "yaml": {"run", "plan", "withdraw", "a pass"},
 }
 """Module -> the commands that fail without it, unless it is optional or for another version of Python."""
 KUBECONFIG = {

@@ -240,7 +240,7 @@ for module, _ in COMMANDS.values():
     assert (done.stdout.splitlines()[-1], done.stderr) == ("[]", "")
 
 
-@pytest.mark.parametrize("command", ["devices", "--help", "fleet --help", "--version"])
+@pytest.mark.parametrize("command", ["devices", "--help", "probe --help", "--version"])
 def test_a_closed_pipe_is_no_error(command: str) -> None:
     done = in_a_shell(f"{sys.executable} -m capacityd {command} --machine {MACHINE} | true; echo ${{PIPESTATUS[0]}}")
     assert done.stderr == ""

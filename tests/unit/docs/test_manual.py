@@ -20,25 +20,32 @@ from typing import Any
 import pytest
 
 from capacityd.cli import run
-from capacityd.cli.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.detectors import detector_names
+from kubectl_capacityd.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
 from tests import ROOT
 
 PATIENCE = 60.0
+
+WORDS = {
+    "capacityd.8": ("config",),
+    "capacityd.toml.5": (*RESOURCE_KEYS, *WHEN_KEYS, *detector_names(), *SETTINGS_TABLES),
+    "kubectl-capacityd.1": ("fleet", "template"),
+}
+"""Page of the manual -> words that begin a line there."""
 
 
 @cache
 def made(name: str) -> str:
     """Returns a generated file, as the package build makes it."""
     command: list[str | Path] = [sys.executable, "-B", ROOT / "packaging/manual", name]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "agent"), "LC_ALL": "C"}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/agent:{ROOT}/kubectl", "LC_ALL": "C"}
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["capacityd.8", "capacityd.toml.5"])
+@pytest.mark.parametrize("page", WORDS)
 @pytest.mark.parametrize("width", [60, 80])
 def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: Path) -> None:
     path = tmp_path / page
@@ -51,8 +58,7 @@ def test_man_shows_the_page_without_a_warning(page: str, width: int, tmp_path: P
     shown = re.sub("\b.", "", done.stdout)
     too_wide = [line for line in shown.splitlines() if len(line) > width]
     assert width < 80 or not too_wide
-    keys = (*RESOURCE_KEYS, *WHEN_KEYS, *detector_names(), *SETTINGS_TABLES)
-    for word in ("config",) if page == "capacityd.8" else keys:
+    for word in WORDS[page]:
         assert re.search(rf"^ +\[?{re.escape(word)}\b", shown, re.MULTILINE), word
 
 
@@ -82,7 +88,7 @@ def fields_of(command: str) -> set[str]:
     ("command", "kinds"),
     [
         ("status", (StatusReport, ServiceReport, ResourceRow, WaitReport)),
-        ("fleet", (FleetReport, ResourceSummary, Attention, Group, NodeReport, NodeResource)),
+        ("kubectl capacityd fleet", (FleetReport, ResourceSummary, Attention, Group, NodeReport, NodeResource)),
     ],
 )
 def test_the_page_on_json_knows_every_field_of_a_report(command: str, kinds: tuple[Any, ...]) -> None:
@@ -154,7 +160,7 @@ def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -
             "--js\t st\t": ["--json", "status"],
             "config sch\t": ["config", "schema"],
             "--machine a\t pro\t": ["--machine", "a file.json", "probe"],
-            "flee\t --textf\t": ["fleet", "--textfile"],
+            "prob\t --expl\t": ["probe", "--explain"],
         }.items():
             os.write(terminal, f"capacityd {typed}\n".encode())
             expected = "".join(f"got<{word}>" for word in words)
@@ -174,8 +180,8 @@ def test_fish_completes_commands_options_and_files(tmp_path: Path) -> None:
         "config z": "",
         "--machine a": "a file.json",
         "--machine 'a file.json' pro": "probe",
-        "fleet --textf": "--textfile",
-        "fleet --exp": "",
+        "probe --expl": "--explain",
+        "devices --expl": "",
     }
     script = 'source capacityd.fish; for line in $argv; complete -C "capacityd $line"; echo ---; end'
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}

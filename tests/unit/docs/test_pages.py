@@ -18,6 +18,7 @@ from capacityd.cli.parser import command_parser
 from capacityd.config import load
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES
 from capacityd.detectors import detector_names
+from kubectl_capacityd.parser import command_parser as kubectl_parser
 from tests import ROOT
 from tests.support.configs import loaded
 from tests.support.pages import Block, blocks, commands, fences, manifests, pages, place, same
@@ -103,6 +104,10 @@ def test_shell_commands_are_well_formed_and_ours_exist(block: Block) -> None:
         words = words[1:] if words[0] == "sudo" else words
         if words[0] == "capacityd":
             command_parser().parse_args(words[1 : 1 + _end(words)])
+        elif words[:2] == ["kubectl", "capacityd"]:
+            kubectl_parser().parse_args(words[2 : 1 + _end(words)])
+        elif words[0] == "kubectl-capacityd":
+            kubectl_parser().parse_args(words[1 : 1 + _end(words)])
 
 
 def _end(words: list[str]) -> int:

@@ -7,12 +7,12 @@ import re
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
-from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.linux.systemd import EntryKind
 from capacityd.model.node import ConditionReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import metrics
+from kubectl_capacityd.fleet.assess import FleetReport, ResourceSummary
+from kubectl_capacityd.fleet.metrics import metrics_text
 from tests import ROOT
 from tests.unit.worker.test_metrics import FIGURES, NODE
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from capacityd.cli.fleet.assess import (
+from capacityd.model.node import Condition, ConditionReason
+from kubectl_capacityd.fleet.assess import (
     Attention,
     FleetReport,
     Group,
@@ -16,9 +17,8 @@ from capacityd.cli.fleet.assess import (
     assess,
     rank,
 )
-from capacityd.cli.fleet.findings import Reason
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, PodRequests
-from capacityd.model.node import Condition, ConditionReason
+from kubectl_capacityd.fleet.findings import Reason
+from kubectl_capacityd.model import Fleet, NodeSummary, Overlaid, PodRequests
 
 NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0

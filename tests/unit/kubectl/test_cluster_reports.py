@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.cli.fleet.assess import FleetReport, ResourceSummary
-from capacityd.cli.fleet.metrics import metrics_text
 from capacityd.model.errors import NodeMissing, NodeUnauthorized
 from capacityd.node import kubelet_kubeconfig
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.pod_requests import sum_requests
 from capacityd.node.errors import from_http_status
-from capacityd.node.fleet_file import read_fleet_file
 from capacityd.node.kubeconfig import load
-from capacityd.node.operator_kubeconfig import load_operators
 from capacityd.node.refusal import Call, HttpError
 from capacityd.node.tls import ServerTrust
 from capacityd.worker import metrics
+from kubectl_capacityd.cluster.documents.pod_requests import sum_requests
+from kubectl_capacityd.cluster.fleet_file import read_fleet_file
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
+from kubectl_capacityd.fleet.assess import FleetReport, ResourceSummary
+from kubectl_capacityd.fleet.metrics import metrics_text
 from tests.cluster.credentials import Authority
 from tests.support.tls import certificate
+from tests.unit.kubectl.test_fleet_file import node, saved
+from tests.unit.kubectl.test_node_list import LABEL
 from tests.unit.node.test_credentials import config, credential, plugin, written
-from tests.unit.node.test_fleet_file import node, saved
-from tests.unit.node.test_node_list import LABEL
 from tests.unit.worker.test_metrics import FIGURES
 
 

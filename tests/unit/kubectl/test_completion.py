@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.cli.completion import complete, main
-from capacityd.cli.parser import COMMANDS
+from kubectl_capacityd.completion import complete, main
+from kubectl_capacityd.parser import COMMANDS
 
 FILES, NO_FILES = 0, 4
 
@@ -23,16 +23,14 @@ def words(typed: str) -> list[str]:
     ("typed", "offered"),
     [
         ("flee", ["fleet"]),
-        ("--json st", ["status"]),
+        ("--json tem", ["template"]),
         ("--kubeconfig f flee", ["fleet"]),
         ("fleet --textf", ["--textfile"]),
         ("fleet --kube", ["--kubeconfig"]),
         ("fleet --by ", []),
         ("fleet worker-1 ", []),
-        ("config sch", ["schema"]),
-        ("config schema ", []),
-        ("devices us", ["usb"]),
-        ("devices sta", []),
+        ("template aws ", []),
+        ("stat", []),
         ("template k", ["karpenter"]),
     ],
 )
@@ -52,15 +50,13 @@ def test_the_contexts_of_the_kubeconfig_are_offered(tmp_path: Path, monkeypatch:
     assert words(f"fleet --kubeconfig {tmp_path}/missing --context ") == []
 
 
-@pytest.mark.parametrize("typed", ["--kubeconfig ", "fleet --textfile a", "record ", "--node-file=x --config "])
+@pytest.mark.parametrize("typed", ["--kubeconfig ", "fleet --textfile a", "--node-file=x template --config "])
 def test_files_are_offered_where_a_file_belongs(typed: str) -> None:
     assert complete(typed.split(" ")) == ([], FILES)
 
 
-def test_the_program_offers_all_commands_but_internal_ones(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_offers_all_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["kubectl_complete-capacityd"])
     assert main() == 0
-    commands = [f"{name}\t{about}" for name, (_, about) in COMMANDS.items()]
+    commands = [f"{name}\t{about}" for name, about in COMMANDS.items()]
     assert capsys.readouterr().out.splitlines() == [*commands, ":4"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node.environment_proxy import proxy_from_environment
 from capacityd.node.kubeconfig import load
-from capacityd.node.operator_kubeconfig import load_operators
+from kubectl_capacityd.cluster.environment_proxy import proxy_from_environment
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from tests.unit.node.test_credentials import config, written
 
 NAMES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy")

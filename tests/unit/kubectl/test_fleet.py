@@ -12,14 +12,14 @@ from unittest.mock import ANY, MagicMock
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.cli import run
-from capacityd.cli.commands import fleet as command
-from capacityd.cli.fleet import source
-from capacityd.cli.fleet.source import INSTANCE_TYPE
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, PodRequests
 from capacityd.model.node import CONDITION, Condition
-from tests.unit.cli.test_assess import DONGLE, NOW, REFUSED, group, node
+from kubectl_capacityd.commands import fleet as command
+from kubectl_capacityd.commands import source
+from kubectl_capacityd.commands.source import INSTANCE_TYPE
+from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
+from kubectl_capacityd.run import run
+from tests.unit.kubectl.test_assess import DONGLE, NOW, REFUSED, group, node
 
 ODD = node("odd", 3)
 REFUSING = node("refusing", condition=replace(REFUSED, message="refused: example.com/x\x1b[31m"))
@@ -180,7 +180,6 @@ def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path)
         (["-l", "pool=x"], Fleet(()), 1, "no Node matches -l pool=x"),
         (["--by", "pool"], Fleet((NodeSummary("n1"),)), 2, 'no Node has the label "pool" (--by)'),
         (["--max-age", "soon"], None, 2, "--max-age must be a duration"),
-        (["--machine", "x", "--node-name", "n1"], None, 2, "leave out --machine and --node-name"),
         (["x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x"'),
         (["x", "-l", "pool=x"], Fleet((NodeSummary("n1"),)), 1, 'no Node "x" among those that match -l pool=x'),
         (["--textfile", "/nonexistent/x"], fleet(), 1, "/nonexistent/x: could not be written: No such file"),
@@ -216,14 +215,6 @@ def test_the_context_is_accepted_before_and_after_the_command(reads: Reads, type
     double = reads(fleet())
     assert run(typed) == 0
     assert double.call_args.args[0] == (None, "prod")
-
-
-def test_no_other_command_has_a_context(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--context", "prod", "plan"]) == 2
-    assert (
-        "--context selects a cluster for fleet and template --nodes; plan uses the current context of its kube"
-        in capsys.readouterr().err
-    )
 
 
 def test_it_needs_neither_a_service_nor_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import UsageError
-from capacityd.model.fleet import Overlaid, PodRequests
-from capacityd.node.fleet_file import read_fleet_file
-from tests.unit.node.test_node_list import DONGLE, LABEL, NODE, overlay, pod
+from kubectl_capacityd.cluster.fleet_file import read_fleet_file
+from kubectl_capacityd.model import Overlaid, PodRequests
+from tests.unit.kubectl.test_node_list import DONGLE, LABEL, NODE, overlay, pod
 
 CLASS = {"kind": "DeviceClass", "metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}}
 

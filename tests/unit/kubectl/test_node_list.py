@@ -11,13 +11,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from capacityd.model.errors import ListExpired, NodeError, NodeForbidden, NodeUnreachable
-from capacityd.model.fleet import Fleet, NodeSummary, Overlaid, PodRequests
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition
-from capacityd.node import client, node_list
-from capacityd.node.documents.node_summary import summarize
-from capacityd.node.documents.overlays import node_overlays, overlaid
-from capacityd.node.node_list import read_fleet, read_nodes
-from capacityd.node.operator_kubeconfig import load_operators
+from capacityd.node import client
+from kubectl_capacityd.cluster import node_list
+from kubectl_capacityd.cluster.documents.node_summary import summarize
+from kubectl_capacityd.cluster.documents.overlays import node_overlays, overlaid
+from kubectl_capacityd.cluster.node_list import read_fleet, read_nodes
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
+from kubectl_capacityd.model import Fleet, NodeSummary, Overlaid, PodRequests
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 
@@ -159,7 +160,7 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, which take no time."""
     pauses: list[float] = []
-    monkeypatch.setattr("capacityd.node.node_list.time.sleep", pauses.append)
+    monkeypatch.setattr("kubectl_capacityd.cluster.node_list.time.sleep", pauses.append)
     return pauses
 
 

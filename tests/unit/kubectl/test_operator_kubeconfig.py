@@ -9,7 +9,7 @@ import pytest
 
 from capacityd.model.errors import CredentialsMissing, NodeUnauthorized, UsageError
 from capacityd.node.kubeconfig import load
-from capacityd.node.operator_kubeconfig import context_names, load_operators
+from kubectl_capacityd.cluster.operator_kubeconfig import context_names, load_operators
 from tests.unit.node.test_credentials import config, written
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capacityd.node.documents.pod_requests import node_and_requests, pod_requests
+from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, pod_requests
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
 

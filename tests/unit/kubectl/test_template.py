@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from capacityd.cli import run
-from capacityd.cli.notations import NOTATIONS, problems
 from capacityd.model.quantity import name_problem
+from kubectl_capacityd.run import run
+from kubectl_capacityd.template.notations import NOTATIONS, problems
 from tests.support.machines import bare, errors, merge, usb_device, usb_path
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
@@ -144,7 +144,7 @@ def test_an_unknown_resource_is_left_out(files: Path, capsys: pytest.CaptureFixt
 def test_a_name_of_a_device_plugin_is_left_out(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("capacityd.cli.commands.template.device_plugin_names", lambda _: frozenset([DONGLE]))
+    monkeypatch.setattr("kubectl_capacityd.commands.template.device_plugin_names", lambda _: frozenset([DONGLE]))
     assert template(files, "aws") == 4
     captured = capsys.readouterr()
     assert yaml.safe_load(captured.out) == {AWS + SEATS: "25000"}

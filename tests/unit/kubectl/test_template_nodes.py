@@ -9,10 +9,10 @@ from unittest.mock import ANY, MagicMock
 import pytest
 import yaml
 
-from capacityd.cli import run
-from capacityd.cli.fleet import source
-from capacityd.model.fleet import NodeSummary
-from tests.unit.cli.test_assess import DONGLE, SEATS, node
+from kubectl_capacityd.commands import source
+from kubectl_capacityd.model import NodeSummary
+from kubectl_capacityd.run import run
+from tests.unit.kubectl.test_assess import DONGLE, SEATS, node
 
 AWS = "k8s.io/cluster-autoscaler/node-template/resources/"
 

@@ -14,7 +14,7 @@ from capacityd.linux.trust import service_trust
 from capacityd.model.errors import CredentialsNotTrusted, NodeUnauthorized, PluginFailed
 from capacityd.node import credential_files
 from capacityd.node.kubeconfig import load
-from capacityd.node.operator_kubeconfig import load_operators
+from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 

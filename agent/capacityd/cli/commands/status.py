@@ -33,7 +33,7 @@ def status(options: Options) -> int:
 
     Raises UsageError for an option that selects another machine or Node.
     """
-    refuse_other_sources(options, "status is about the service on this machine")
+    refuse_other_sources(options.selection, "status is about the service on this machine")
     now = time.time()
     unit = unit_state(UNIT)
     report = _report(runtime_files.runtime_directory(), now=now, unit=unit)

@@ -6,12 +6,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _FIRST = 2.0  # seconds until the line is shown; below the five seconds after which a user wonders
 _EVERY = 1.0  # seconds until the line is shown again, with the new time
-_ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the line
+ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the line
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
     began = time.monotonic()
 
     def show(*_: object) -> None:  # the arguments of a signal handler
-        _write(terminal, f"{_ERASE_LINE}{task} ({time.monotonic() - began:.0f} s)")
+        _write(terminal, f"{ERASE_LINE}{task} ({time.monotonic() - began:.0f} s)")
 
     previous_handler = signal.signal(signal.SIGALRM, show)
     signal.setitimer(signal.ITIMER_REAL, first, every)
@@ -38,26 +38,7 @@ def progress(task: str, *, first: float = _FIRST, every: float = _EVERY) -> Iter
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous_handler)
         if time.monotonic() - began >= first:  # the line has been shown
-            _write(terminal, _ERASE_LINE)
-
-
-@contextmanager
-def count_progress() -> Iterator[Callable[[str, int], None]]:
-    """Provides a function that shows on standard error, if that is a terminal, how much has been read so far.
-
-    The function takes the kind of the objects, such as "Nodes", and their number. Its line is erased at the end.
-    """
-    is_terminal = sys.stderr.isatty()
-
-    def show(kind: str, count: int) -> None:
-        if is_terminal:
-            print(f"{_ERASE_LINE}reading {kind}: {count}", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield show
-    finally:
-        if is_terminal:
-            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
+            _write(terminal, ERASE_LINE)
 
 
 def _write(terminal: int, text: str) -> None:

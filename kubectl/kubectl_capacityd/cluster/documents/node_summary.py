@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacityd.model.fleet import NodeSummary
 from capacityd.model.label import is_label
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
-from capacityd.node.documents.overlays import NodeOverlay, overlaid
+from kubectl_capacityd.cluster.documents.overlays import NodeOverlay, overlaid
+from kubectl_capacityd.model import NodeSummary
 
 
 def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverlay] = ()) -> NodeSummary:

@@ -9,7 +9,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.fleet import Overlaid
 from capacityd.node.documents.fields import (
     JsonObject,
     naming_object,
@@ -19,6 +18,7 @@ from capacityd.node.documents.fields import (
     text_at,
     whole_quantities,
 )
+from kubectl_capacityd.model import Overlaid
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "Gt": operator.gt,

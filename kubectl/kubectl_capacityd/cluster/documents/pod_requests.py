@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from capacityd.model.fleet import PodRequests
 from capacityd.node.documents.fields import (
     JsonObject,
     naming_object,
@@ -14,6 +13,7 @@ from capacityd.node.documents.fields import (
     printable_text_at,
     whole_quantities,
 )
+from kubectl_capacityd.model import PodRequests
 
 _FINISHED = ("Succeeded", "Failed")
 

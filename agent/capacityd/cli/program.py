@@ -1,0 +1,86 @@
+"""Runs a program's command: its standard streams, its errors for the user, its exit status and its end."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from capacityd.linux.stderr import stderr_is_journal
+from capacityd.model.errors import CapacitydError
+from capacityd.model.modules import import_failure
+from capacityd.model.text import printable
+
+
+def run_command(command: Callable[[], int]) -> int:
+    """Calls the command, prints its error for the user if it raises one, and returns the exit status.
+
+    command: parses the arguments, does the work and returns the exit status.
+    """
+    _open_standard_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a test may have replaced it by another stream
+        sys.stdout.reconfigure(errors="backslashreplace")  # some locales cannot encode "→"
+    try:
+        status = command()
+        sys.stdout.flush()  # so that an error in writing is reported here
+        return status
+    except CapacitydError as e:
+        return _error_status(e)
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, as a shell reports it
+    except Exception as e:  # raised again unless it has a known cause
+        if failure := import_failure(e):  # a Python module is missing or damaged
+            return _error_status(failure)
+        if isinstance(e, OSError):
+            return _output_error_status(e)
+        raise
+
+
+def exit_process(status: int) -> int:
+    """Returns the exit status, for sys.exit().
+
+    Does not return if a thread still waits, for a server or for hardware that does not respond: then it ends the
+    process. Before Python 3.14, an interpreter that finalizes ends a thread by unwinding the thread's stack. A library
+    whose frames cannot be unwound aborts the process with SIGABRT. From version 36 on, the `kubernetes` client calls
+    such a library (pydantic, in Rust).
+    """
+    if threading.active_count() == 1:
+        return status
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(status)
+
+
+def _error_status(error: CapacitydError) -> int:
+    """Prints the error and returns its exit status."""
+    for line in str(error).split("\n"):
+        print("capacityd:", printable(line), file=sys.stderr)
+    if error.detail and not stderr_is_journal():  # a detail may quote a private file, and others may read the journal
+        print("capacityd:", printable(error.detail.text), file=sys.stderr)
+    return error.exit_status
+
+
+def _open_standard_streams() -> None:
+    """Opens /dev/null for each closed stream (>&-). Otherwise, the next file that is opened would get the stream's
+    descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # as Python sets it for a closed descriptor
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the process ends
+
+
+def _output_error_status(error: OSError) -> int:
+    """Returns the exit status if standard output can't be written. Raises the error if it has another cause."""
+    try:
+        print(flush=True)  # fails again if standard output is the cause
+    except OSError:
+        # Python flushes at exit, and would report the same error again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 141  # 128 + SIGPIPE, as a shell reports it
+        print(f"capacityd: could not write standard output: {os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 1
+    raise error

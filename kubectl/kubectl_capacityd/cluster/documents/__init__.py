@@ -1,0 +1,1 @@
+"""The JSON of lists, Nodes, pods and NodeOverlays as types. Pure."""

@@ -1,0 +1,28 @@
+"""Tells the user of a terminal how much has been read so far."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from capacityd.cli.output.progress import ERASE_LINE
+
+
+@contextmanager
+def count_progress() -> Iterator[Callable[[str, int], None]]:
+    """Provides a function that shows on standard error, if that is a terminal, how much has been read so far.
+
+    The function takes the kind of the objects, such as "Nodes", and their number. Its line is erased at the end.
+    """
+    is_terminal = sys.stderr.isatty()
+
+    def show(kind: str, count: int) -> None:
+        if is_terminal:
+            print(f"{ERASE_LINE}reading {kind}: {count}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if is_terminal:
+            print(ERASE_LINE, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,43 @@
+"""The options of a command, as values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a command. Those that a command does not have keep their defaults. None: the option is not given.
+
+    The help texts are in parser.py.
+    """
+
+    command: str
+    json: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+    node_file: str | None = None
+    """A saved list of Nodes."""
+    nodes: bool = False
+    selector: str = ""
+    by: str | None = None
+    # fleet
+    node_names: Sequence[str] = ()
+    all: bool = False
+    max_age: str = ""
+    textfile: str | None = None
+    # template
+    autoscaler: str = ""
+    resource_names: Sequence[str] = ()
+    instance_types: Sequence[str] = ()
+    overlay_name: str = ""
+    machine: str | None = None
+    config: str | None = None
+    node_name: str | None = None
+
+
+def options_of(parsed: argparse.Namespace) -> Options:
+    """The options of the parsed command line. The parser stores each option under the name of its field."""
+    return Options(**vars(parsed))

@@ -49,7 +49,7 @@ def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Package
     fresh.write("/etc/capacityd/conf.d/60-test.toml", config(elsewhere))
     fresh.run("systemctl", "reload", UNIT)
     output = wait_until(lambda: logged(fresh), PATIENCE, "it logs that it can't write there")
-    assert output[0].startswith(f"{elsewhere} could not be written: Read-only file system; the service's sandbox")
+    assert output[0].startswith(f"{elsewhere} could not be written: Read-only file system; the sandbox of")
     assert not fresh.exists(path), "metrics that nobody updates are gone"
     fresh.write("/srv/seats", "11\n")
     fresh.wait_for_readings({SEATS: 11})

@@ -75,3 +75,98 @@ def test_another_user_reads_no_secret_and_writes_nothing(serving: Machine) -> No
         assert serving.run(*AS_USER, f"touch {folder}/x", status=None).returncode
     assert serving.run(*AS_USER, f"systemctl reload {UNIT}", status=None).returncode
     assert serving.active == "active"
+
+
+THEIRS = "/srv/joe"
+RAN = "/run/capacityd/ran"
+# commands with which root runs, or seems to run, a file of the user
+ATTACKED = (
+    f'["{THEIRS}/count"]',
+    f'["/bin/sh", "{THEIRS}/count"]',
+    f'["/bin/sh", "-e", "{THEIRS}/./count"]',
+    f'["/usr/bin/env", "{THEIRS}/count"]',
+    f'["/usr/bin/timeout", "5", "{THEIRS}/count"]',
+    f'["/usr/bin/python3", "{THEIRS}/missing.py"]',
+    '["/srv/link-to-count"]',
+    '["/srv/interpreted"]',
+    '["/srv/interpreted-twice"]',
+    '["/tmp/count"]',
+    '["/srv/shared/count"]',
+    '["/srv/of-a-group/count"]',
+    '["/srv/writable"]',
+    '["/srv/given"]',
+)
+LINKS = {"symbolic": f"{THEIRS}/symbolic", "folder": f"{THEIRS}/folder/secret", "chain": f"{THEIRS}/chain"}
+PREPARED = f"""\
+set -e
+install -d -o 12345 -g 12345 {THEIRS}
+cp /srv/count {THEIRS}/count
+chown 12345 {THEIRS}/count
+ln -s {THEIRS}/count /srv/link-to-count
+printf '#!{THEIRS}/count\\n' >/srv/interpreted
+printf '#!/srv/interpreted\\n' >/srv/interpreted-twice
+install -d -m 1777 /srv/shared
+install -d -m 775 -g 12345 /srv/of-a-group
+cp /srv/count /tmp/count
+cp /srv/count /srv/shared/count
+cp /srv/count /srv/of-a-group/count
+cp /srv/count /srv/writable
+cp /srv/count /srv/given
+chmod +x /srv/interpreted /srv/interpreted-twice
+chmod 666 /srv/writable
+chown 12345 /srv/given
+install -d -o 12345 -g 12345 /var/lib/prometheus
+install -d /var/lib/prometheus/node-exporter /srv/metrics
+"""
+ATTACK = f"""\
+cd {THEIRS}
+cp count missing.py
+ln -s /etc/secret symbolic
+ln -s /etc folder
+ln -s {THEIRS}/symbolic chain
+ln /etc/secret hard
+mv /var/lib/prometheus/node-exporter /var/lib/prometheus/away
+ln -s /srv/metrics /var/lib/prometheus/node-exporter
+echo 99 >/srv/seats
+mv {THEIRS}/count /srv/seats
+printf '[resources."example.com/seats"]\\nstatic = 99\\n' >/etc/capacityd/conf.d/99.toml
+kill -HUP $(systemctl show --property=MainPID --value {UNIT})
+python3 -c 'import socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.connect("/run/systemd/notify")
+s.send(b"STOPPING=1")'
+for folder in /run/capacityd /var/lib/capacityd; do for file in $folder/*; do echo 99 >$file; rm -f $file; done; done
+systemctl stop {UNIT} </dev/null
+true
+"""
+
+
+def test_an_ordinary_user_has_nothing_run_and_changes_no_number(fresh: Machine, packages: Packages) -> None:
+    """The user owns a folder and files that root has configured, and the folder of the metrics."""
+    fresh.install(packages.current)
+    fresh.write("/etc/secret", "4711\n", "600")
+    fresh.write("/srv/seats", "7\n")
+    fresh.write("/srv/count", f"#!/bin/sh\n: >{RAN}\necho 99\n", "755")
+    fresh.run("sh", "-c", PREPARED)
+    text = '[service]\ntextfile = "/var/lib/prometheus/node-exporter/x.prom"\n'
+    text += '[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n'
+    for number, command in enumerate(ATTACKED):
+        text += f'[resources."example.com/run-{number}"]\nexec = {{ command = {command} }}\n'
+    for name, path in LINKS.items():
+        text += f'[resources."example.com/{name}"]\nfile = {{ path = "{path}" }}\n'
+    fresh.run(*AS_USER, ATTACK, status=None)
+    fresh.write("/etc/capacityd/conf.d/60-attacked.toml", text)
+    fresh.run("systemctl", "enable", "--now", UNIT)
+    unknown = [f"example.com/run-{number}" for number in range(len(ATTACKED))] + [f"example.com/{n}" for n in LINKS]
+    expected = {"example.com/seats": 7, **dict.fromkeys(unknown, "unknown")}
+    fresh.wait_for_readings(expected)
+    fresh.run(*AS_USER, ATTACK, status=None)
+    fresh.run("systemctl", "reload", UNIT)
+    fresh.wait_for_readings(expected)
+    readings = {row["name"]: row for row in fresh.status()["resources"]}
+    assert {readings[name]["cause"] for name in unknown if name != "example.com/run-9"} == {"not_trusted"}
+    assert not fresh.exists(RAN)
+    assert not fresh.exists("/srv/metrics/x.prom"), "another user's link to the folder is not followed"
+    assert "4711" not in fresh.journal()
+    assert fresh.run(*AS_USER, "cat /run/capacityd/state.json").stdout.count("4711") == 0
+    assert fresh.active == "active"

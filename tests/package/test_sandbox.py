@@ -207,15 +207,14 @@ def test_what_the_sandbox_denies_is_possible_outside(served: Machine) -> None:
 
 
 def test_a_program_that_needs_more_names_the_sandbox(served: Machine) -> None:
-    """The note says how to try the program in the sandbox, and how to widen the sandbox."""
+    """The note names the page that says how to try the program in the sandbox, and how to widen the sandbox."""
     served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\n: >/var/lib/count\necho 8\n", "755")
     assert by_hand(served)["example.com/programs"] == 8
     served.run("systemctl", "reload", UNIT)
     served.wait_for_readings({"example.com/programs": "unknown"})
     (note,) = (r["note"] for r in served.status()["resources"] if r["name"] == "example.com/programs")
     assert "exited with status" in note
-    assert "capacityd probe --as-service" in note
-    assert "systemctl edit capacityd" in note
+    assert f"it ran in the sandbox of capacityd.service: see {PAGE}" in note
     assert as_service(served)["example.com/programs"] == "unknown"
     with changed(served, "[Service]\nReadWritePaths=/var/lib\n"):
         assert as_service(served)["example.com/programs"] == 8
@@ -225,7 +224,10 @@ def test_a_program_that_needs_more_names_the_sandbox(served: Machine) -> None:
     served.run("systemctl", "restart", UNIT)
 
 
+PAGE = "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md"
 HIDDEN = """\
+[resources."example.com/a-users-file"]
+file = { path = "/srv/private/seats" }
 [resources."example.com/a-file"]
 file = { path = "/root/data/seats" }
 [resources."example.com/a-program"]
@@ -236,14 +238,24 @@ static = { quantity = 7 }
 """
 
 
-def test_what_the_sandbox_hides_is_named_with_the_drop_in_that_shows_it(served: Machine) -> None:
+def test_what_the_sandbox_hides_is_named_and_the_page_has_the_drop_in_that_shows_it(served: Machine) -> None:
     """Root can read these in a shell. `config check` says that the service cannot, and the service says so, too."""
-    expected = {"example.com/a-file": 3, "example.com/a-program": 5, "example.com/a-role": 7}
-    hidden_by = {
-        "example.com/a-file": "ProtectHome=tmpfs",
-        "example.com/a-program": "PrivateTmp=yes",
-        "example.com/a-role": "PrivateDevices=yes",
+    expected = {
+        "example.com/a-file": 3,
+        "example.com/a-program": 5,
+        "example.com/a-role": 7,
+        "example.com/a-users-file": 9,
     }
+    shown_by = {
+        "/root/data/seats": "BindReadOnlyPaths=/root/data",
+        "/tmp/tools/count": "BindReadOnlyPaths=/tmp/tools",
+        "/dev/licence0": "PrivateDevices=no",
+        "/srv/private/seats": "CapabilityBoundingSet=CAP_DAC_READ_SEARCH",
+    }
+    page = served.run("cat", PAGE).stdout
+    served.write("/srv/private/seats", "9\n")
+    served.run("chown", "--recursive", "daemon", "/srv/private")
+    served.run("chmod", "700", "/srv/private")
     served.write("/root/data/seats", "3\n")
     served.write("/dev/licence0", "")
     served.write("/tmp/tools/count", COUNT, "755")
@@ -254,19 +266,17 @@ def test_what_the_sandbox_hides_is_named_with_the_drop_in_that_shows_it(served: 
         served.wait_for_readings(dict.fromkeys(expected, "unknown"))
         notes = {row["name"]: row["note"] for row in served.status()["resources"] if row["name"] in expected}
         warnings = served.run("capacityd", "config", "check").stderr
-        lines = []
-        for name, setting in hidden_by.items():
-            found = re.search(r'"((BindReadOnlyPaths|PrivateDevices)=[^"]+)"', notes[name])
-            assert found, notes[name]
-            assert setting in notes[name]
-            assert found[1] in warnings
-            lines.append(found[1])
-        with changed(served, "\n".join(["[Service]", *lines])):
-            assert "the service's sandbox hides" not in served.run("capacityd", "config", "check").stderr
+        for path, line in shown_by.items():
+            hidden = f"the sandbox of capacityd.service hides {path}: {PAGE} says how to show it"
+            assert any(hidden in note for note in notes.values()), notes
+            assert hidden in warnings
+            assert line.partition("=")[0] in page
+        with changed(served, "\n".join(["[Service]", *shown_by.values()])):
+            assert "the sandbox of capacityd.service hides" not in served.run("capacityd", "config", "check").stderr
             served.run("systemctl", "restart", UNIT)
             served.wait_for_readings(expected)
     finally:
-        served.run("rm", "/etc/capacityd/conf.d/70-hidden.toml", "/dev/licence0")
+        served.run("rm", "-r", "/etc/capacityd/conf.d/70-hidden.toml", "/dev/licence0", "/srv/private")
         served.run("systemctl", "restart", UNIT)
 
 

@@ -78,7 +78,7 @@ def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -
     # The sandbox has the folder that there was when the service started.
     fresh.run("sh", "-ec", "rm -r /srv/prometheus/node-exporter; mkdir /srv/prometheus/node-exporter")
     fresh.write("/srv/seats", "8\n")
-    advice = "for one that was created later, restart the service"
+    advice = "makes the folder read-only until the service is restarted"
     wait_until(lambda: advice in fresh.run("capacityd", "status", status=None).stdout, PATIENCE, "status says so")
     fresh.run("systemctl", "restart", UNIT)
     wait_until(lambda: fresh.exists("/srv/prometheus/node-exporter/capacityd.prom"), PATIENCE, "it is written again")

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from capacityd.config import Problem
 from capacityd.config.toml import toml_key
-from capacityd.host.program import untrusted
-from capacityd.linux.permissions import why_unreadable_to_root
-from capacityd.linux.sandbox import Sandbox, service_sandbox
-from capacityd.linux.trust import service_trust
+from capacityd.linux.forked import text_within
+from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
+from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.schema.matchers import GlobMatcher
+
+_TIMEOUT = 5.0
+"""Seconds for a look at a path."""
+_RUNS_TEXT = re.compile(r".*sh|python[0-9.]*")
+"""Names of programs that run the text after the option -c."""
+_TEXT_OPTION = re.compile("-[a-z]*c")
 
 
 def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem]:
@@ -23,43 +32,48 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
 
     kubeconfig: the command line's option; None for the configured one or, by default, the kubelet's.
     """
-    kubeconfig = kubeconfig or config.settings.kubeconfig
-    textfile = config.settings.textfile
-    has_paths = kubeconfig or textfile or any(_key_by_path(resource) for resource in config.resources)
-    # Asking systemd for the sandbox takes time. Without a path, nothing uses it.
-    sandbox = service_sandbox() if has_paths else Sandbox()
+    for place, check in _checks(config, kubeconfig or config.settings.kubeconfig):
+        message = text_within(_TIMEOUT, check)
+        if message is None:
+            message = f"a look at its path did not end within {_TIMEOUT:g} s; does the file system's server respond?"
+        if message:
+            yield replace(place, message=message)
+    for resource in config.resources:
+        if any(_has_shell_text(_command(table)) for table in resource.tables if resource.detector == "exec"):
+            why = (
+                "the text after -c is not checked, and it runs in the service's sandbox, where paths may be hidden: "
+                "compare with `capacityd probe --as-service`"
+            )
+            yield _place(resource, "exec", why)
+
+
+def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, Callable[[], str]]]:
+    """Yields the place of a path in the configuration, and a function that returns what is wrong with the path."""
+    sandbox = service_sandbox()
     for resource in config.resources:
         for path, key in _key_by_path(resource).items():
-            is_in_command = key == "exec"
-            advice = sandbox.advice(path, runs=is_in_command)  # "" if the sandbox does not hide the path
-            if not advice and key == "file":  # only this detector reads the file; others run it or look for it
-                advice = why_unreadable_to_root(path)
-            if advice:
-                yield _problem(resource, advice, key=key)
-        if resource.detector == "exec":
-            yield from _untrusted_programs(resource)
-    # sandbox.advice() is for files that the service reads. The service writes this one, and has a folder for it.
-    if textfile and (hidden_folder := sandbox.hiding(textfile)):
-        why = f"the service's sandbox hides {hidden_folder}; /var/lib/prometheus/node-exporter is open to the service"
-        yield Problem(textfile, why)
-    if kubeconfig and (advice := sandbox.advice(kubeconfig)):
-        yield Problem(kubeconfig, advice)
-    yield from _unusable_kubeconfig(kubeconfig)
+            yield _place(resource, key), partial(_hidden, path, sandbox)
+        for table in resource.tables:
+            if resource.detector == "exec":
+                yield _place(resource, "exec"), partial(_unusable_command, _command(table), sandbox)
+    if textfile := config.settings.textfile:
+        yield Problem(textfile, ""), partial(_hidden, textfile, sandbox)
+    try:
+        kubeconfig = kubeconfig or find_kubelet_kubeconfig()
+    except NodeUnauthorized:
+        return  # the kubelet may not have created its kubeconfig yet, or only root may look for it
+    yield Problem(kubeconfig, ""), partial(_unusable_kubeconfig, kubeconfig, sandbox)
 
 
 def _key_by_path(resource: Resource) -> dict[str, str]:
-    """Each absolute path in the resource -> the resource's key that contains the path. A path in `when` is absolute and
-    has no wildcard (config/keys.py)."""
+    """Each path that the resource reads or looks for -> the resource's key that contains the path. A path in `when` is
+    absolute and has no wildcard (config/keys.py)."""
     keys: dict[str, str] = {}
     for test in resource.when:
         if test.key == "path":
             keys |= {matcher.pattern: "when" for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
-    for table in resource.tables:
-        if resource.detector == "file":
-            path = str(table.settings["path"])
-            keys[path] = "file"
-        elif resource.detector == "exec":
-            keys |= {word: "exec" for word in _command(table) if word.startswith("/")}
+    if resource.detector == "file":
+        keys |= {str(table.settings["path"]): "file" for table in resource.tables}
     return keys
 
 
@@ -68,31 +82,34 @@ def _command(table: Table) -> tuple[str, ...]:
     return cast(tuple[str, ...], table.settings["command"])
 
 
-def _problem(resource: Resource, why: str, key: str) -> Problem:
-    return Problem(resource.source, why, table=f"resources.{toml_key(resource.name)}", key=key)
+def _has_shell_text(command: tuple[str, ...]) -> bool:
+    """Whether a command contains the text of a program, as in ["/bin/sh", "-c", "ls | wc -l"]."""
+    runs_text = _RUNS_TEXT.fullmatch(os.path.basename(command[0])) is not None
+    return runs_text and any(_TEXT_OPTION.fullmatch(word) for word in command[1:-1])
 
 
-def _untrusted_programs(resource: Resource) -> Iterator[Problem]:
-    """Yields a problem for each command of the detector exec if another user than root could change what it runs."""
-    for table in resource.tables:
-        command = _command(table)
-        if changeable_file := untrusted(command, service_trust()):  # its text says who could change which file
-            why = f"the service does not run {command[0]}, because {changeable_file}"
-            yield _problem(resource, why, key=resource.detector)
+def _place(resource: Resource, key: str, message: str = "") -> Problem:
+    return Problem(resource.source, message, table=f"resources.{toml_key(resource.name)}", key=key)
 
 
-def _unusable_kubeconfig(path: str | None) -> Iterator[Problem]:
-    """Yields why the service cannot or does not use the kubeconfig. path: None for the kubelet's."""
-    try:
-        kubeconfig = path or find_kubelet_kubeconfig()
-    except NodeUnauthorized:
-        return  # the kubelet may not have created its kubeconfig yet, or only root may look for it
-    if why := why_unreadable_to_root(kubeconfig):
-        yield Problem(kubeconfig, why)
+def _hidden(path: str, sandbox: Sandbox) -> str:
+    return hidden_text(path) if sandbox.hides(path) else ""
+
+
+def _unusable_command(command: tuple[str, ...], sandbox: Sandbox) -> str:
+    """Why the service does not run a command, or may get another result than root in a shell; "" if neither."""
+    if flaw := flaw_of_command(command, SERVICE_TRUST):
+        return f"the service does not run {command[0]}, because {flaw}"
+    return next((hidden_text(word) for word in command if word.startswith("/") and sandbox.hides(word)), "")
+
+
+def _unusable_kubeconfig(path: str, sandbox: Sandbox) -> str:
+    """Why the service cannot or does not use the kubeconfig; "" if it does."""
     try:
         # Only for its errors. plugin_timeout=None: an exec plugin is checked, but not run.
-        load(kubeconfig, plugin_timeout=None, trust=service_trust())
+        load(path, plugin_timeout=None, trust=SERVICE_TRUST)
     except CredentialsNotTrusted as e:
-        yield Problem(kubeconfig, str(e))
+        return str(e)
     except NodeError:
-        return  # the cluster may not have created the file yet; `plan` says what is wrong with it
+        pass  # the cluster may not have created the file yet; `plan` says what is wrong with it
+    return _hidden(path, sandbox)

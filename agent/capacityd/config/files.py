@@ -11,14 +11,15 @@ import codecs
 import errno
 import os
 import re
-import shlex
 import stat
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from capacityd.config.places import LOCAL_FOLDER, MAIN_FILE, VENDOR_FOLDERS, misplaced
-from capacityd.linux.permissions import owner_and_mode
-from capacityd.linux.trust import Trust, flaw_of, flaw_of_folder, own_trust
+from capacityd.linux.path_walk import open_regular
+from capacityd.linux.permissions import why_unreadable_to_root
+from capacityd.linux.trust import NotTrusted, Trust, find_trusted, own_trust, trust_in, trusted_names
 from capacityd.model.errors import ConfigError
 
 MAX_FILE_BYTES = 1 << 20
@@ -32,6 +33,8 @@ _RENAMED_TOML = re.compile(rf"[^.].*\.toml({_SUFFIX})")
 """Leftovers that get a note, because they may be meant to be read."""
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"'
+_DEV_NULL = os.makedev(1, 3)
+"""The number of /dev/null (null(4))."""
 _CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
 """The end of a message about a file without content."""
 
@@ -43,7 +46,8 @@ class Files:
     read_by_service: bool
     """Whether these are the files that the service reads. Otherwise, a user has named them in a command."""
     trust: Trust
-    """Who may be able to change the files. A user who names a file also trusts the file's owner and group."""
+    """Who may be able to change the files. A user who names a file also trusts the file's owner and the groups that may
+    write it."""
     masking: dict[str, str] = field(default_factory=dict)
     """Path of a file that replaces a vendor's file of the same name -> path of the vendor's file. Only a file that
     replaces another one may be empty."""
@@ -79,7 +83,7 @@ def files_of_service(root: str) -> Files:
 
 def files_at(path: str) -> Files:
     """The file at this path or, for a folder, the files in it."""
-    files = Files(read_by_service=False, trust=own_trust().with_owner_of(path))
+    files = Files(read_by_service=False, trust=trust_in(path))
     if not os.path.lexists(path):
         files.failures[path] = "no such file or folder"
     elif not os.path.isdir(path):
@@ -98,19 +102,18 @@ def read(path: str, files: Files) -> str:
     Raises ConfigError with the reason, and with a line if the reason is the content.
     """
     try:
-        # Before open(), because open() may have an effect on a device, or wait for the other end of a pipe.
-        status = os.stat(path)
-        is_dev_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)  # null(4)
-        if not (is_dev_null or stat.S_ISREG(status.st_mode)):
-            raise ConfigError("is not a regular file")
-        problem = _permission_problem(path, files)
-        if problem is not None:
-            culprit, why = problem
-            raise ConfigError(why if culprit == path else f"{culprit} {why}")
-        if is_dev_null:
-            return ""
-        with open(path, "rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
+        with ExitStack() as descriptors:
+            found = find_trusted(path, files.trust, descriptors)
+            if files.read_by_service and (why := why_unreadable_to_root(path)):
+                raise ConfigError(why)
+            if stat.S_ISCHR(found.status.st_mode) and found.status.st_rdev == _DEV_NULL:
+                return ""
+            if not stat.S_ISREG(found.status.st_mode):
+                raise ConfigError("is not a regular file")
+            with open(open_regular(found), "rb") as file:
+                raw = file.read(MAX_FILE_BYTES + 1)
+    except NotTrusted as e:
+        raise ConfigError(_not_trusted(e, path)) from e
     except OSError as e:
         raise ConfigError(_reason(e)) from e
     if len(raw) > MAX_FILE_BYTES:
@@ -139,25 +142,14 @@ def _decoded(raw: bytes, *, masks_another: bool) -> str:
         raise ConfigError(why, line=line) from e
 
 
-def _permission_problem(path: str, files: Files) -> tuple[str, str] | None:
-    """The path with wrong permissions, and what is wrong, with the command to mend it. None if nothing is wrong.
+def _not_trusted(error: NotTrusted, path: str) -> str:
+    """The message about a configuration file or a folder of them that somebody else could change.
 
-    path: a file or folder to read. The path with wrong permissions may be that of a folder above it.
+    path: the file or folder. The flaw may be that of a folder above it, which the message then names.
     """
-    is_folder = os.path.isdir(path)
-    flaw = flaw_of_folder(path, files.trust) if is_folder else flaw_of(path, files.trust)
-    if flaw is not None:  # somebody who is not trusted can change the file, the folder, or a folder above
-        is_flaw_of_file = flaw.path == path and not is_folder
-        subject = "it" if is_flaw_of_file else "a file in it"
-        return flaw.path, f"{flaw.problem}, but {subject} can name programs that run as root: {flaw.remedy}"
-    # The service runs as root without CAP_DAC_OVERRIDE. Unlike root in a shell, it needs permission to read.
-    status = os.stat(path)
-    needed = stat.S_IRUSR | stat.S_IXUSR if is_folder else stat.S_IRUSR
-    if files.read_by_service and status.st_mode & needed != needed:
-        command = shlex.join(["chmod", "u+rx" if is_folder else "u+r", path])
-        state = owner_and_mode(status)
-        return path, f"is not readable by its owner ({state}); the service cannot read it either: {command}"
-    return None
+    flaw = error.flaw
+    where = "" if flaw.path == path else f"{flaw.path} "
+    return f"{where}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
 def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
@@ -168,22 +160,21 @@ def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict
     masked: name -> path of each file that a file of this folder with the same name replaces.
     """
     files.folders[folder] = None
-    parent = os.path.dirname(folder)
     try:
-        names = os.listdir(folder)
-        # The service must also be able to enter the folder above. A command's user can: listdir() succeeded.
-        checked = (parent, folder) if files.read_by_service else (folder,)
-        problems = [_permission_problem(path, files) for path in checked]
-        unusable = dict(problem for problem in problems if problem is not None)
+        os.stat(folder)  # a missing folder configures nothing, whoever could create it
+        names = trusted_names(folder, files.trust)
+    except NotTrusted as e:
+        files.failures[folder] = _not_trusted(e, folder)
+        return {}
     except OSError as e:
         # A missing folder configures nothing. What a folder behind a dangling link configures is unknown, so this is a
         # failure: while there is one, nothing is removed from the Node.
-        is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(parent)
+        is_missing = e.errno == errno.ENOENT and not _is_dangling(folder) and not _is_dangling(os.path.dirname(folder))
         if not is_missing:
             files.failures[folder] = _reason(e)
         return {}
-    files.failures |= unusable
-    if unusable:
+    if files.read_by_service and (why := why_unreadable_to_root(folder)):
+        files.failures[folder] = why
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     files.folders[folder] = tuple(sorted(paths))

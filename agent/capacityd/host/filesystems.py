@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from capacityd.host.mounts import mounts
 from capacityd.linux.filesystem_types import Backing, backing, has_device, is_snapshot, may_hang
 from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
+from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
@@ -109,7 +110,8 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
         finally:
             os.close(fd)
     except OSError as e:
-        raise HostError(f"the size of {point} could not be read: {os.strerror(e.errno or 0)}", e.errno) from e
+        why = f"the size of {point} could not be read: {os.strerror(e.errno or 0)}{sandbox_advice([point])}"
+        raise HostError(why, e.errno) from e
 
 
 def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_start import first_line, why_not_executable, why_not_started
-from capacityd.linux.program_trust import flaw_of_command
 from capacityd.linux.subreaper import become_subreaper, kill_children
-from capacityd.linux.trust import Flaw, Trust, own_trust
+from capacityd.linux.trust import flaw_of_command, own_trust
 from capacityd.model.errors import Cause, HostError, ProgramFailed, ProgramNotTrusted
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
@@ -30,7 +29,7 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
     """
     program = command[0]
     _require_executable(program)
-    if flaw := untrusted(command, own_trust()):
+    if flaw := flaw_of_command(command, own_trust()):
         raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
     become_subreaper()
     try:
@@ -49,14 +48,6 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
         kill_children(deadline=time.monotonic() + _SECONDS_TO_KILL)
-
-
-def untrusted(command: Sequence[str], trust: Trust) -> Flaw | None:
-    """The first file that somebody else could change, of all files that the command runs; None if there is none.
-
-    trust: the users and groups who may change the files.
-    """
-    return flaw_of_command(command, search_path=_ENVIRONMENT["PATH"], trust=trust)
 
 
 def _beginning(program: str) -> str:

@@ -77,4 +77,4 @@ def unreadable(path: str, e: OSError) -> HostError:
         return HostError(f"{path} does not exist", e.errno)
     is_denied = e.errno in (errno.EACCES, errno.EPERM)
     hint = " (run as root?)" if is_denied and os.geteuid() != 0 else ""
-    return HostError(f"{path} could not be read: {os.strerror(e.errno or 0)}{hint}", e.errno)
+    return HostError(f"{path} could not be read: {e.strerror}{hint}", e.errno)

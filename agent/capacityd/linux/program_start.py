@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 
+from capacityd.linux.path_walk import open_file
 from capacityd.linux.permissions import owner_and_mode
 from capacityd.model.text import printable
 
@@ -64,10 +65,5 @@ def _command(*words: str) -> str:
 
 def first_line(program: str) -> bytes:
     """A script's first line with its line feed, as much as the kernel reads. Raises OSError."""
-    with open(program, "rb", opener=_open_without_waiting) as file:
+    with open(open_file(program), "rb") as file:
         return file.readline(_MAX_FIRST_LINE)
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Opens a path that may be a FIFO without a writer, or a terminal."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from capacityd.linux.path_walk import open_file
 from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.linux.trust import Flaw, NotTrusted, Trust, flaw_of, open_trusted, own_trust
+from capacityd.linux.trust import Flaw, NotTrusted, Trust, flaw_of, open_trusted, trust_in
 from capacityd.model.errors import CredentialsMissing, CredentialsNotTrusted, NodeUnauthorized
 from capacityd.model.text import printable
 
@@ -52,9 +53,9 @@ def permission_advice(path: str) -> str:
 def _with_distribution_accounts(trust: Trust, kubeconfig: str) -> Trust:
     """Adds the group or the user that may change the kubelet's files with MicroK8s or Kubespray."""
     if kubeconfig.startswith(_MICROK8S):
-        return trust.with_group_of(kubeconfig)
+        return replace(trust, group_may_write=True)
     if kubeconfig.startswith(f"{_KUBERNETES}/"):
-        return trust.with_user_of(_KUBERNETES)
+        return trust.with_owner_of(_KUBERNETES)
     return trust
 
 
@@ -122,31 +123,27 @@ class CredentialFiles:
         is_shown = path == self._kubeconfig or os.path.lexists(path)
         return f"{named}, {printable(path)}," if is_shown else named
 
-    def require_trusted_plugin(self, plugin: ExecPlugin) -> None:
+    def require_trusted_plugin(self, plugin: ExecPlugin, program: str | None) -> None:
         """Raises CredentialsNotTrusted if somebody else could change the exec plugin, or which program is run as it.
 
         An operator's plugin is only refused if somebody else could change the kubeconfig.
         """
         if self._trust is None:
             # The operator has chosen this kubeconfig, so its owner and group are trusted.
-            flaw = flaw_of(self._kubeconfig, own_trust().with_owner_of(self._kubeconfig))
+            flaw = flaw_of(self._kubeconfig, trust_in(self._kubeconfig))
         else:
-            flaw = plugin.flaw(self._trust)
+            flaw = plugin.flaw(program, self._trust)
         if flaw:
             raise _not_trusted(f"the exec plugin named in {printable(self._kubeconfig)}", flaw)
 
     def _open(self, path: str) -> int:
-        if self._trust is not None:
-            return open_trusted(path, self._trust)
-        # O_NONBLOCK, because open() on a pipe waits for a writer.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        os.stat(path)  # a missing file is an error of its own, also in a folder of another user
+        return open_file(path) if self._trust is None else open_trusted(path, self._trust)
 
     def _content(self, path: str, shown: str) -> bytes:
         """Reads the file. shown: the file for a message."""
         try:
             with open(self._open(path), "rb") as f:
-                if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode):
-                    raise NodeUnauthorized(f"{shown} is a pipe; it must be a file, because it is read again and again")
                 content = f.read(_MAX_FILE_BYTES + 1)
         except NotTrusted as e:
             raise _not_trusted(shown, e.flaw) from e
@@ -161,7 +158,7 @@ class CredentialFiles:
             advice = f". {permission_advice(path)}" if self.of_kubelet else ""
             raise NodeUnauthorized(f"{shown} cannot be read: permission denied{advice}") from e
         except (OSError, ValueError) as e:  # ValueError: a null character
-            reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not a path"
+            reason = e.strerror if isinstance(e, OSError) else "it is not a path"
             raise NodeUnauthorized(f"{shown} cannot be read: {reason}") from e
         if len(content) > _MAX_FILE_BYTES:
             raise NodeUnauthorized(f"{shown} is larger than {_MAX_FILE_BYTES} bytes")

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
 from capacityd.linux.program_start import why_not_started
-from capacityd.linux.program_trust import flaw_of_command, flaw_of_name, flaw_of_texts
 from capacityd.linux.sandbox import sandbox_advice
-from capacityd.linux.trust import Flaw, Trust
+from capacityd.linux.trust import Flaw, Trust, flaw_of_command
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
 from capacityd.model.private import quoted
 from capacityd.model.text import printable
@@ -50,29 +49,12 @@ class ExecPlugin:
     on_terminal: bool
     """Whether the plugin may talk to the user, for example to ask for a code. Then its standard error is shown."""
 
-    def flaw(self, trust: Trust) -> Flaw | None:
-        """What somebody else could change and run() would run; None if there is nothing.
+    def flaw(self, program: str | None, trust: Trust) -> Flaw | None:
+        """What somebody else could change and run() would run; None if there is nothing. program: from find()."""
+        return flaw_of_command([program, *self.arguments], trust) if program else None
 
-        Checks the folders in which the command is looked up, the program, its interpreters, and each path in the
-        arguments and in the kubeconfig's variables (linux/program_trust.py).
-        """
-        search_path = self._variables().get("PATH") or os.defpath
-        if "/" in self.command:
-            # Checked even if this program can't be run now: somebody else may put one there before run().
-            program: str | None = self.command
-        else:
-            flaw = flaw_of_name(self.command, search_path, trust)
-            if flaw:
-                return flaw
-            program = self._program
-        if program:
-            flaw = flaw_of_command([program, *self.arguments], search_path, trust)
-            if flaw:
-                return flaw
-        return flaw_of_texts(self.environment.values(), search_path, trust)  # as in PYTHONPATH=/opt/modules
-
-    def run(self, timeout: float) -> Credential:
-        """Runs the plugin for at most timeout seconds.
+    def run(self, program: str | None, timeout: float) -> Credential:
+        """Runs the plugin for at most timeout seconds. program: from find(), so that it is the one that was checked.
 
         Raises NodeUnauthorized, in particular PluginFailed if the plugin fails, and NodeUnreachable if the plugin does
         not end in time.
@@ -89,7 +71,6 @@ class ExecPlugin:
         # The YAML of a cluster's extension may contain values that JSON does not have: they are sent as text.
         request_json = json.dumps(request, default=str)
         environment = {**self._variables(), "KUBERNETES_EXEC_INFO": request_json}
-        program = self._program
         if program is None:
             hint = f"; {NO_SECRETS.redact(self.install_hint)}" if self.install_hint else ""
             detail = f"the command is {quoted(printable(self.command))}{hint}"
@@ -110,8 +91,7 @@ class ExecPlugin:
         """The plugin's environment."""
         return {**os.environ, **self.environment}
 
-    @property
-    def _program(self) -> str | None:
+    def find(self) -> str | None:
         """The path of the program; None if it is not installed or not executable."""
         found = shutil.which(self.command, path=self._variables().get("PATH"))
         return os.path.abspath(found) if found else None
@@ -119,7 +99,7 @@ class ExecPlugin:
     @property
     def _name(self) -> str:
         """The plugin for a message, with its path only if the program exists: any other command may be a secret."""
-        program = self._program
+        program = self.find()
         return f"the exec plugin {printable(program)}" if program else f"the exec plugin in {self.kubeconfig}"
 
     def _output(self, command: list[str], environment: Mapping[str, str], timeout: float) -> tuple[int, bytes]:

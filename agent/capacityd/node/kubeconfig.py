@@ -89,9 +89,10 @@ def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_
     if "exec" in user and not credential.token and not credential.certificate:
         on_terminal = not document.files.of_kubelet and sys.stdin.isatty() and sys.stderr.isatty()
         plugin = user_plugin(document, user, cluster, on_terminal=on_terminal)
-        document.files.require_trusted_plugin(plugin)
+        program = plugin.find()
+        document.files.require_trusted_plugin(plugin, program)
         if plugin_timeout is not None:
-            credential = plugin.run(plugin_timeout)
+            credential = plugin.run(program, plugin_timeout)
     if bool(credential.certificate) != bool(credential.key):
         raise document.error("has a client certificate without its key, or a key without its certificate")
     if credential.token and not (credential.token.isascii() and credential.token.isprintable()):

@@ -12,9 +12,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from capacityd.linux.atomic_file import read_regular_file, replace_file
+from capacityd.linux.opening import ForeignLink, open_data_folder
+from capacityd.linux.sandbox import SANDBOX_PAGE, UNIT
 from capacityd.model.messages import MetricsResult
 from capacityd.model.modules import import_failure
 from capacityd.worker import metrics
@@ -26,10 +29,9 @@ _FIRST_LINE = b"# HELP capacityd_resource_outcome "
 """How each file starts that this version or an older one has written. The package's postrm has the same text."""
 
 _ADVICE = {
-    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart;"
-    " the service does not see folders below /root, /run/user, /tmp and /var/tmp",
-    errno.EROFS: "the service's sandbox makes the folder read-only: for a folder that is not Debian's own, set"
-    " ReadWritePaths= in a drop-in of the unit; for one that was created later, restart the service",
+    errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart"
+    f" the service, which does not see all folders: {SANDBOX_PAGE}",
+    errno.EROFS: f"the sandbox of {UNIT} makes the folder read-only until the service is restarted: {SANDBOX_PAGE}",
     errno.EACCES: "root must own the folder, because the service has no right to other users' files",
 }
 """Number of an error in writing the file -> advice."""
@@ -87,10 +89,12 @@ def remove_all(directory: str) -> list[str]:
 
 def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult:
     try:
-        # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
-        replace_file(path, metrics.exposition(pass_metrics, duration), 0o644)
+        content = metrics.exposition(pass_metrics, duration)
+        with _path_in_open_folder(path) as path_in_folder:
+            # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
+            replace_file(path_in_folder, content, 0o644)
     except OSError as e:
-        error = f"{path} could not be written: {os.strerror(e.errno or 0)}"
+        error = f"{path} could not be written: {e.strerror}"
         return MetricsResult(path, error, advice=_ADVICE.get(e.errno or 0, ""))
     except Exception as e:
         if not import_failure(e):
@@ -101,8 +105,7 @@ def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResu
 
 
 def _not_removed(path: str, error: OSError) -> str:
-    reason = os.strerror(error.errno or 0)
-    return f"{path} could not be removed: {reason}; node_exporter still reports its old metrics"
+    return f"{path} could not be removed: {error.strerror}; node_exporter still reports its old metrics"
 
 
 def _not_read(directory: str, error: OSError) -> str:
@@ -115,13 +118,31 @@ def _remove(paths: Iterable[str]) -> dict[str, OSError]:
     failed = {}
     for path in paths:
         try:
-            if _is_of_service(path):
-                os.unlink(path)
+            with _path_in_open_folder(path) as path_in_folder:
+                if _is_of_service(path_in_folder):
+                    os.unlink(path_in_folder)
         except (FileNotFoundError, NotADirectoryError):  # it is already gone
             continue
         except OSError as e:
             failed[path] = e
     return failed
+
+
+@contextmanager
+def _path_in_open_folder(path: str) -> Iterator[str]:
+    """A path of the file that leads through its open folder. Raises OSError.
+
+    A link to the folder that another user has made is not followed (linux/opening.py).
+    """
+    folder, name = os.path.split(path)
+    try:
+        fd = open_data_folder(folder)
+    except ForeignLink as e:
+        raise OSError(errno.ELOOP, str(e)) from e
+    try:
+        yield f"/proc/self/fd/{fd}/{name}"
+    finally:
+        os.close(fd)
 
 
 def _is_of_service(path: str) -> bool:

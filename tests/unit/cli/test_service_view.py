@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_config_check_warns_of_programs_and_credentials_that_others_could_change
 def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Root in a shell may read it. The advice does not take the home away from its user."""
+    """Root in a shell may read it."""
     make_reachable(tmp_path)
     home = tmp_path / "home"
     home.mkdir(0o700)
@@ -73,8 +74,8 @@ def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     path.write_text(f'[resources."example.com/seats"]\nfile = {{ path = "{seats}" }}\n')
     assert run(["config", "check", "--config", str(path)]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        f'{path}: warning: [resources."example.com/seats"] file: {home} (owner uid 12345, mode 0700) is not readable '
-        f"by the service, which is root without capabilities: chmod o+x {home}"
+        f'{path}: warning: [resources."example.com/seats"] file: the sandbox of capacityd.service hides {seats}: '
+        "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md says how to show it"
     ]
     home.chmod(0o711)
     assert run(["config", "check", "--config", str(path)]) == 0
@@ -112,18 +113,58 @@ def test_config_check_warns_of_a_path_of_when_that_the_sandbox_hides(
     path = tmp_path / "60-x.toml"
     path.write_text('[resources."example.com/a"]\nwhen = { path = "/dev/x0" }\nstatic = { quantity = 1 }\n')
     assert run(["config", "check", "--config", str(path)]) == 0
-    warning = (
-        f'{path}: warning: [resources."example.com/a"] when: the service\'s sandbox hides /dev (PrivateDevices=yes)'
-    )
+    warning = f'{path}: warning: [resources."example.com/a"] when: the sandbox of capacityd.service hides /dev/x0'
     assert warning in capsys.readouterr().err
 
 
 def test_config_check_warns_of_metrics_that_the_sandbox_hides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox({"/root": "ProtectHome=tmpfs"}))
+    monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox(hidden=("/root",)))
     path = tmp_path / "60-x.toml"
     for textfile, hidden in (("/root/metrics/x.prom", True), ("/var/lib/prometheus/node-exporter/x.prom", False)):
         path.write_text(f'[service]\ntextfile = "{textfile}"\n')
         assert run(["config", "check", "--config", str(path)]) == 0
-        assert ("sandbox hides /root; /var/lib/prometheus/node-exporter is" in capsys.readouterr().err) is hidden
+        assert (f"the sandbox of capacityd.service hides {textfile}" in capsys.readouterr().err) is hidden
+
+
+@pytest.mark.parametrize(
+    ("command", "warned"),
+    [
+        ('["/bin/sh", "-c", "ls /dev/ttyUSB* | wc -l"]', True),
+        ('["/bin/bash", "-euc", "echo 1"]', True),
+        ('["/usr/bin/python3", "-c", "print(1)"]', True),
+        ('["/bin/grep", "-c", "x", "/etc/passwd"]', False),
+        ('["/bin/sh", "/bin/true"]', False),
+    ],
+)
+def test_config_check_warns_of_a_text_that_a_shell_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, warned: bool
+) -> None:
+    path = tmp_path / "60-x.toml"
+    path.write_text(f'[resources."example.com/a"]\nexec = {{ command = {command} }}\n')
+    assert run(["config", "check", "--config", str(path)]) == 0
+    assert ("capacityd probe --as-service" in capsys.readouterr().err) is warned
+
+
+def test_config_check_does_not_wait_for_a_path_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one on a network file system whose server is away. The other paths are checked."""
+    path = tmp_path / "60-x.toml"
+    text = ""
+    for name in ("hanging", "hidden"):
+        text += f'[resources."example.com/{name}"]\nfile = {{ path = "/srv/{name}" }}\n'
+    path.write_text(text)
+
+    def hides(_: Sandbox, looked_at: str) -> bool:
+        if looked_at == "/srv/hanging":
+            time.sleep(3600)
+        return looked_at == "/srv/hidden"
+
+    monkeypatch.setattr(Sandbox, "hides", hides)
+    monkeypatch.setattr(service_view, "_TIMEOUT", 0.2)
+    assert run(["config", "check", "--config", str(path)]) == 0
+    hanging, hidden = capsys.readouterr().err.splitlines()
+    assert '[resources."example.com/hanging"] file: a look at its path did not end within 0.2 s' in hanging
+    assert "hides /srv/hidden" in hidden

@@ -74,8 +74,8 @@ def test_a_link_counts_if_root_or_the_files_owner_made_it(
         open_data_file(str(path))
     link = users / {"last": "seats", "chain": "second"}.get(position, "in")
     assert str(error.value) == (
-        f"{link} is a symbolic link of uid {link_owner} that leads to no file of this user, so it is not followed; "
-        f"if the link is right, run: chown -h root {link}"
+        f"{link} may be another user's link to a file of root, so it is not followed; configure the path that it leads "
+        "to"
     )
 
 
@@ -101,10 +101,8 @@ def test_a_hard_link_to_a_file_of_root_is_not_opened_where_others_can_make_one(
     if opened:
         assert read(folder / "seats") == "4"
     else:
-        with pytest.raises(ForeignLink, match="seats is a hard link to a file of root") as error:
+        with pytest.raises(ForeignLink, match="seats may be another user's link to a file of root"):
             open_data_file(str(folder / "seats"))
-        remedy = "folder" if mode & 0o1000 else f"or run: chown root {folder}; chmod go-w {folder}"
-        assert str(error.value).endswith(remedy)
     file.unlink()
     assert read(folder / "seats") == "4", "a file with one name is no hard link"
 
@@ -129,7 +127,7 @@ def test_a_link_does_not_show_whether_a_file_of_root_exists(tmp_path: Path) -> N
     assert message() == missing
 
 
-def test_another_users_text_is_in_no_command(tmp_path: Path) -> None:
+def test_another_users_text_is_in_no_message(tmp_path: Path) -> None:
     """Behind that user's link, each name is that user's choice."""
     made(tmp_path / "root", ROOT)
     users = tmp_path / "user"
@@ -141,7 +139,8 @@ def test_another_users_text_is_in_no_command(tmp_path: Path) -> None:
     linked(users / "seats", "$(reboot)/hard", USER)
     with pytest.raises(ForeignLink) as error:
         open_data_file(str(users / "seats"))
-    assert str(error.value).endswith(f"run: chown -h root {users / 'seats'}")
+    assert str(error.value).startswith(f"{users / 'seats'} may be")
+    assert "reboot" not in str(error.value)
 
 
 def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +151,9 @@ def test_without_other_users_every_file_is_opened_as_by_open(tmp_path: Path, mon
     linked(tmp_path / "link", tmp_path / "a", ROOT)
     for path in ("a/b", "./a//b", f"{tmp_path}/a/../a/b", "link/b"):
         assert read(path) == "4"
+    for path in ("/dev/null", str(tmp_path)):
+        with pytest.raises(OSError, match=r"Not a regular file|Is a directory"):
+            open_data_file(path)
     for path in ("/proc/sys/kernel/pid_max", "/proc/self/cwd/a/b", "/sys/kernel/mm/transparent_hugepage/enabled"):
         if os.path.exists(path):
             assert read(path) == Path(path).read_text()
@@ -211,7 +213,7 @@ for name in sys.argv[2:]:
     try:
         outcomes[name] = os.read(open_data_file(os.path.join(sys.argv[1], name)), 9).decode()
     except ForeignLink as e:
-        outcomes[name] = str(e).partition(" is a ")[2].partition(", ")[0]
+        outcomes[name] = type(e).__name__
 print(json.dumps(outcomes))
 """
 
@@ -232,7 +234,7 @@ def test_in_a_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {
         "root": "SECRET",
         "user": "4",
-        "to-root": "symbolic link of another user that leads to no file of this user",
+        "to-root": "ForeignLink",
         "to-user": "4",
         "of-root": "SECRET",
     }

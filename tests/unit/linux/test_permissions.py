@@ -71,11 +71,12 @@ def test_the_reason_is_that_of_the_target_of_a_link_and_a_missing_file_has_none(
 
 def test_commands_say_why_the_service_may_not_read_a_file(file: Path, tmp_path: Path) -> None:
     """A command without capabilities (like the service) fails and names the file. A command with capabilities warns."""
-    os.chown(file, OTHER, OTHER)
-    file.chmod(0o640)
+    file.chmod(0o040)
     (tmp_path / "capacityd.toml").write_text(f'[kubernetes]\nkubeconfig = "{file}"\n')
     capacityd = ["/usr/bin/python3", "-m", "capacityd", "--config", str(tmp_path / "capacityd.toml")]
-    why = f"{file} (owner uid 1234, mode 0640) is not readable by the service"
-    for command, status in (([*AS_SERVICE, *capacityd, "plan"], 3), ([*capacityd, "config", "check"], 0)):
+    plan = [*AS_SERVICE, *capacityd, "plan"]
+    in_plan = f"{file} (owner root, mode 0040) is not readable by the service"
+    in_check = f"the sandbox of capacityd.service hides {file}"
+    for command, status, why in ((plan, 3, in_plan), ([*capacityd, "config", "check"], 0, in_check)):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "agent")
         assert (done.returncode, why in done.stderr) == (status, True), done.stderr

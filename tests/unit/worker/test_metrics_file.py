@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_removed_is_not_forgotten(
     unlink = os.unlink
 
     def refuse(path: str) -> None:
-        if path in (old, new):
+        if path.endswith(("/old.prom", "/new.prom")):
             raise PermissionError(13, "Permission denied", path)
         unlink(path)
 
@@ -219,6 +219,23 @@ def test_a_link_that_the_owner_of_the_folder_has_made_is_not_written(
     assert (tmp_path / "x.prom").read_text().startswith("# HELP")
     assert ((tmp_path / "secret").read_text(), (tmp_path / "secret").stat().st_mode & 0o777) == ("secret", 0o600)
     assert sorted(os.listdir(tmp_path)) == ["secret", "x.prom"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a link of another user")
+def test_a_link_of_another_user_to_the_folder_is_not_followed(passes: Passes, tmp_path: Path) -> None:
+    """The owner of the folder above could let root overwrite a file elsewhere."""
+    for name in ("elsewhere", "theirs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "elsewhere/x.prom").write_text("root's")
+    above = tmp_path / "theirs"
+    (above / "metrics").symlink_to("../elsewhere")
+    for path in (above, above / "metrics"):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    written = passes.end(above / "metrics/x.prom")
+    assert written
+    assert f"{above}/metrics may be another user's link" in written.error
+    assert (tmp_path / "elsewhere/x.prom").read_text() == "root's"
+    assert os.listdir(tmp_path / "elsewhere") == ["x.prom"]
 
 
 def test_without_the_library_the_message_names_the_package(

@@ -20,7 +20,7 @@ from capacityd.host.recording.questions import Source
 from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
-from capacityd.linux.trust import flaw_of, own_trust
+from capacityd.linux.trust import NotTrusted, find_trusted, own_trust
 from capacityd.model.errors import CapacitydError, HostError, UsageError
 from capacityd.model.host import machine_id
 from capacityd.model.text import printable
@@ -154,14 +154,16 @@ def _write(path: str, recording: Recording) -> int:
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe
             # By a link in the path, another user could choose which device this process writes.
-            if flaw := flaw_of(path, own_trust()):
-                raise UsageError(f"{path} is not written, because {printable(str(flaw))}")
-            with open(path, "wb") as out:
-                out.write(content)
+            with contextlib.ExitStack() as descriptors:
+                found = find_trusted(path, own_trust(), descriptors)
+                with open(f"/proc/self/fd/{found.fd}", "wb") as out:
+                    out.write(content)
         else:
             umask = os.umask(0)  # the umask can't be read without a change
             os.umask(umask)
             replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
+    except NotTrusted as e:
+        raise UsageError(f"{path} is not written, because {printable(str(e))}") from e
     except OSError as e:
         raise UsageError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
     return len(content)

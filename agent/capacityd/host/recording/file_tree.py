@@ -13,7 +13,7 @@ from typing import Any
 
 from capacityd.host.recording.contents import TREES
 from capacityd.host.regular_file import ABSENT
-from capacityd.linux.path_entries import MAX_LINKS
+from capacityd.linux.path_walk import MAX_LINKS
 from capacityd.linux.paths import parents, reversed_names
 from capacityd.model.errors import HostError, NotRecorded
 

@@ -1,0 +1,51 @@
+"""Runs an action in a child process, because a look at a path can hang in the kernel: its server may not respond."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+
+_MAX_BYTES = 65536
+"""The capacity of a pipe (pipe(7)), so that the child never waits for its reader."""
+
+
+def text_within(seconds: float, action: Callable[[], str]) -> str | None:
+    """Returns the action's text; None if the action did not end in time. The text has at most 64 KiB.
+
+    Raises RuntimeError if the action raised an exception.
+    """
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _be_child(action, write_end)
+    os.close(write_end)
+    ended = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        if not poll.poll(1000 * seconds):
+            signal.pidfd_send_signal(ended, signal.SIGKILL)  # not waited for: it may hang for ever
+            return None
+        _, status = os.waitpid(pid, 0)
+        if status:
+            raise RuntimeError("the child process failed")
+        return os.read(read_end, _MAX_BYTES).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(ended)
+        os.close(read_end)
+
+
+def _be_child(action: Callable[[], str], pipe: int) -> None:
+    """Writes the action's text to the pipe, and ends this process."""
+    status = 1
+    try:
+        # Whoever reads this command's output waits until every process has closed it.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nothing, fd)
+        os.write(pipe, action().encode("utf-8", "surrogateescape"))
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,124 @@
+"""Follows a path as the kernel does, and opens what it leads to only after a look at it.
+
+Each part is opened relative to the one before it, so nobody can exchange a part between a check and the use. O_PATH
+opens no device, waits for no pipe, and reads nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from capacityd.linux.paths import reversed_names
+
+MAX_LINKS = 40
+"""Links that the kernel follows in a path (path_resolution(7))."""
+_FIND_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder or a link on a path, or what the path leads to."""
+
+    path: str
+    """Without links in the folders above."""
+    fd: int
+    """Opened with O_PATH."""
+    status: os.stat_result
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.status.st_mode)
+
+
+def walk(path: str, descriptors: ExitStack) -> Iterator[tuple[Part, Part]]:
+    """Yields the parts of a path from / on, each with the folder that contains it. / is in itself.
+
+    What the path leads to is the last one. A relative path begins at the current folder. descriptors: closes the
+    descriptors of all parts. Raises OSError where the path does not continue, and ValueError if it contains a NUL.
+    """
+    folder = part = _root(descriptors)
+    yield part, folder
+    link_count = 0
+    absolute = path if path.startswith("/") else os.path.join(os.getcwd(), path)
+    names = reversed_names(absolute)  # still to follow, the next one last
+    while names:
+        name = names.pop()
+        # The folder's path has no links, so ".." is the folder above in the path, too.
+        part_path = os.path.dirname(folder.path) if name == ".." else os.path.join(folder.path, name)
+        part = _part(part_path, _find(name, folder.fd, expect_folder=bool(names)), descriptors)
+        yield part, folder
+        if not part.is_link:
+            folder = part
+            continue
+        link_count += 1
+        if link_count > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if part.status.st_dev == os.stat("/proc").st_dev:
+            # A link in /proc may lead to an open file or into another file system, and its text does not name the
+            # target. So the kernel follows this link.
+            part = _part(part_path, os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder.fd), descriptors)
+            yield part, folder
+            folder = part
+            continue
+        text = os.readlink("", dir_fd=part.fd)
+        names += reversed_names(text)
+        if text.startswith("/"):
+            folder = _root(descriptors)
+    if part.is_link:  # to a folder that was reached before: "/" or "."
+        yield folder, folder
+
+
+def open_file(path: str) -> int:
+    """Opens the regular file at a path for reading, and returns its descriptor. Raises the errors of walk(), and
+    OSError if it is not a regular file."""
+    with ExitStack() as descriptors:
+        *_, (found, _) = walk(path, descriptors)
+        return open_regular(found)
+
+
+def open_regular(part: Part) -> int:
+    """Opens a file for reading, and returns its descriptor. Raises OSError, also if it is not a regular file."""
+    if part.is_folder:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), part.path)
+    if not stat.S_ISREG(part.status.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", part.path)
+    return _reopen(part, os.O_NOCTTY)
+
+
+def open_folder(part: Part) -> int:
+    """Opens a folder, and returns its descriptor. Raises OSError, also if it is not a folder."""
+    return _reopen(part, os.O_DIRECTORY)
+
+
+def _reopen(part: Part, flags: int) -> int:
+    # The kernel's link to what was found, because the path may lead elsewhere by now.
+    return os.open(f"/proc/self/fd/{part.fd}", os.O_RDONLY | os.O_CLOEXEC | flags)
+
+
+def _root(descriptors: ExitStack) -> Part:
+    return _part("/", os.open("/", os.O_PATH | os.O_CLOEXEC), descriptors)
+
+
+def _part(path: str, fd: int, descriptors: ExitStack) -> Part:
+    descriptors.callback(os.close, fd)
+    return Part(path, fd, os.fstat(fd))
+
+
+def _find(name: str, folder: int, *, expect_folder: bool) -> int:
+    """Opens an entry of a folder without following it. expect_folder: whether the path continues in it."""
+    if expect_folder:
+        try:
+            # O_DIRECTORY, because without it the kernel would not mount the file system of an automount point.
+            return os.open(name, _FIND_FLAGS | os.O_DIRECTORY, dir_fd=folder)
+        except NotADirectoryError:
+            pass  # a link, or a file where the path needs a folder
+    return os.open(name, _FIND_FLAGS, dir_fd=folder)

@@ -22,7 +22,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.trust import NotTrusted, find_trusted, own_trust
 from capacityd.model.errors import CapacitydError, HostError, UsageError
-from capacityd.model.host import machine_id
+from capacityd.model.host import Host, machine_id
 from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
 
@@ -37,24 +37,23 @@ def record(options: Options) -> int:
     """
     if not options.force and os.path.isfile(options.file):  # a device or pipe, such as /dev/stdout, is no such file
         raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
-    original = None
-    source: Source = LiveHost()
-    if options.selection.machine is not None:
-        original = read_recording(options.selection.machine)
-        source = RecordedHost(original)
+    unreadable: dict[str, list[str]] = {}  # a copy lacks the same paths as its original, for which they were listed
+    host: Host
     with progress("recording the machine"):
-        recording, unreadable = _make_recording(source)
-        recording["hardware_names"] = _hardware_names(source, recording)
-    if original is not None and original.get("redacted"):
-        recording["redacted"] = True  # a copy of a redacted recording contains no identifiers either
-    elif not options.keep_serials:
+        if options.selection.machine is None:
+            host = LiveHost()
+            recording, unreadable = _make_recording(host)
+            recording["hardware_names"] = _hardware_names(host, recording)
+        else:
+            recording = read_recording(options.selection.machine)
+            host = RecordedHost(recording)
+    if not (options.keep_serials or recording.get("redacted")):
         # The machine id is in no recorded file, but may be a part of other texts. This also sets "redacted".
-        recording = without_identifiers(recording, [machine_id(source)])
+        recording = without_identifiers(recording, [machine_id(host)])
     size = _write(options.file, recording)
-    if original is None:  # a copy lacks the same paths as its original, and `record` listed them for the original
-        for error, paths in sorted(unreadable.items()):
-            hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
-            print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
+    for error, paths in sorted(unreadable.items()):
+        hint = "; root may read them" if error == "EACCES" and os.geteuid() != 0 else ""
+        print_message(f"could not be read ({error}{hint}): {listed(paths, most=_MAX_PATHS)}")
     if options.file != "-":
         _report(options, recording, size=size, unreadable=unreadable)
     return 0
@@ -64,7 +63,7 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
     """Prints what the file contains. size: in bytes. unreadable: name of the error -> paths."""
     redacted = "redacted" in recording
     left_out = 0  # number of the devices' files that exist but are not recorded
-    for folder, names_in_folder in recording["left_out"].items():
+    for folder, names_in_folder in recording.get("left_out", {}).items():
         if folder.startswith("/sys/devices/"):
             left_out += len([name for name in names_in_folder if not name.endswith("/")])  # "/": a folder, not a file
     if options.json:
@@ -72,7 +71,7 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
         print_json(report | {"unreadable": unreadable})
         return
     private = "" if redacted else "; it contains serial numbers, addresses and names"
-    counts = f"{len(recording['files'])} files, {_devices(recording)} devices"
+    counts = f"{len(recording.get('files', {}))} files, {_devices(recording)} devices"
     print_message(f"{options.file}: {counts}, {size} bytes{private}")
     if left_out:
         print_message(f"{left_out} files are left out because they are not on the list of attributes to record")
@@ -80,11 +79,11 @@ def _report(options: Options, recording: Recording, size: int, unreadable: dict[
 
 def _devices(recording: Recording) -> int:
     """The number of recorded devices, also of those that udev does not know: each has a link to its subsystem."""
-    links = recording["links"]
+    links = recording.get("links", {})
     return len([path for path in links if path.startswith("/sys/devices/") and path.endswith("/subsystem")])
 
 
-def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str, str]]:
+def _hardware_names(host: Host, recording: Recording) -> dict[str, dict[str, str]]:
     """Modalias -> property -> value, for the recorded devices, from the hardware database of the recorded machine.
 
     The machine that replays the recording may have another database, or none.
@@ -99,7 +98,7 @@ def _hardware_names(source: Source, recording: Recording) -> dict[str, dict[str,
                         modaliases.add(detector.modalias(recorded_machine, device))
     hardware_names = {}
     for modalias in sorted(filter(None, modaliases)):
-        known = dict(source.hardware_names(modalias))
+        known = dict(host.hardware_names(modalias))
         if known:
             hardware_names[modalias] = known
     return hardware_names

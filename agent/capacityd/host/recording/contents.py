@@ -68,7 +68,7 @@ ATTRIBUTE_IDENTIFIERS = _names(
     targetname uniq unique_id uuid wwid wwn
     """
 )
-"""Patterns of names of attributes to record with a hash instead of their content."""
+"""Patterns of names of attributes whose content is an identifier."""
 
 PROPERTIES = _names(
     """
@@ -97,9 +97,9 @@ PROPERTY_IDENTIFIERS = _names(
     *WWID *WWN *WWN_* DM_SERIAL ID_SCSI_SERIAL MAC SCSI_IDENT_*
     """
 )
-"""Patterns of names of properties to record as a hash. Their values are also replaced in the device's other properties.
+"""Patterns of names of properties that are identifiers. They are also replaced in the device's other properties.
 
-A property that is neither in PROPERTIES nor here is also recorded as a hash.
+A property that is neither in PROPERTIES nor here counts as an identifier, too.
 """
 
 COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
@@ -121,7 +121,7 @@ _IDENTIFYING_PROPERTY = _any_of(PROPERTY_IDENTIFIERS)
 
 
 def keeps_file(path: str) -> bool:
-    """Whether to record an attribute, as its content or as a hash."""
+    """Whether to record an attribute."""
     folder, _, name = path.rpartition("/")
     # The files in capabilities/ are bit masks of an input device. ATTRIBUTES does not list their names, because one of
     # them is "key", and another file of this name may contain a secret.

@@ -9,10 +9,10 @@ import errno
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from capacityd.model.codec import Malformed, decode
 from capacityd.model.errors import UsageError
 from capacityd.model.host import Address, Memory
 from capacityd.model.text import printable
@@ -46,9 +46,18 @@ def read_recording(path: str) -> Recording:
     if not isinstance(recording, dict) or not set(recording) <= set(RECORDING_PARTS):
         raise UsageError(f"{path}: is not a recording; a recording has the parts {', '.join(RECORDING_PARTS)}")
     for part, value in recording.items():
-        if not RECORDING_PARTS[part](value):
+        if not _is_valid(part, value):
             raise UsageError(f'{path}: the content of its part "{part}" is not valid')
     return recording
+
+
+def _is_valid(part: str, value: Any) -> bool:
+    """Whether the value has the type of this part of a recording, and contains no unknown errno."""
+    try:
+        decode(RECORDING_PARTS[part], value)
+    except Malformed:
+        return False
+    return part != "errors" or all(isinstance(getattr(errno, name, None), int) for name in value.values())
 
 
 def address_of(values: Sequence[Any]) -> Address:
@@ -64,64 +73,30 @@ def address_of(values: Sequence[Any]) -> Address:
     )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_number(value: object) -> bool:
-    return type(value) is int  # isinstance() accepts True
-
-
-def _is_error(value: object) -> bool:
-    """Whether a value is the name of an errno."""
-    return isinstance(value, str) and isinstance(getattr(errno, value, None), int)
-
-
-def _is_address(value: object) -> bool:
-    return isinstance(value, list) and [type(part) for part in value] == [str, str, str, int, str, bool]
-
-
-def _is_memory(value: object) -> bool:
-    names = {field.name for field in fields(Memory)}
-    return isinstance(value, dict) and value.keys() == names and all(map(_is_number, value.values()))
-
-
-def _is_result_of_program(value: object) -> bool:
-    return isinstance(value, list) and [type(part) for part in value] == [int, str, str]
-
-
-def _table(inner: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Returns a function that checks whether a value is an object whose values all pass the inner check."""
-    return lambda value: isinstance(value, dict) and all(map(inner, value.values()))
-
-
-RECORDING_PARTS: Mapping[str, Callable[[Any], bool]] = {
-    "files": _table(_is_text),  # path -> content
-    "links": _table(_is_text),  # path -> target
-    "errors": _table(_is_error),  # path -> name of the errno for reading this path and all paths below it
-    "left_out": _table(_are_texts),  # folder -> names of existing entries that are not recorded; folders end with "/"
-    "folders": _are_texts,  # existing paths without recorded contents
-    "properties": _table(_table(_is_text)),  # path of a device -> name -> value
-    "hardware_names": _table(_table(_is_text)),  # modalias -> property of hwdb(7) -> value
-    "link_modes": _table(_are_texts),  # interface -> names of the link modes that it supports
-    "link_kinds": _table(_is_text),  # interface -> kind, as "ip -details link" shows it
-    "linked_interfaces": _table(_is_text),  # interface -> the interface that it uses, or ""
-    "default_interfaces": _are_texts,  # names of the interfaces of default routes
-    "addresses": lambda value: isinstance(value, list) and all(map(_is_address, value)),  # the fields of Address
-    "processors": _table(lambda value: value is None or _is_number(value)),  # measure -> its value
-    "memory": _is_memory,  # field of Memory -> bytes
-    "filesystem_sizes": _table(_is_number),  # mount point -> bytes
-    "ages": _table(lambda value: type(value) in (int, float)),  # path of a file -> seconds since it was changed
-    "programs": _table(_is_result_of_program),  # command as JSON -> exit status, standard output, standard error
-    "arch": _is_text,
-    "hostname": _is_text,
+RECORDING_PARTS: Mapping[str, Any] = {
+    "files": Mapping[str, str],  # path -> content
+    "links": Mapping[str, str],  # path -> target
+    "errors": Mapping[str, str],  # path -> name of the errno for reading this path and all paths below it
+    # Folder -> names of existing entries that are not recorded; folders end with "/".
+    "left_out": Mapping[str, tuple[str, ...]],
+    "folders": tuple[str, ...],  # existing paths without recorded contents
+    "properties": Mapping[str, Mapping[str, str]],  # path of a device -> name -> value
+    "hardware_names": Mapping[str, Mapping[str, str]],  # modalias -> property of hwdb(7) -> value
+    "link_modes": Mapping[str, tuple[str, ...]],  # interface -> names of the link modes that it supports
+    "link_kinds": Mapping[str, str],  # interface -> kind, as "ip -details link" shows it
+    "linked_interfaces": Mapping[str, str],  # interface -> the interface that it uses, or ""
+    "default_interfaces": tuple[str, ...],  # names of the interfaces of default routes
+    "addresses": tuple[tuple[str, str, str, int, str, bool], ...],  # the fields of Address
+    "processors": Mapping[str, int | None],  # measure -> its value
+    "memory": Memory,
+    "filesystem_sizes": Mapping[str, int],  # mount point -> bytes
+    "ages": Mapping[str, float],  # path of a file -> seconds since it was changed
+    "programs": Mapping[str, tuple[int, str, str]],  # command as JSON -> exit status, standard output, standard error
+    "arch": str,
+    "hostname": str,
     # Question that the machine did not answer -> name of the errno or null, message. A question is the part and the key
     # of its answer: "memory", "link_modes eth0"; for a mount point also a mount's id: "filesystem_sizes /mnt 29".
-    "unknown": _table(lambda value: isinstance(value, list) and len(value) == 2 and _is_text(value[1])),
-    "redacted": lambda value: isinstance(value, bool),  # whether identifiers are replaced by hashes
+    "unknown": Mapping[str, tuple[str | None, str]],
+    "redacted": bool,  # whether identifiers are replaced by numbers
 }
-"""The parts of a recording, each with a check of its value."""
+"""The parts of a recording, each with its type."""

@@ -1,19 +1,17 @@
-"""Replaces the identifiers in a recording with hashes, keyed with a salt that nobody keeps.
+"""Replaces the identifiers in a recording with numbers.
 
-Equal identifiers get equal hashes, regardless of prefix, separators and case. Without the salt, nobody can find a
-hash's identifier by trying all MAC addresses. contents.py, this module and tests/corpus/recorded.md define the
-identifiers.
+Equal identifiers get equal numbers, regardless of prefix, separators and case. contents.py, this module and
+tests/corpus/recorded.md define the identifiers.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 
 from capacityd.host.recording.contents import COMPOSED, VERBATIM, is_identifier, is_identifying_property, keeps_property
 from capacityd.host.recording.format import Recording
-from capacityd.host.recording.hashes import PREFIX, SEPARATOR, Hashes, plain
+from capacityd.host.recording.numbering import PREFIX, SEPARATOR, Numbering, plain
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE
 
@@ -31,18 +29,19 @@ SHAPES = {
 
 _SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
 _WITH_PUBLIC_UUIDS = re.compile("/(?:wmi|mei|tee)/")  # in these folders, a UUID identifies a kind of device
-_FOLDERS_OF_UUIDS = ("by-uuid", "by-partuuid")  # in /dev/disk, with links named by identifiers
+_LINKS = re.compile(r"(?<=/by-id/)[^\s,]+|(?<=/by-uuid/)[^\s,]+|(?<=/by-partuuid/)[^\s,]+")
+"""Names of links in /dev/disk that contain a serial number or a UUID."""
 _WORD = re.compile("[0-9A-Za-z]{6,}")
 _MIN_SUBSTRING = 6  # a shorter identifier is replaced only if it is a separate word
+_HOSTNAME = "host-1"
 
 
-def without_identifiers(recording: Recording, more: Iterable[str] = (), salt: bytes = b"") -> Recording:
-    """A copy of a recording with hashes instead of identifiers.
+def without_identifiers(recording: Recording, more: Iterable[str] = ()) -> Recording:
+    """A copy of a recording with numbers instead of identifiers.
 
-    more: identifiers that no recorded file or property contains, such as the machine's id. salt: the key of the hashes;
-    if empty, a random one.
+    more: identifiers that no recorded file or property contains, such as the machine's id.
     """
-    privacy = Privacy(salt or os.urandom(32), recording)
+    privacy = Privacy(recording)
     for identifier in more:
         privacy.learn(identifier)
     return privacy.redacted_recording()
@@ -51,18 +50,17 @@ def without_identifiers(recording: Recording, more: Iterable[str] = (), salt: by
 class Privacy:
     """Replaces the identifiers in one recording."""
 
-    def __init__(self, salt: bytes, recording: Recording) -> None:
-        self._hashes = Hashes(salt)
+    def __init__(self, recording: Recording) -> None:
+        self._numbering = Numbering()
         self._recording = recording
-        self._words: dict[str, str] = {}  # known identifiers of only letters and digits -> hash
-        self._parts: dict[str, str] = {}  # a cache: parts of paths and other text -> the same without identifiers
+        self._files: Mapping[str, str] = recording.get("files", {})
+        self._properties: Mapping[str, Mapping[str, str]] = recording.get("properties", {})
+        self._words: dict[str, str] = {}  # known identifiers of only letters and digits -> what replaces them
         # The kernel's own names and the words in them stay, although a USB root hub's serial number is such a name.
-        paths = [path for path in (*recording["files"], *recording["links"]) if path.startswith("/sys/")]
-        names = {name for path in paths for name in path.split("/")}
+        paths = [*self._files, *recording.get("links", {})]
+        names = {name for path in paths if path.startswith("/sys/") for name in path.split("/")}
         self._kernel_words = names | {word.lower() for name in names for word in SEPARATOR.split(name)}
-        hostname = str(recording.get("hostname", ""))
-        self._hostname_pattern = self._pattern_of_hostname(hostname.lower())
-        self._hidden_hostname = f"host-{self._hashes.digits(hostname)[:10]}"
+        self._hostname_pattern = self._pattern_of_hostname(str(recording.get("hostname", "")).lower())
 
     def learn(self, identifier: str) -> None:
         """Remembers an identifier. redacted_recording() replaces it wherever it is a word.
@@ -74,18 +72,17 @@ class Privacy:
             return
         # A word without digits may be any word, and a short number any number.
         has_digit = any(char.isdigit() for char in word)
-        is_short_number = word.isdigit() and len(word) < 8
+        is_short_number = word.isdigit() and len(word.lstrip("0")) < 8
         if has_digit and not is_short_number:
-            self._words[word] = self._hashes.hashed(word)
+            self._words[word] = self._numbering.numbered(word)
 
     def _learn_recorded(self) -> None:
         """Remembers the identifiers in the recording's files and properties."""
-        files: Mapping[str, str] = self._recording["files"]
-        for path, text in files.items():
+        for path, text in self._files.items():
             if is_identifier(path):
                 self.learn(text)
-        uevents = (_pairs(text) for path, text in files.items() if _is_uevent(path))
-        for properties in (*self._recording["properties"].values(), *uevents):
+        uevents = (_pairs(text) for path, text in self._files.items() if _is_uevent(path))
+        for properties in (*self._properties.values(), *uevents):
             for name, value in properties.items():
                 if is_identifying_property(name):
                     self.learn(value)
@@ -93,51 +90,33 @@ class Privacy:
     def redacted_recording(self) -> Recording:
         """The recording without identifiers."""
         self._learn_recorded()  # first, because any text may contain the identifier of any file
-        files: Mapping[str, str] = self._recording["files"]
-        links: Mapping[str, str] = self._recording["links"]
-        properties_of_devices: Mapping[str, Mapping[str, str]] = self._recording["properties"]
         redacted = {part: self._all(value) for part, value in self._recording.items()}
         if "addresses" in self._recording:
             redacted["addresses"] = [
-                [interface, family, self._hashes.address(address), *details]
-                for interface, family, address, *details in self._recording["addresses"]
+                [interface, family, self._numbering.address(address, prefix), prefix, *details]
+                for interface, family, address, prefix, *details in self._recording["addresses"]
             ]
         if "arch" in self._recording:
             redacted["arch"] = self._recording["arch"]  # a word such as x86_64 is no identifier
-        redacted["files"] = {self.text(path): self._file(path, text) for path, text in files.items()}
-        redacted["links"] = {self._text_with_link(path): self._text_with_link(target) for path, target in links.items()}
+        redacted["files"] = {self.text(path): self._file(path, text) for path, text in self._files.items()}
         redacted["properties"] = {
-            self.text(device): self._properties(properties) for device, properties in properties_of_devices.items()
+            self.text(device): self._device(properties) for device, properties in self._properties.items()
         }
-        redacted["hostname"] = self._hidden_hostname
+        redacted["hostname"] = _HOSTNAME
         redacted["redacted"] = True
         return redacted
 
     def text(self, text: str) -> str:
-        """The text without known identifiers and without what has an identifier's form."""
+        """The text without known identifiers, without the names of links, and without what has an identifier's form."""
         if _WITH_PUBLIC_UUIDS.search(text):
             return text
-        redacted = []
-        folder = ""
-        for part in text.split("/"):
-            if folder in _FOLDERS_OF_UUIDS:
-                # Only the first word: in DEVLINKS, another path follows.
-                redacted.append(re.sub(r"^\S+", lambda name: self._hashes.identifier(name[0]), part))
-            else:
-                redacted.append(self._part(part))
-            folder = part
-        return "/".join(redacted)
+        return self._words_of(_LINKS.sub(lambda name: self._numbering.identifier(name[0]), text))
 
-    def _part(self, part: str) -> str:
-        """A part of a path without identifiers."""
-        redacted = self._parts.get(part)
-        if redacted is None:
-            redacted = _SHAPES.sub(lambda shape: self._hashes.unless_placeholder(shape[0]), part)
-            redacted = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), redacted)
-            if self._hostname_pattern:
-                redacted = self._hostname_pattern.sub(self._hidden_hostname, redacted)
-            self._parts[part] = redacted
-        return redacted
+    def _words_of(self, text: str) -> str:
+        """The text without known identifiers, and without what has an identifier's form."""
+        text = _SHAPES.sub(lambda shape: self._numbering.unless_placeholder(shape[0]), text)
+        text = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), text)
+        return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
 
     def _all(self, value: object) -> object:
         """A value of JSON with all texts in it as text() returns them."""
@@ -150,55 +129,54 @@ class Privacy:
     def _file(self, path: str, text: str) -> str:
         """A file's content without identifiers."""
         if is_identifier(path):
-            return self._hashes.identifier(text)
+            return self._numbering.identifier(text)
         if _is_uevent(path):
-            redacted = self._properties(_pairs(text))
+            redacted = self._device(_pairs(text))
             return "".join(f"{name}={value}\n" for name, value in redacted.items())
-        if path.endswith(".mount"):  # a unit, with the device's name
-            return "\n".join(map(self._text_with_link, text.split("\n")))
         if path == MOUNT_TABLE:
             return "\n".join(self._mount(line) if line else "" for line in text.split("\n"))
         is_public = "/capabilities/" in path or path.endswith("/modalias")  # bit masks, ids of models
         return text if is_public else self.text(text)
 
-    def _properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of a device. Replaces the device's identifiers anywhere in them.
+    def _device(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties of a device. Replaces the device's identifiers anywhere in those that udev composes of them.
 
-        VERBATIM stay as they are. Properties that keeps_property() does not know become hashes. In all others, only the
-        identifiers become hashes.
+        VERBATIM stay as they are. Properties that keeps_property() does not know become numbers. In all others, only
+        the identifiers become numbers.
         """
-        hashes = {}  # the device's identifier -> its hash
-        for name, value in properties.items():
-            if is_identifying_property(name) and value and value not in self._kernel_words:
-                hashes[value] = self._hashes.identifier(value)
+        own = {  # the device's identifier -> what replaces it
+            value: self._numbering.identifier(value)
+            for name, value in properties.items()
+            if is_identifying_property(name) and value and value not in self._kernel_words
+        }
         redacted = {}
         for name, value in properties.items():
             if name in VERBATIM:
                 redacted[name] = value
             elif not keeps_property(name):
-                redacted[name] = self._hashes.identifier(value)
+                redacted[name] = self._numbering.identifier(value)
             elif name in COMPOSED:
-                redacted[name] = self._composed(name, properties, hashes=hashes)
-                hashes[value] = redacted[name]  # for DEVLINKS, which contains this property
-            else:
+                redacted[name] = self._composed(name, properties, own)
+                own[value] = redacted[name]
+            elif name != "DEVLINKS":
                 redacted[name] = self.text(value)
-        if "DEVLINKS" in redacted:
-            redacted["DEVLINKS"] = _replaced(hashes, redacted["DEVLINKS"])
+        if "DEVLINKS" in properties:  # last, because it contains the composed properties
+            redacted["DEVLINKS"] = self._words_of(_replaced(own, properties["DEVLINKS"]))
         return redacted
 
-    def _composed(self, name: str, properties: Mapping[str, str], hashes: Mapping[str, str]) -> str:
+    def _composed(self, name: str, properties: Mapping[str, str], own: Mapping[str, str]) -> str:
         """A property that udev composed from vendor, model and serial number; unchanged if there is no serial number.
 
-        hashes: identifier of the device -> its hash.
+        own: identifier of the device -> what replaces it.
         """
         value = properties[name]
-        redacted = _replaced(hashes, value)
+        redacted = _replaced(own, value)
         if redacted != value:
             return redacted
         vendor = plain(properties.get(name.replace("SERIAL", "VENDOR"), ""))
         model = plain(properties.get(name.replace("SERIAL", "MODEL"), ""))
         has_no_serial_number = plain(value) in (model, vendor + model)
-        return value if has_no_serial_number else self._hashes.identifier(value)
+        return value if has_no_serial_number else self._numbering.identifier(value)
 
     def _mount(self, line: str) -> str:
         """A line of the mount table without identifiers. The source of a network file system is an identifier."""
@@ -206,17 +184,8 @@ class Privacy:
         type_, source, options = [*after_hyphen.split(" "), "", "", ""][:3]  # "" for each field that is missing
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")
         if may_be_remote and re.search("[:/@]", source):  # server:/share, //server/share, user@server
-            redacted_source = f"id-{self._hashes.digits(source)[:12]}"
-        else:
-            redacted_source = self._text_with_link(source)
-        redacted_options = ",".join(map(self._text_with_link, options.split(",")))
-        return f"{self.text(before_hyphen)}{hyphen}{type_} {redacted_source} {redacted_options}"
-
-    def _text_with_link(self, text: str) -> str:
-        """A path, an option or a line of a unit without identifiers. It may end with a link in /dev/disk/by-id, whose
-        name contains a serial number."""
-        before, by_id, name = text.partition("/by-id/")
-        return f"{before}{by_id}{self._hashes.identifier(name)}" if by_id else self.text(text)
+            source = self._numbering.named(source)
+        return f"{self.text(before_hyphen)}{hyphen}{type_} {self.text(source)} {self.text(options)}"
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
         """Finds the machine's name with and without its domain; None if the kernel also uses this word."""
@@ -237,12 +206,12 @@ def _is_uevent(path: str) -> bool:
     return path.endswith("/uevent")
 
 
-def _replaced(hashes: Mapping[str, str], text: str) -> str:
-    """Text with a device's identifiers replaced, longest first. hashes: identifier -> its hash."""
-    for identifier in sorted(hashes, key=len, reverse=True):
+def _replaced(own: Mapping[str, str], text: str) -> str:
+    """Text with a device's identifiers replaced, longest first. own: identifier -> what replaces it."""
+    for identifier in sorted(own, key=len, reverse=True):
         pattern = re.escape(identifier)
         if len(identifier) < _MIN_SUBSTRING:
             pattern = rf"(?<![0-9A-Za-z]){pattern}(?![0-9A-Za-z])"
-        literal_hash = hashes[identifier].replace("\\", r"\\")  # re.sub() gives a backslash a meaning
-        text = re.sub(pattern, literal_hash, text)
+        replacement = own[identifier].replace("\\", r"\\")  # re.sub() gives a backslash a meaning
+        text = re.sub(pattern, replacement, text)
     return text

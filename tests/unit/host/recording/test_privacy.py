@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections import Counter
+from ipaddress import ip_interface
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacityd.cli.inventory.selectors import exact_match
+from capacityd.discovery.reader import value_of
 from capacityd.host.recording import contents
-from capacityd.host.recording.hashes import Hashes
+from capacityd.host.recording.numbering import Numbering
 from capacityd.host.recording.privacy import SHAPES, Privacy, without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.schema.value_types import Network, Text
 from tests import ROOT
 from tests.support.machines import bare, disk, files, merge, mounts, nic, nvme, pci_nic, stacked, usb_device, usb_path
+from tests.support.readings import device_detector, outcome, read
 from tests.support.text import squeezed
 from tests.unit.discovery.test_unreadable import WORLD
 
@@ -116,11 +122,8 @@ WORLD_OF_SECRETS = merge(
 )
 
 
-SALT = b"of a test"
-
-
 def recorded(world: dict[str, Any], *more: str) -> dict[str, Any]:
-    recording = without_identifiers(Recorder(RecordedHost(world)).run(), more, SALT)
+    recording = without_identifiers(Recorder(RecordedHost(world)).run(), more)
     return dict(json.loads(json.dumps(recording)))
 
 
@@ -139,7 +142,7 @@ def test_equal_identifiers_stay_equal_throughout_the_machine() -> None:
     host = RecordedHost(recorded(WORLD_OF_SECRETS))
     serial = host.text("/sys/bus/usb/devices/1-1/serial")
     known = host.properties("/sys/bus/usb/devices/1-1")
-    assert re.fullmatch("id-[0-9a-f]{12}", str(serial))
+    assert re.fullmatch("id-[0-9]+", str(serial))
     assert known["ID_SERIAL_SHORT"] == serial
     assert known["ID_SERIAL"] == f"FTDI_FT232R_USB_UART_{serial}"
     links = f"/dev/serial/by-id/usb-FTDI_FT232R_USB_UART_{serial}-if00-port0 /dev/licence-{serial}"
@@ -180,11 +183,11 @@ def test_the_names_of_a_file_systems_further_devices_are_replaced() -> None:
     assert recording["links"][hidden] == "/dev/sda1"
 
 
-def test_another_recording_has_other_hashes() -> None:
-    world = merge(bare(), usb_device("1-1", serial=SERIAL))
-    made = [without_identifiers(Recorder(RecordedHost(world)).run()) for _ in range(2)]
-    serials = {recording["files"][f"{usb_path('1-1')}/serial"] for recording in made}
-    assert len(serials) == 2
+def test_identifiers_are_numbered_in_the_order_in_which_they_appear() -> None:
+    keys = [usb_device(port, serial=serial) for port, serial in (("1-1", SERIAL), ("1-2", "AB12CD34"), ("1-3", SERIAL))]
+    host = RecordedHost(recorded(merge(bare(), *keys, nic("eth0", attributes={"address": MAC}))))
+    assert [host.text(f"{usb_path(port)}/serial") for port in ("1-1", "1-2", "1-3")] == ["id-1", "id-2", "id-1"]
+    assert host.text("/sys/class/net/eth0/address") == "02:00:00:00:00:03"
 
 
 def test_a_short_serial_number_is_replaced_in_its_places_only() -> None:
@@ -216,12 +219,12 @@ def test_a_device_without_serial_number_keeps_its_model() -> None:
     assert recorded(merge(bare(), model))["properties"][usb_path("1-2")] == known
 
 
-def test_a_property_on_no_list_is_a_hash_and_a_file_on_none_is_unknown() -> None:
+def test_a_property_on_no_list_is_a_number_and_a_file_on_none_is_unknown() -> None:
     added = files({f"{usb_path('1-1')}/secret": "x", f"{usb_path('1-1')}/power/control": "auto"})
     world = merge(bare(), usb_device("1-1", properties={"OWNER": "Joe Doe", "FLAG": "1", "ID_BUS": "usb"}), added)
     recording = recorded(world)
     assert recording["properties"][usb_path("1-1")].items() >= {"FLAG": "1", "ID_BUS": "usb"}.items()
-    assert re.fullmatch("id-[0-9a-f]{12}", recording["properties"][usb_path("1-1")]["OWNER"])
+    assert re.fullmatch("id-[0-9]+", recording["properties"][usb_path("1-1")]["OWNER"])
     assert recording["left_out"][usb_path("1-1")] == ["power/", "secret"]
 
 
@@ -275,19 +278,70 @@ def test_identifiers_are_found_by_the_name_of_their_file_or_their_form(path: str
 )
 def test_names_of_file_servers_and_their_users_are_replaced(kind: str, source: str) -> None:
     table = recorded(merge(bare(), mounts(("/mnt", "0:44", kind, source))))["files"]["/proc/self/mountinfo"]
-    assert re.search(rf" - {kind} id-[0-9a-f]{{12}} ", table)
+    assert re.search(rf" - {kind} id-[0-9]+ ", table)
     kept = Recorder(RecordedHost(merge(bare(), mounts(("/mnt", "0:44", kind, source))))).run()
     assert "sesame" not in json.dumps(kept), "a password is left out in any case"
 
 
-def test_addresses_of_interfaces_stay_addresses() -> None:
-    added = [["eth0", "ipv4", IP4, 24, "global", False], ["eth0", "ipv6", IP6, 64, "global", True]]
-    local = [["eth0", "ipv6", LINK_LOCAL, 64, "link", False], ["lo", "ipv4", "127.0.0.1", 8, "host", False]]
-    first, second, third, last = RecordedHost(recorded(merge(bare(), {"addresses": added + local}))).addresses()
-    assert first.address.startswith("2")
-    assert second.address.startswith("2001:db8:")
-    assert third.address.startswith("fe80:")
-    assert last.address == "127.0.0.1"
+def test_addresses_of_interfaces_stay_addresses_of_equal_networks() -> None:
+    """A network of the same size has as many addresses as before. No address is one that somebody uses."""
+    given = {
+        **{
+            f"10.0.{network}.{host}/24": f"240.0.{network + 1}.{n + 1}"
+            for network in (0, 1)
+            for n, host in enumerate((7, 9))
+        },
+        "192.0.2.7/32": "240.0.0.3",
+        "192.0.2.9/31": "240.0.0.8",
+        "100.64.0.1/10": "241.64.0.1",
+        f"{IP6}/64": "2001:db8:0:6::1",
+        f"{IP6}3/64": "2001:db8:0:6::2",
+        f"{LINK_LOCAL}/64": "fe80::1",
+        "127.0.0.1/8": "127.0.0.1",
+        "::1/128": "::1",
+    }
+    parted = [(address.partition("/")[0], int(address.partition("/")[2])) for address in given]
+    rows = [
+        ["eth0", "ipv6" if ":" in address else "ipv4", address, prefix, "global", False] for address, prefix in parted
+    ]
+    host = RecordedHost(recorded(merge(bare(), {"addresses": rows})))
+    assert [one.address for one in host.addresses()] == [*given.values()]
+    assert [one.prefix for one in host.addresses()] == [prefix for _, prefix in parted]
+
+
+ADDRESSES = [
+    *(["eth0", "ipv4", address, 24, "global", False] for address in (IP4, "10.11.12.14", "10.11.13.1")),
+    *(["eth0", "ipv6", address, 64, "global", False] for address in (IP6, "2001:470:1f0b:8::2")),
+    [f"enx{BARE_MAC}", "ipv6", LINK_LOCAL, 64, "link", False],
+]
+SAME_DISK = disk(
+    "sdb", AT.replace("ata1", "ata2"), of_device={"wwid": f"naa.{WWN}"}, properties={"ID_SERIAL_SHORT": "ZC1"}
+)
+
+
+@pytest.mark.parametrize(
+    ("detector", "all_devices"),
+    [
+        ("address", {"scope": ["global", "link"]}),
+        ("nic", {"kind": ["physical", "bridge", "other", "virtual"]}),
+        ("disk", {}),
+        ("filesystem", {"kind": ["local", "network", "pseudo"]}),
+    ],
+)
+def test_a_configuration_with_the_numbers_counts_as_before(detector: str, all_devices: dict[str, object]) -> None:
+    """Each identifier in a configuration selects as many devices of the machine as its number of the recording."""
+    world = merge(WORLD_OF_SECRETS, SAME_DISK, {"addresses": ADDRESSES})
+    counts = []
+    for host in (RecordedHost(Recorder(RecordedHost(world)).run()), RecordedHost(recorded(world))):
+        known = device_detector(detector)
+        keys = [name for name, key in known.keys.items() if isinstance(key.kind, Text | Network)]
+        values = [(key, value_of(host, known, device, key)) for key in keys for device in known.find(host)]
+        distinct = [(key, value) for key, value in dict.fromkeys(values) if isinstance(value, str)]
+        tables = [(key, exact_match(known.keys[key].kind, value)) for key, value in distinct]
+        tables += [(key, str(ip_interface(f"{value}/24").network)) for key, value in distinct if key == "address"]
+        counts.append(Counter((key, outcome(read(host, detector, all_devices | {key: text}))) for key, text in tables))
+    assert counts[0] == counts[1]
+    assert len(counts[0]) >= 3
 
 
 def test_addresses_that_are_the_same_everywhere_stay() -> None:
@@ -307,19 +361,19 @@ AROUND = st.text(st.characters(exclude_characters="/\n", codec="utf-8"), max_siz
 def test_a_serial_number_is_found_wherever_it_is_a_word(serial: str, around: str, upper: bool) -> None:
     if serial.lower() in around.lower():
         return
-    privacy = Privacy(SALT, {"files": {}, "links": {}})
+    privacy = Privacy({"files": {}, "links": {}})
     privacy.learn(serial)
     hidden = privacy.text(f"{around}{serial.upper() if upper else serial.lower()} {around}")
     assert serial.lower() not in hidden.lower()
-    assert Hashes(SALT).identifier(serial) in hidden
+    assert Numbering().identifier(serial) in hidden
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_hashes_are_equal_if_and_only_if_the_identifiers_are(one: str, other: str) -> None:
-    hashes = Hashes(SALT)
-    same = hashes.identifier(one) == hashes.identifier(other)
+def test_numbers_are_equal_if_and_only_if_the_identifiers_are(one: str, other: str) -> None:
+    numbering = Numbering()
+    same = numbering.identifier(one) == numbering.identifier(other)
     assert same == (one == other) or squeezed(one) == squeezed(other)
-    assert len(set(squeezed(one))) < 2 or hashes.identifier(one) != one
+    assert len(set(squeezed(one))) < 2 or numbering.identifier(one) != one
 
 
 def test_the_pages_list_what_the_code_does() -> None:

@@ -1,0 +1,107 @@
+"""The numbers that replace identifiers in a recording, in the identifiers' own notation.
+
+Notation: an identifier's prefix, such as naa., and its separators.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from itertools import islice
+
+from capacityd.schema.matchers import IPNetwork
+
+SEPARATOR = re.compile(r"(\\x[0-9a-f]{2}|[\W_]+)")  # udev writes \x20 for a space
+PREFIX = re.compile(r"(?:0x|naa\.|eui\.|uuid\.|nvme\.|t10\.|(?:part\d+-)?(?:mpath|LVM|CRYPT)-)?")
+"""The prefix of an identifier. If there is none, this matches the empty text before the identifier, so that
+sub(count=1) removes nothing."""
+_HEXADECIMAL = re.compile("[0-9a-f]{12,}")
+_MAC_DIGITS = 12
+_UNUSED: dict[int, IPNetwork] = {4: ipaddress.ip_network("240.0.0.0/4"), 6: ipaddress.ip_network("2001:db8::/32")}
+"""Version of IP -> addresses that nobody uses."""
+
+
+class Numbering:
+    """The numbers of one recording, in the order in which the identifiers appear. Equal identifiers have equal numbers,
+    regardless of their notation."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # identifier in lower case, without separators
+        self._made: set[str] = set()  # what has replaced an identifier, and so stays
+        self._addresses: dict[IPNetwork, list[str]] = {}  # network -> its addresses
+
+    def identifier(self, text: str) -> str:
+        """What replaces an identifier. Keeps its prefix, such as naa. or mpath-, and the white space around it."""
+        body = text.strip(" \t\n\0")
+        is_placeholder = len(set(plain(body))) < 2  # empty, or one character repeated: 00000000
+        if is_placeholder:
+            return text
+        leading_space, _, trailing_space = text.partition(body)
+        without_prefix = PREFIX.sub("", body, count=1)
+        prefix = body.removesuffix(without_prefix)
+        return f"{leading_space}{prefix}{self.numbered(without_prefix)}{trailing_space}"
+
+    def unless_placeholder(self, text: str) -> str:
+        """What replaces a text that has an identifier's form; unchanged for a placeholder: 00:00:00:00:00:00."""
+        is_placeholder = len(set(plain(text))) <= 2  # at most two different characters, as in 00:00:00:00:00:01
+        return text if is_placeholder else self.numbered(text)
+
+    def numbered(self, identifier: str) -> str:
+        """The number: id-1, or in the form of a hexadecimal identifier, such as 02:00:00:00:00:01."""
+        if identifier in self._made:
+            return identifier
+        made = self.named(identifier)
+        if _HEXADECIMAL.fullmatch(plain(identifier)):
+            made = _laid_out(self._number(identifier), identifier)
+        self._made.add(made)
+        return made
+
+    def named(self, identifier: str) -> str:
+        """The number as a name, whatever the identifier's form: id-1."""
+        return f"id-{self._number(identifier)}"
+
+    def _number(self, identifier: str) -> int:
+        return self._numbers.setdefault(plain(identifier), len(self._numbers) + 1)
+
+    def address(self, address: str, prefix: int) -> str:
+        """The IP address that replaces this one, in a network that nobody uses. A loopback address stays.
+
+        Addresses of one network stay in one network of the same size. prefix: its length in bits.
+        """
+        if ipaddress.ip_address(address).is_loopback:
+            return address
+        network = ipaddress.ip_network(f"{address}/{prefix}", strict=False)
+        addresses = self._addresses.setdefault(network, [])
+        if address not in addresses:
+            addresses.append(address)
+        has_network_address = network.num_addresses > 2
+        position = addresses.index(address) + has_network_address
+        return str(self._unused(network)[position])
+
+    def _unused(self, network: IPNetwork) -> IPNetwork:
+        """The network that replaces this one; a link-local one stays."""
+        if network.version == 6 and network.is_link_local:
+            return network
+        unused = _UNUSED[network.version]
+        number = 1 + [*self._addresses].index(network)
+        bits_for_numbers = max(0, network.prefixlen - unused.prefixlen)
+        offset = (number % 2**bits_for_numbers) << (network.max_prefixlen - network.prefixlen)
+        return ipaddress.ip_network((int(unused.network_address) + offset, network.prefixlen), strict=False)
+
+
+def _laid_out(number: int, identifier: str) -> str:
+    """The number in the form of a hexadecimal identifier. That of a MAC address is locally administered."""
+    length = len(plain(identifier))
+    digits = f"{number:0{length}d}"
+    if length == _MAC_DIGITS:
+        digits = f"02{digits[2:]}"
+    unused = iter(digits)
+    return "".join(
+        piece if SEPARATOR.fullmatch(piece) else "".join(islice(unused, len(piece)))
+        for piece in SEPARATOR.split(identifier)
+    )
+
+
+def plain(text: str) -> str:
+    """Text in lower case without separators: the same for all notations of an identifier."""
+    return SEPARATOR.sub("", text).lower()

@@ -47,7 +47,7 @@ help:
 	@echo "make format   format the code"
 	@echo "make docs     update the output on the pages (docs-cluster, docs-autoscaling: on pages that need a control plane)"
 	@echo "make golden   update the expected terminal output"
-	@echo "make deb      the package, in dist/"
+	@echo "make deb      the packages, in dist/"
 	@echo "make release VERSION=1.2.3 KEY=FINGERPRINT  everything that is published, in dist/1.2.3"
 	@echo "make bench    memory, wake-ups and times"
 	@echo "make clean    remove all generated files"

@@ -40,10 +40,11 @@ def make_repository(packages: Path, folder: Path, keys: Sequence[str]) -> None:
     """Makes an apt repository of these packages, signs it with all keys, and verifies the signatures."""
     (folder / "conf").mkdir(parents=True)
     (folder / "conf/distributions").write_text(_DISTRIBUTIONS.format(keys=" ".join(keys)))
-    (binary,), (source,) = packages.glob("*.deb"), packages.glob("*.dsc")
+    (source,) = packages.glob("*.dsc")
     reprepro = ("reprepro", "--silent", "--basedir", folder, "--section", "admin", "--priority", "optional")
     output(packages, *reprepro, "includedsc", "stable", source)
-    output(packages, *reprepro, "includedeb", "stable", binary)
+    for binary in sorted(packages.glob("*.deb")):
+        output(packages, *reprepro, "includedeb", "stable", binary)
     for private in ("conf", "db"):
         shutil.rmtree(folder / private)
     (folder / _KEYRING).write_text(output(folder, "gpg", "--armor", "--export", *keys) + "\n")

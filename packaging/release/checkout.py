@@ -7,6 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+PACKAGES = {"capacityd": "agent", "kubectl-capacityd": "kubectl"}
+"""Package, for Debian and for pip -> the folder of its modules."""
+
 
 class ReleaseError(Exception):
     """Says why no release was made, and what to do."""
@@ -24,7 +27,7 @@ class Checkout:
 def clone(repository: Path, version: str, folder: Path) -> Checkout:
     """Clones the tag of this version. Raises ReleaseError if the tag is missing, or if the module's version differs.
 
-    packaging/build-deb compares the module's version with the Debian changelog.
+    packaging/build-deb compares the module's version with the Debian changelog, and with that of kubectl-capacityd.
     """
     tag = f"v{version}"
     if not output(repository, "git", "tag", "--list", tag):

@@ -11,28 +11,28 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 
-def write_package_sbom(folder: Path, target: Path) -> None:
-    """Writes the SBOM of the only .deb in the folder. Raises ReleaseError if it is not valid."""
-    (deb,) = folder.glob("capacityd_*_all.deb")
+def write_package_sbom(folder: Path, name: str, target: Path) -> None:
+    """Writes the SBOM of the package with this name in the folder. Raises ReleaseError if it is not valid."""
+    (deb,) = folder.glob(f"{name}_*_all.deb")
     version, depends = (output(folder, "dpkg-deb", "--field", deb, field) for field in ("Version", "Depends"))
-    own = f"pkg:deb/debian/capacityd@{version}?arch=all"
-    packages = {name: f"pkg:deb/debian/{name}" for name in sorted(dependencies(depends))}
+    own = f"pkg:deb/debian/{name}@{version}?arch=all"
+    packages = {package: f"pkg:deb/debian/{package}" for package in sorted(dependencies(depends))}
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "component": {"type": "application", "bom-ref": own, "name": "capacityd", "version": version, "purl": own}
+            "component": {"type": "application", "bom-ref": own, "name": name, "version": version, "purl": own}
         },
         "components": [
             {
                 "type": "library",
                 "bom-ref": url,
-                "name": name,
+                "name": package,
                 "purl": url,
-                "properties": [{"name": "deb:depends", "value": text} for text in dependencies(depends)[name]],
+                "properties": [{"name": "deb:depends", "value": text} for text in dependencies(depends)[package]],
             }
-            for name, url in packages.items()
+            for package, url in packages.items()
         ],
         "dependencies": [{"ref": own, "dependsOn": [*packages.values()]}],
     }

@@ -18,12 +18,14 @@ NO_TESTS = {"DEB_BUILD_OPTIONS": "nocheck"}
 class Packages:
     """sources: the copy of the project. folder: all files of the current build, with the source package.
 
-    older: a version before current, with a different conf/capacityd.toml.
+    kubectl: the package kubectl-capacityd of the current version. older: a version before current, with a different
+    conf/capacityd.toml.
     """
 
     sources: Path
     folder: Path
     current: Path
+    kubectl: Path
     older: Path
 
 
@@ -66,15 +68,16 @@ def build_older(sources: Path, top: Path) -> Path:
 
 def built_packages(top: Path) -> Packages:
     """Returns the packages that build_packages() has built there."""
-    (current,), (older,) = ((top / name).glob("*.deb") for name in ("current", "older"))
-    return Packages(top / "sources", top / "current", current, older)
+    (current,), (older,) = ((top / name).glob("capacityd_*.deb") for name in ("current", "older"))
+    (kubectl,) = (top / "current").glob("kubectl-capacityd_*.deb")
+    return Packages(top / "sources", top / "current", current, kubectl, older)
 
 
 def build(sources: Path, folder: Path, *version: str, environment: Mapping[str, str] | None = None) -> Path:
-    """Builds a package as `make deb` does, and returns its path."""
+    """Builds the packages as `make deb` does, and returns the path of capacityd's."""
     usual = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent"}
     command: list[str | Path] = ["sh", sources / "packaging/build-deb", folder, *version]
     result = subprocess.run(command, capture_output=True, text=True, env={**usual, **(environment or {})}, timeout=600)
     assert result.returncode == 0, result.stderr
-    (package,) = map(Path, result.stdout.splitlines())
-    return package
+    capacityd, _kubectl = map(Path, result.stdout.splitlines())
+    return capacityd

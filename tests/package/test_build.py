@@ -43,36 +43,46 @@ def test_lintian_finds_nothing_else(packages: Packages, release: str) -> None:
 
 def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
     """Only Python has a required version: Ubuntu 22.04 has Python 3.10 and tomli."""
-    fields = email.message_from_string(out("--field", packages.current))
-    depends = {d.strip() for d in fields["Depends"].split(",")}
-    libraries = {
-        f"python3-{name}"
-        for name in ("jsonpatch", "kubernetes", "psutil", "pyudev", "systemd", "tabulate", "urllib3", "yaml")
-    }
-    assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | libraries
-    assert fields["Architecture"] == "all"
-    assert fields["Recommends"] == "systemd, udev", "what every node has; no more"
-    assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
+    libraries = {"kubernetes", "psutil", "pyudev", "tabulate", "urllib3", "yaml"}
+    for package, more in ((packages.current, {"jsonpatch", "systemd"}), (packages.kubectl, set[str]())):
+        fields = email.message_from_string(out("--field", package))
+        depends = {d.strip() for d in fields["Depends"].split(",")}
+        needed = {f"python3-{name}" for name in libraries | more}
+        assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | needed
+        assert fields["Architecture"] == "all"
+        on_a_node = package == packages.current
+        assert fields["Recommends"] == ("systemd, udev" if on_a_node else None), "what every node has; no more"
+        assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 
 
-def test_the_package_contains_what_the_table_lists(packages: Packages) -> None:
-    """The package contains the files of the table in packaging/README.md, all files of its folders, and no others."""
-    table = re.findall(r"^\|.*\| (\S.*?)? ?\| (/\S+) \|$", (ROOT / "packaging/README.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("name", ["capacityd", "kubectl-capacityd"])
+def test_a_package_contains_what_its_table_lists(packages: Packages, name: str) -> None:
+    """A package contains the files of its table in packaging/README.md, all files of its folders, and no others."""
+    package = packages.current if name == "capacityd" else packages.kubectl
+    section = (ROOT / "packaging/README.md").read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    table = re.findall(r"^\|.*\| (\S.*?)? ?\| (/\S+) \|$", section, re.MULTILINE)
     expected = set[str]()
     for source, installed in table:
         if installed.endswith("/"):
             folder = packages.sources / source
-            pattern = {"docs/": "*.md", "agent/capacityd/": "*.py"}.get(source, "*")
+            pattern = "*.md" if source == "docs/" else "*.py" if installed.endswith("capacityd/") else "*"
             expected |= {installed + str(path.relative_to(folder)) for path in folder.rglob(pattern) if path.is_file()}
         else:
             expected.add(installed)
-    assert {*files(packages.current)} == expected
-    assert {path for path, mode in files(packages.current).items() if re.match("-.*x", mode)} == {
-        "/usr/bin/capacityd",
-        "/usr/bin/kubectl_complete-capacityd",
-        "/usr/share/python3/runtime.d/capacityd.rtupdate",
+    assert {*files(package)} == expected
+    programs = {"capacityd": {"capacityd"}, "kubectl-capacityd": {"kubectl-capacityd", "kubectl_complete-capacityd"}}
+    assert {path for path, mode in files(package).items() if re.match("-.*x", mode)} == {
+        *(f"/usr/bin/{program}" for program in programs[name]),
+        f"/usr/share/python3/runtime.d/{name}.rtupdate",
     }
-    assert "/etc/capacityd/conf.d/" in {row[-1] for row in rows(packages.current)}
+    assert ("/etc/capacityd/conf.d/" in {row[-1] for row in rows(package)}) == (name == "capacityd")
+
+
+def test_the_code_that_runs_as_root_is_as_large_as_the_page_says() -> None:
+    modules = (ROOT / "agent/capacityd").rglob("*.py")
+    lines = sum(len(module.read_text().splitlines()) for module in modules)
+    (said,) = re.findall(r"about (\S+) lines of Python", (ROOT / "docs/security.md").read_text())
+    assert abs(lines - int(said.replace(",", ""))) < 0.05 * lines, f"{lines} lines"
 
 
 def test_the_size_is_that_of_the_pages(packages: Packages) -> None:

@@ -38,8 +38,6 @@ COMMANDS = (
     "config check",
     "config show",
     "devices --json",
-    "template aws",
-    "fleet",
     "record -",
     "run",
 )

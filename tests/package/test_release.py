@@ -53,6 +53,8 @@ class Project:
         ):
             path = self.folder / name
             path.write_text(re.sub(pattern, new, path.read_text(), count=1, flags=re.MULTILINE))
+        of_kubectl = self.folder / "kubectl/pyproject.toml"
+        of_kubectl.write_text(re.sub(r'(version = "|capacityd==)[\d.]+', rf"\g<1>{version}", of_kubectl.read_text()))
         self.run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", "--allow-empty")
         self.run("git", "tag", f"v{version}")
 
@@ -98,6 +100,8 @@ def test_nodes_install_a_release_and_upgrade_to_the_next() -> None:
                 "apt",
                 "capacityd-0.1.0.cdx.json",
                 "capacityd-0.1.0.deb.cdx.json",
+                "kubectl-capacityd-0.1.0.cdx.json",
+                "kubectl-capacityd-0.1.0.deb.cdx.json",
                 "debian",
                 "python",
             ),

@@ -117,20 +117,21 @@ def _modalias(host: Host, device: Device) -> str | None:
     return f"usb:v{vendor.zfill(4)}p{product.zfill(4)}"
 
 
-def _link(host: Host, device: Device) -> Value:
-    """The state of the link: up if it can carry packets now, else down. None if the interface has disappeared."""
-    state = host.text(f"{device.path}/operstate")
+def _link(host: Host, path: str) -> str | None:
+    """The state of an interface's link: up if it can carry packets now, else down. None if the interface has
+    disappeared."""
+    state = host.text(f"{path}/operstate")
     if state == "unknown":  # some drivers do not set operstate
-        return _link_by_carrier(host, device)
+        return _link_by_carrier(host, path)
     if state is None:
         return None
     return "up" if state == "up" else "down"
 
 
-def _link_by_carrier(host: Host, device: Device) -> Value:
+def _link_by_carrier(host: Host, path: str) -> str | None:
     """The state of the link according to its carrier. None if the interface has disappeared."""
     try:
-        carrier = host.text(f"{device.path}/carrier")
+        carrier = host.text(f"{path}/carrier")
     except HostError as e:
         if e.errno != errno.EINVAL:
             raise
@@ -142,14 +143,21 @@ def _link_by_carrier(host: Host, device: Device) -> Value:
 
 def _speed(host: Host, device: Device) -> Value:
     """The negotiated speed in bit/s. Raises HostError if it is unknown, as it is without a link."""
-    if _link(host, device) == "down":
+    if _link(host, device.path) == "down":
         raise HostError("its link is down, so it has no speed")
-    path = f"{device.path}/speed"
-    text = read_optional_attr(host, path)
-    is_negative = text is not None and text.startswith("-")  # -1 means unknown (prometheus/node_exporter#1967)
-    speed = read_int(host, path) if text and not is_negative else None
-    if speed is None or speed in _UNKNOWN_SPEEDS or speed > _MAX_SPEED:
+    speed = _running_speed(host, device.path)
+    if speed is None:
         raise HostError("its driver does not report its speed")
+    return speed
+
+
+def _running_speed(host: Host, path: str) -> int | None:
+    """The speed in bit/s that an interface's driver reports; None if it reports none. Raises HostError."""
+    text = read_optional_attr(host, f"{path}/speed")
+    is_negative = text is not None and text.startswith("-")  # -1 means unknown (prometheus/node_exporter#1967)
+    speed = read_int(host, f"{path}/speed") if text and not is_negative else None
+    if speed is None or speed in _UNKNOWN_SPEEDS or speed > _MAX_SPEED:
+        return None
     return speed * _MBIT
 
 
@@ -178,11 +186,17 @@ def _max_speed(host: Host, device: Device) -> Value:
 
 
 def _best_speed(host: Host, name: str) -> int:
-    """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes."""
+    """The speed in bit/s of an interface's fastest link mode. Raises HostError if the driver reports no modes.
+
+    Some drivers name fewer modes than they have, such as enic and vmxnet3. The interface has at least the speed of its
+    link.
+    """
     speeds = speeds_of(host.link_modes(name))
     if not speeds:
         raise HostError(f"the driver of {printable(name)} reports no link modes")
-    return max(speeds)
+    path = f"{_INTERFACES}/{name}"
+    running = _running_speed(host, path) if _link(host, path) == "up" else None
+    return max([*speeds, running or 0])
 
 
 def _filters(resource: Resource) -> EventFilters:
@@ -217,7 +231,9 @@ DETECTOR = DeviceDetector(
             "other: CAN, or to a switch inside the machine; virtual: other software",
         ),
         "link": Key(
-            Choice(("up", "down")), _link, "whether the link is up now, so the quantity may change at any time"
+            Choice(("up", "down")),
+            lambda host, device: _link(host, device.path),
+            "whether the link is up now, so the quantity may change at any time",
         ),
         "system": Key(
             Flag(), is_system, "whether it carries a default route, directly or below a bond, VLAN or other interface"
@@ -225,7 +241,7 @@ DETECTOR = DeviceDetector(
         "max_speed": Key(
             Amount("speed"),
             _max_speed,
-            "speed of the best supported link mode; for a bond, of its active members together",
+            "speed of the best supported link mode, or of a faster link; for a bond, of its active members together",
         ),
         "speed": Key(Amount("speed"), _speed, "the negotiated speed; unknown while the link is down"),
     },

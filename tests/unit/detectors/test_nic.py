@@ -216,6 +216,28 @@ def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
     assert counted(machine(E0, SLOW), "nic", {"max_speed": "<10Gbit/s"}) == ["eno1"]
 
 
+def enic(name: str, **more: Any) -> Recording:
+    """Returns an interface whose driver names one link mode, which is not that of its link."""
+    address = f"0000:0a:00.{name[-1]}"
+    return pci_nic(name, address, link_speeds=[10 * GBIT], **{"speed": "40000", "number": int(name[-1]), **more})
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "gigabits"),
+    [
+        ([enic("eth4")], "physical", 40),
+        ([enic("eth4", speed="20000")], "physical", 20),
+        ([enic("eth4", speed="1000")], "physical", 10),
+        ([enic("eth4", operstate="down")], "physical", 10),
+        ([enic("eth4", speed="-1")], "physical", 10),
+        ([enic("eth4"), enic("eth5"), bond("802.3ad", "eth4", "eth5")], "bond", 80),
+        ([enic("eth4"), enic("eth5"), bond("active-backup", "eth4", "eth5")], "bond", 40),
+    ],
+)
+def test_the_max_speed_is_at_least_that_of_the_link(parts: list[Recording], kind: str, gigabits: int) -> None:
+    assert quantity(machine(*parts), "nic", {"kind": kind}, measure="max_speed", unit=MBITS) == 1000 * gigabits
+
+
 VLANS = [nic(f"eth{n}.7", devtype="vlan", lower=[f"eth{n}"], link_speeds=[10 * GBIT]) for n in (0, 1)]
 NO_MODE = files({"/sys/devices/virtual/net/bond0/bonding/mode": "\n"})
 TEAM = nic("team0", lower=["eth0"], link_kind="team", link_speeds=[10 * GBIT])

@@ -125,7 +125,7 @@ def _measure(known: Iterable[str]) -> Schema:
 def _name_tables() -> dict[str, Schema]:
     """The tables "attributes" and "properties", which every table of devices may contain."""
     return {
-        "attributes": _by_name("files below the device in /sys -> their content", names_schema={}),  # {}: any name
+        "attributes": _by_name("files and links of the device in /sys -> content", names_schema={}),  # {}: any name
         "properties": _by_name("properties of the device in udev", names_schema={"pattern": f"^({PROPERTY})$"}),
     }
 

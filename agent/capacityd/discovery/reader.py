@@ -5,6 +5,7 @@ Quantity = floor(reduce(measure x slots) - reserve), at least 0, in exact intege
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -51,7 +52,26 @@ def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> 
         return detector.keys[key].read(host, device)
     if not device.path.startswith("/sys/"):
         return None  # not a udev device, for example a file system in memory
-    return host.text(f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
+    return _attribute(host, f"{device.path}/{name}") if group == "attributes" else host.property(device.path, name)
+
+
+def _attribute(host: Host, path: str) -> str | None:
+    """An attribute in /sys: the text of a file, or the name at the end of a link, such as driver or iommu_group.
+
+    None: it is missing. Raises HostError, also for a folder.
+    """
+    text = host.text(path)
+    if text is not None:
+        return text
+    name = os.path.basename(path)
+    folder = host.resolve(os.path.dirname(path))
+    target = resolve_link(host, path) if folder else None  # without its folder, the device has disappeared
+    if target is None:
+        return None
+    is_link = target != f"{folder}/{name}"
+    if not is_link:
+        raise HostError(f"{path} is a folder")
+    return os.path.basename(target)
 
 
 def _read_devices(resource: Resource, detector: DeviceDetector, host: Host, *, explain: bool) -> Reading:

@@ -23,8 +23,12 @@ from tests.support.machines import (
     Recording,
     disk,
     errors,
+    files,
     machine,
+    merge,
+    pci_function,
     pci_nic,
+    pci_path,
     usb_device,
     usb_hub,
     usb_path,
@@ -175,3 +179,42 @@ def test_one_of_several_paths_that_exists_is_enough(paths: tuple[str, ...], appl
     tests = (KeyMatcher("path", tuple(map(GlobMatcher, paths)), ""),)
     reading = read_resource(resource("usb", when=tests), machine(MACHINE_FACTS, usb_device()), "gpu-1")
     assert isinstance(reading, {True: Quantity, False: Absent, None: Unknown}[applies])
+
+
+GPU = pci_function("0000:3b:00.0", "10de", "2235", "030200", "nvidia")
+GPU_PATH = pci_path("0000:3b:00.0")
+LINKED = merge(
+    GPU,
+    pci_function("0000:3c:00.0", "10de", "2235", "030200", None),
+    {"links": {f"{GPU_PATH}/iommu_group": "/sys/kernel/iommu_groups/12"}, "folders": ["/sys/kernel/iommu_groups/12"]},
+    files({f"{GPU_PATH}/power/control": "auto\n"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "quantity"),
+    [
+        ({"driver": ""}, 1),
+        ({"driver": "nvidia"}, 1),
+        ({"driver": "*"}, 1),
+        ({"iommu_group": "12"}, 1),
+        ({"iommu_group": "1"}, 0),
+        ({"power/control": "auto"}, 1),
+        ({"physfn": ""}, 2),
+    ],
+)
+def test_an_attribute_may_be_a_link_and_has_the_name_at_its_end(attributes: dict[str, str], quantity: int) -> None:
+    wanted = {f"attributes.{name}": value for name, value in attributes.items()}
+    reading = read(machine(LINKED), "pci", wanted)
+    assert isinstance(reading, Quantity if quantity else Absent)
+    assert quantity == (reading.value if isinstance(reading, Quantity) else 0)
+    left = read(machine(LINKED), "pci", {}, excepts=(wanted,))
+    assert (left.value if isinstance(left, Quantity) else 0) == 2 - quantity
+
+
+def test_an_attribute_that_is_a_folder_or_a_dangling_link_is_unknown() -> None:
+    folder = read(machine(LINKED), "pci", {"attributes.power": "auto"})
+    assert isinstance(folder, Unknown)
+    assert folder.reason == "0000:3b:00.0: attributes.power: /sys/bus/pci/devices/0000:3b:00.0/power is a folder"
+    dangling = merge(GPU, {"links": {f"{GPU_PATH}/iommu_group": "/sys/kernel/iommu_groups/12"}})
+    assert isinstance(read(machine(dangling), "pci", {"attributes.iommu_group": ""}), Unknown)

@@ -139,9 +139,9 @@ class LowerDisks:
         # The source of btrfs is one of the devices; that of bcachefs may be all of them, with colons between.
         devices = {block_device_path(self._host, node) for node in mount.source.split(":")}
         for links in self._links_to_devices():
-            devices_of_filesystem = {self._target(link) for link in links}
-            if not devices_of_filesystem.isdisjoint(devices):
-                devices |= devices_of_filesystem
+            # A link of another file system, which has lost a device, may be dangling.
+            if not devices.isdisjoint(map(self._host.resolve, links)):
+                devices |= {self._target(link) for link in links}
                 break  # no device belongs to a second file system
         for block in sorted(devices):
             yield from self._of_block(block, above)

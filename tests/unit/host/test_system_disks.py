@@ -71,6 +71,11 @@ def with_disks(*parts: Recording) -> RecordedHost:
         ("sda", with_disks(files({"/proc/self/mountinfo": FEWEST_FIELDS, "/proc/swaps": "Filename\n"}))),
         # A btrfs mount has a made-up device number, and names only one of its devices.
         ("sda sdb", with_disks(of_pool("1", sda2="sda2", sdb1="sdb1"), of_pool("2", sdc="sdc"), mounts(BTRFS))),
+        # Another file system has lost a device.
+        *(
+            ("sda sdb", with_disks(of_pool("2", sda2="sda2", sdb1="sdb1"), of_pool(pool, sdc="gone"), mounts(BTRFS)))
+            for pool in ("1", "3")
+        ),
         ("sdb", with_disks(mounts(BTRFS))),
         ("sda", with_disks(CRYPT, mounts(("/", "0:25", "btrfs", "/dev/mapper/my\\040root")))),
         ("sda", with_disks(BY_UUID, mounts(("/", "0:25", "btrfs", "/dev/disk/by-uuid/01")))),
@@ -270,7 +275,7 @@ def test_disks_that_the_system_uses_through_others_are_the_systems(names: str, h
         ("the hibernation area 8:99", with_disks(files({"/sys/power/resume": "8:99\n"}), mounts(ROOT))),
         ("no block device /dev/gone", with_disks(line("/var", "8:1", "xfs", "/dev/sda1", "logdev=/dev/gone"))),
         ("below drbd0 are unknown", with_disks(stacked("drbd0", number="147:0"), mounts(ROOT, ("/var", *ON_DRBD)))),
-        ("sdb1 is a dangling link", with_disks(of_pool("1", sdb1="gone", sda2="sda2"), mounts(BTRFS))),
+        ("sda2 is a dangling link", with_disks(of_pool("1", sdb1="sdb1", sda2="gone"), mounts(BTRFS))),
         ("cannot determine the disk of /efi", with_disks(mounts(ROOT, AUTOMOUNT))),
         ("/boot", with_disks(GENERATED, mounts(ROOT, ("/boot", "0:37", "autofs", "systemd-1")))),
         ("/etc", with_disks(mounts(ROOT, ("/etc", "0:52", "overlay", "overlay")))),

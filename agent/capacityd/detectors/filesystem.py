@@ -7,14 +7,13 @@ The mount table alone decides the kind, because statvfs(2) hangs if a network fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache, partial
 from typing import cast
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, is_of_system, system_filesystems
-from capacityd.linux.filesystem_types import KINDS, has_device, is_of_pods, kind_of
+from capacityd.linux.filesystem_types import KINDS, has_device, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
@@ -41,11 +40,10 @@ def find(host: Host) -> Iterator[Device]:
     """
     read_system_filesystems = cache(partial(system_filesystems, host))
     for filesystem in filesystems(host):
-        points = tuple(point for point in filesystem.points if not is_of_pods(point, filesystem.type))
         if filesystem.is_trigger:  # an automount: the file system itself is not mounted yet
-            yield from (_unmounted(host, point, source=filesystem.source) for point in points)
-        elif points:
-            yield _mounted(host, replace(filesystem, points=points), read_system_filesystems)
+            yield from (_unmounted(host, point, source=filesystem.source) for point in filesystem.points)
+        elif filesystem.points:
+            yield _mounted(host, filesystem, read_system_filesystems)
 
 
 def _mounted(host: Host, filesystem: Filesystem, read_system_filesystems: Callable[[], SystemDevices]) -> Device:

@@ -12,7 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from capacityd.host.mounts import mounts
-from capacityd.linux.filesystem_types import Backing, backing, has_device, is_snapshot, may_hang
+from capacityd.linux.filesystem_types import (
+    Backing,
+    backing,
+    has_device,
+    is_attached_volume,
+    is_of_pods,
+    is_snapshot,
+    may_hang,
+)
 from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
@@ -31,7 +39,8 @@ class Filesystem:
     source: str
     """The mounted device or share, such as /dev/sda1."""
     points: tuple[str, ...]
-    """The mount points of the whole file system (mounts_of_whole), the shortest first."""
+    """The machine's mount points of the whole file system (mounts_of_whole), the shortest first; none if it is only
+    for pods."""
     read_only: bool
     """Whether the file system itself is read-only, regardless of its mounts."""
     mount_ids: frozenset[str]
@@ -117,7 +126,13 @@ def _measure(point: str, mount_ids: Collection[str]) -> int:
 def _filesystem(mounts_of_one: Sequence[Mount]) -> Filesystem:
     """The file system that all these mounts are of."""
     first = mounts_of_one[0]
-    points = {mount.point for mount in mounts_of_whole(mounts_of_one)}
+    # A program that attaches a device for a pod may mount it in a folder of its own first, for example Portworx.
+    attached = {mount.root for mount in mounts_of_one if has_device(first.number) and is_attached_volume(mount.point)}
+    points = {
+        mount.point
+        for mount in mounts_of_whole(mounts_of_one)
+        if mount.root not in attached and not is_of_pods(mount.point, mount.type)
+    }
     return Filesystem(
         number=first.number,
         type=first.type,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
-from capacityd.linux.filesystem_types import Backing, backing, has_device, is_of_pods
+from capacityd.linux.filesystem_types import Backing, backing, has_device, is_volume
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
@@ -53,7 +53,7 @@ RESUME = "/sys/power/resume"
 def is_of_system(point: str) -> bool:
     """Whether a file system at this mount point is the machine's own, or stores the node's data."""
     if any(is_inside(point, folder) for folder in NODE_TREES):
-        return not is_of_pods(point)
+        return not is_volume(point)  # but the disks of containers' root file systems are the node's
     return point in OS_FOLDERS or any(is_inside(point, folder) for folder in OS_TREES)
 
 

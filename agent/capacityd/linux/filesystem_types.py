@@ -89,6 +89,8 @@ _KIND_OF_BACKING = {
 
 def kind_of(type_: str, *, on_device: bool) -> str:
     """One of KINDS. type_: of the file system. on_device: whether it is on a block device."""
+    if type_ == "ramfs":
+        return "pseudo"  # it has no size: systemd has credentials in it
     backed_by = backing(type_)
     if backed_by in _KIND_OF_BACKING:
         return _KIND_OF_BACKING[backed_by]
@@ -100,24 +102,29 @@ def kind_of(type_: str, *, on_device: bool) -> str:
 # The patterns match a part of a mount point's path, because the path's beginning depends on distribution and settings:
 # /var/lib/k0s/kubelet, /var/snap/microk8s/common/…, /run/k3s/containerd, the kubelet's --root-dir. Only mount points
 # inside these folders belong to pods: a disk mounted on such a folder itself, or beside it, belongs to the machine.
-_OF_PODS = re.compile(
+_VOLUMES = re.compile(
     "|".join(
         (
-            "/kubelet/pods/",  # volumes
-            "/kubelet/plugins/",  # the staging folders of CSI drivers
-            "/pods/[^/]+/volumes?(-subpaths)?/",  # volumes in another root directory of the kubelet
-            "/plugins/kubernetes[.]io/",  # staging folders in another root directory of the kubelet
+            "/pods/[^/]+/volumes?(-subpaths)?/",
+            "/plugins/[^/]+[.][^/]+/",  # the staging folders of the kubelet and of CSI drivers, named by a domain
+            "/docker/volumes/",
+        )
+    )
+)
+_CONTAINERS = re.compile(
+    "|".join(
+        (
+            "/[0-9a-f]{64}(-init)?(/|$)",  # the id of a container, of a layer, or of a plugin of Docker
             "/containerd/tmpmounts/",  # images during unpacking
             "/io[.]containerd[.][^/]+/",  # containerd's root file systems and layers
             "/snapshots/[0-9]+/(fs|mnt)$",  # layers of containerd's remote snapshotters: stargz, SOCI, Nydus
             "/containers/storage/",  # CRI-O, Podman
-            "/overlay2?/[^/]+/merged$",  # CRI-O and Podman in another root directory, and Docker
-            "/docker/(containers|fuse-overlayfs|overlay2|volumes|zfs/graph)/",
-            "/rootfs/overlayfs/",  # Docker since version 29
-            "/kata-containers/shared/",
+            "/overlay2?/[^/]+/merged$",  # layers that have no id yet
         )
     )
 )
+_LOCAL_VOLUMES = "/kubernetes.io~local-volume/"
+"""A part of the mount points of local volumes: the machine's own file systems, mounted again for a pod."""
 
 
 def is_of_pods(point: str, type_: str = "") -> bool:
@@ -125,4 +132,14 @@ def is_of_pods(point: str, type_: str = "") -> bool:
 
     type_: the file system's type. It shows a mounted namespace, such as a pod's network, wherever that is mounted.
     """
-    return backing(type_) is Backing.NAMESPACE or _OF_PODS.search(point) is not None
+    return backing(type_) is Backing.NAMESPACE or is_volume(point) or _CONTAINERS.search(point) is not None
+
+
+def is_volume(point: str) -> bool:
+    """Whether this is a volume of a pod or container, not its root file system."""
+    return _VOLUMES.search(point) is not None
+
+
+def is_attached_volume(point: str) -> bool:
+    """Whether the device that is mounted here is only for a pod. False for a local volume."""
+    return is_volume(point) and _LOCAL_VOLUMES not in point

@@ -83,10 +83,10 @@ def test_each_key_matches_its_file_systems(keys: dict[str, object], names: list[
     [
         ("local", "bcachefs btrfs jffs2 ubifs zfs"),
         ("image", "erofs iso9660 squashfs udf"),
-        ("memory", "ramfs rootfs tmpfs"),
+        ("memory", "rootfs tmpfs"),
         ("network", "9p afs beegfs ceph cifs fuse fuse.sshfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 virtiofs"),
         ("overlay", "aufs ecryptfs overlay"),
-        ("pseudo", "proc sysfs cgroup2 new"),
+        ("pseudo", "proc sysfs cgroup2 ramfs new"),
     ],
 )
 def test_without_a_device_the_kind_is_that_of_the_type(kind: str, types: str) -> None:
@@ -100,6 +100,7 @@ def test_with_a_device_a_type_that_is_not_known_is_local() -> None:
     assert values(machine(table(*devices)), "filesystem", "kind") == kinds
 
 
+LOCAL_VOLUME = "/var/lib/kubelet/pods/x/volumes/kubernetes.io~local-volume/y"
 LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
 
 
@@ -107,7 +108,7 @@ LONG = "/a/very/long/path/to/where/the/machine/itself/has/it"
     ("lines", "mount"),
     [
         (
-            ["1 8:1 / /var/lib/kubelet/pods/x/volumes/y xfs /dev/sda1 rw", f"2 8:1 / {LONG} xfs /dev/sda1 rw"],
+            [f"1 8:1 / {LOCAL_VOLUME} xfs /dev/sda1 rw", f"2 8:1 / {LONG} xfs /dev/sda1 rw"],
             {LONG: LONG},
         ),
         (

@@ -145,13 +145,28 @@ def test_a_share_without_a_real_size_is_too_large_to_be_published_in_bytes(size:
 KUBE = "/data/kube"
 PODS = (
     f"0:40 / {KUBE}/docker/overlay2/3258/merged overlay overlay rw,lowerdir=/x",
-    f"0:41 / {KUBE}/docker/containers/9f/mounts/shm tmpfs shm rw",
+    f"0:41 / {KUBE}/docker/containers/{'9f' * 32}/mounts/shm tmpfs shm rw",
     "0:42 net:[4026532136] /run/docker/netns/default nsfs nsfs rw",
     f"0:43 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~secret/t tmpfs tmpfs rw",
     f"251:0 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/p/mount ext4 /dev/rbd0 rw",
     f"251:0 / {KUBE}/kubelet/plugins/kubernetes.io/csi/pv/p/globalmount ext4 /dev/rbd0 rw",
 )
 POOL = ("0:44 / /home zfs pool/home rw,xattr", "230:0 / /mnt/z ext4 /dev/zd0 rw", "0:45 /@srv /srv btrfs /dev/sdb1 rw")
+LAYERS = (  # of other storage drivers of Docker
+    f"253:29 / /var/lib/docker/devicemapper/mnt/{'5d' * 32} ext4 /dev/mapper/docker-253:2-1-5d rw",
+    f"0:46 /subvolumes/{'6e' * 32} /var/lib/docker/btrfs/subvolumes/{'6e' * 32} btrfs /dev/sdb1 rw",
+    "0:46 / /var/lib/docker/btrfs btrfs /dev/sdb1 rw",
+    f"8:33 / /srv/engine/plugins/{'7f' * 32}/propagated-mount ext4 /dev/sdc1 rw",
+)
+ATTACHED = (  # a driver mounts a volume in a folder of its own; the kubelet mounts it for the pod
+    "252:1 / /var/lib/osd/mounts/pvc-1 ext4 /dev/pxd/pxd1 rw",
+    f"252:1 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/pvc-1/mount ext4 /dev/pxd/pxd1 rw",
+    # The machine has these file systems, and a pod a local volume, or a folder.
+    "8:17 / /mnt/disks/ssd1 xfs /dev/sdb1 rw",
+    f"8:17 / {KUBE}/kubelet/pods/1/volumes/kubernetes.io~local-volume/ssd1 xfs /dev/sdb1 rw",
+    "8:33 / /srv xfs /dev/sdc1 rw",
+    f"8:33 /pvc-2 {KUBE}/kubelet/pods/1/volumes/kubernetes.io~csi/pvc-2/mount xfs /dev/sdc1 rw",
+)
 SHARED = ("8:17 / /ftp xfs /dev/sdb1 rw", "8:17 /test /ftp/share/test xfs /dev/sdb1 rw")
 
 
@@ -162,8 +177,10 @@ SHARED = ("8:17 / /ftp xfs /dev/sdb1 rw", "8:17 /test /ftp/share/test xfs /dev/s
         (POOL, "/ /home /mnt/z /srv"),
         (SHARED, "/ /ftp"),
         (("0:50 / /mnt/mac apfs /dev/sdb1 ro",), "/ /mnt/mac"),
+        (LAYERS, "/ /var/lib/docker/btrfs"),
+        (ATTACHED, "/ /mnt/disks/ssd1 /srv"),
     ],
-    ids=["pods-elsewhere", "zfs-and-btrfs", "bind-mount", "apfs"],
+    ids=["pods-elsewhere", "zfs-and-btrfs", "bind-mount", "apfs", "layers", "attached"],
 )
 def test_reported_local_file_systems_count(lines: tuple[str, ...], points: str) -> None:
     assert counted(machine(mount_table(ROOT, *lines)), "filesystem") == points.split()

@@ -6,6 +6,7 @@ import pytest
 
 from capacityd.linux.filesystem_types import is_of_pods
 
+ID = "51d0" * 16  # as long as the ids of containers, layers and staged volumes
 OF_PODS = (
     "/var/lib/kubelet/pods/8e4c/volumes/kubernetes.io~csi/data/mount",
     "/var/snap/microk8s/common/var/lib/kubelet/plugins/kubernetes.io/csi/driver.example.com/9a1f/globalmount",
@@ -14,10 +15,14 @@ OF_PODS = (
     "/var/lib/containers/storage/overlay/51d0/merged",
     "/run/containers/storage/overlay-containers/51d0/userdata/shm",
     "/var/lib/docker/overlay2/51d0/merged",
-    "/var/lib/docker/containers/51d0/mounts/shm",
+    f"/var/lib/docker/containers/{ID}/mounts/shm",
+    *(f"/var/lib/docker/{driver}/{ID}" for driver in ("devicemapper/mnt", "btrfs/subvolumes", "aufs/mnt", "zfs/graph")),
+    f"/var/lib/docker/btrfs/subvolumes/{ID}-init",
+    f"/var/lib/docker/plugins/{ID}/rootfs",
+    f"/data/engine/vfs/dir/{ID}",
     "/var/lib/docker/volumes/data/_data",
-    "/run/kata-containers/shared/sandboxes/51d0/shared",
-    "/var/lib/docker/rootfs/overlayfs/51d0",
+    f"/run/kata-containers/shared/sandboxes/{ID}/shared",
+    f"/var/lib/docker/rootfs/overlayfs/{ID}",
     "/srv/docker/overlay2/51d0/merged",
     "/data/overlay/51d0/merged",
     "/var/lib/containerd-stargz-grpc/snapshotter/snapshots/7/fs",
@@ -27,6 +32,7 @@ OF_PODS = (
     "/data/pods/8e4c/volumes/kubernetes.io~projected/token",
     "/data/pods/8e4c/volume-subpaths/config/main/0",
     "/data/plugins/kubernetes.io/csi/driver.example.com/9a1f/globalmount",
+    "/data/kube/plugins/driver.example.com/staging/pvc-1",
 )
 OF_THE_MACHINE = (
     *("/var/lib/docker", "/var/lib/docker/overlay2", "/var/lib/kubelet", "/var/lib/kubelet/pods", "/var/lib/k0s"),
@@ -34,7 +40,14 @@ OF_THE_MACHINE = (
         "/var/lib/rancher/k3s/agent/containerd",
         "/var/lib/containers/data",
         "/var/lib/containers/storage",
-        *("/srv/pods/x", "/srv/pods/x/data", "/.snapshots/7/snapshot", "/data/overlay", "/srv/merged"),
+        *(
+            "/srv/pods/x",
+            "/srv/pods/x/data",
+            "/.snapshots/7/snapshot",
+            "/data/overlay",
+            "/srv/merged",
+            f"/srv/{ID[:40]}",
+        ),
     ),
 )
 

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache, partial
+from typing import cast
 
 from capacityd.host.system_interfaces import system_interfaces
 from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
-from capacityd.model.host import Host
+from capacityd.model.host import Address, Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.schema.config import Resource
-from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader, is_system
+from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader
+from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE
 from capacityd.schema.value_types import Choice, Flag, Network, Text
 
 
 def find(host: Host) -> Iterator[Device]:
-    """Yields every address, as a device with the path of its interface."""
+    """Yields every address, as a device with the path of its first interface.
+
+    An address that several interfaces have is one address: CNI's plugin ptp gives the gateway's address to the
+    interface of each pod. Only link-local addresses of different links are different.
+    """
     read_system_interfaces = cache(partial(system_interfaces, host))
+    interfaces: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for address in host.addresses():
-        interface = printable(address.interface)
+        link = address.interface if address.scope == "link" else ""
+        interfaces[address.address, link].append(address)
+    for first, *others in interfaces.values():
+        names = tuple(printable(address.interface) for address in (first, *others))
         yield Device(
-            path=f"/sys/class/net/{address.interface}",
-            name=f"{interface} {address.address}/{address.prefix}",
+            path=f"/sys/class/net/{first.interface}",
+            name=f"{names[0]} {first.address}/{first.prefix}",
             read_system_devices=read_system_interfaces,
-            cached_values={**asdict(address), "interface": interface},
+            cached_values={**asdict(first), "interface": names if others else names[0]},
+            details=tuple(address.interface for address in (first, *others)),
         )
+
+
+def _system(_: Host, device: Device) -> Value:
+    """Whether one of the address's interfaces carries the default route. Raises HostError."""
+    if device.read_system_devices is None:
+        return None
+    system = device.read_system_devices()
+    first, *others = cast("tuple[str, ...]", device.details)
+    return not system.names.isdisjoint(others) or system.has(first)
 
 
 def _filters(resource: Resource) -> EventFilters:
@@ -71,7 +92,7 @@ DETECTOR = DeviceDetector(
             "the scope; private addresses are also global",
         ),
         "temporary": Key(Flag(), cached_reader("temporary"), "whether it is a temporary IPv6 address (RFC 8981)"),
-        "system": Key(Flag(), is_system, "whether the interface carries the default route"),
+        "system": Key(Flag(), _system, "whether the interface carries the default route"),
     },
     identifying_keys=("interface", "address"),
     model_keys=("interface", "family"),

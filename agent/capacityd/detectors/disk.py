@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from typing import cast
 
-from capacityd.host.disks import BLOCK, Disk, device_of, serial_number, whole_disks, world_wide_id
+from capacityd.host.disks import BLOCK, Disk, device_of, nvme_transport, serial_number, whole_disks, world_wide_id
 from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
@@ -113,9 +113,9 @@ def _transport(host: Host, device: Device) -> Value:
         return link_name(host, f"{device_of(host, device.path)}/subsystem")
     transport = transports[0]
     if transport == "nvme":
-        nvme_transport = _nvme_transport(host, real_path)
-        is_local = nvme_transport is None or nvme_transport in _LOCAL_NVME
-        return "nvme" if is_local else f"nvme-{nvme_transport}"
+        fabric = nvme_transport(host, real_path)
+        is_local = fabric is None or fabric in _LOCAL_NVME
+        return "nvme" if is_local else f"nvme-{fabric}"
     if transport == "sata":  # the path of a parallel ATA disk also contains "/ata"
         return "ata" if _is_parallel(host, real_path) else "sata"
     return transport
@@ -135,21 +135,6 @@ def _is_parallel(host: Host, real_path: str) -> bool:
         resolve_link(host, folder)  # only to raise HostError if the link is dangling
         return False
     return driver == "ata_piix" or driver.startswith("pata")
-
-
-def _nvme_transport(host: Host, real_path: str) -> str | None:
-    """The transport in the kernel's words: pcie, apple-nvme, tcp, rdma or fc. None if no controller says it.
-
-    With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
-    """
-    parent = real_path.rpartition("/")[0]
-    controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
-    for folder in (parent, *controllers):
-        if resolve_link(host, folder) is None:  # the controller has disappeared; a dangling link raises HostError
-            continue
-        if transport := host.text(f"{folder}/transport"):
-            return transport
-    return None
 
 
 def _removable(host: Host, device: Device) -> Value:

@@ -42,14 +42,16 @@ def find_in(host: Host, subsystems: Collection[str]) -> Iterator[Device]:
         raise first_error
 
 
-def _other_subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
-    """Which subsystems to write instead, as the end of a message; "" if that is unknown.
+def _subsystems_hint(host: Host, subsystems: Collection[str]) -> str:
+    """Which subsystems do not exist, or which to write instead, as the end of a message; "" if that is unknown.
 
     A class may list devices of other subsystems: mdev_bus lists devices of the bus pci.
     """
     for subsystem in subsystems:
         folder = f"{_CLASSES}/{subsystem}"
         with suppress(HostError):  # a hint that can't be made is left out
+            if host.resolve(folder) is None and host.resolve(f"{_BUSES}/{subsystem}") is None:
+                return f"; the kernel has no subsystem {subsystem}: is its name right, and its module loaded?"
             links = [link_name(host, f"{folder}/{entry}/subsystem") for entry in host.listdir(folder)]
             owners = {owner for owner in links if owner}  # without the entries that are no devices
             if owners - {subsystem}:
@@ -135,6 +137,6 @@ DETECTOR = DeviceDetector(
     },
     identifying_keys=("subsystem", "name"),
     model_keys=("subsystem", "devtype"),
-    required_subsystem=RequiredSubsystem(key="subsystem", find_in=find_in, hint_if_none=_other_subsystems_hint),
+    required_subsystem=RequiredSubsystem(key="subsystem", find_in=find_in, hint_if_none=_subsystems_hint),
     shown_by_default=False,
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-_VIRTUAL = ("/sys/devices/virtual/block/", "/sys/devices/pseudo_", "/sys/devices/tcm_loop_")
-"""Beginnings of the paths in /sys of block devices whose driver sets no parent device, and of SCSI disks that software
-makes: in memory (pseudo_ of scsi_debug), or of this machine's own disks and files (tcm_loop_ of
-drivers/target/loopback)."""
+_VIRTUAL = re.compile("/sys/devices/(virtual/(?!nvme-)|pseudo_|tcm_loop_|vdpa)")
+"""The beginning of the paths in /sys of block devices that software makes: those whose driver sets no parent device,
+and virtio disks of programs (VDUSE), are in virtual/; SCSI disks in memory are in pseudo_ (scsi_debug), those of this
+machine's own disks and files in tcm_loop_ (drivers/target/loopback); simulated virtio disks are in vdpa (vdpa_sim).
+NVMe disks are in virtual/nvme-subsystem if they may have several paths, and in virtual/nvme-fabrics over a network."""
 _SOFTWARE = ("dm-", "loop", "md", "ram", "zram")
 """Prefixes of names of block devices that software makes. No disk has a name with these prefixes."""
 _NOT_DISKS = ("fd", "mtdblock", "rbd", "sr", "ubiblock")
@@ -29,4 +30,4 @@ def is_excluded(name: str) -> bool:
 
 def is_virtual(name: str, real: str) -> bool:
     """Whether a block device is made by software. real: its path in /sys without links."""
-    return real.startswith(_VIRTUAL) and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None
+    return _VIRTUAL.match(real) is not None and _HARDWARE_IN_VIRTUAL.fullmatch(name) is None

@@ -87,7 +87,7 @@ def whole_disks(host: Host) -> list[Disk]:
         try:
             real = host.resolve(f"{BLOCK}/{name}")
             # None: the disk has been removed meanwhile. It stays in the list, and its values are unknown.
-            if real is not None and (is_virtual(name, real) or _is_hidden(host, name)):
+            if real is not None and _is_no_disk(host, name, real):
                 continue
             ids = _ids(host, name, real=real) if real else []
         except HostError as e:
@@ -126,9 +126,33 @@ def device_of(host: Host, path: str) -> str:
     return f"{path}/device"
 
 
-def _is_hidden(host: Host, name: str) -> bool:
-    """Whether the kernel hides the disk from users, as it does with each single path to an NVMe namespace."""
-    return host.text(f"{BLOCK}/{name}/hidden") == "1"
+def nvme_transport(host: Host, real: str) -> str | None:
+    """The transport of an NVMe disk in the kernel's words: pcie, apple-nvme, tcp, rdma, fc or loop. None if no
+    controller says it.
+
+    With multipath, the disk's folder is in the folder of its NVMe subsystem, which also contains the controllers.
+
+    real: the disk's path in /sys without links.
+    """
+    parent = real.rpartition("/")[0]
+    controllers = [f"{parent}/{name}" for name in host.listdir(parent) if name.startswith("nvme")]
+    for folder in (parent, *controllers):
+        if resolve_link(host, folder) is None:  # the controller has disappeared; a dangling link raises HostError
+            continue
+        if transport := host.text(f"{folder}/transport"):
+            return transport
+    return None
+
+
+def _is_no_disk(host: Host, name: str, real: str) -> bool:
+    """Whether a block device that may have a disk's name is none. real: its path in /sys without links."""
+    if is_virtual(name, real):
+        return True
+    if host.text(f"{BLOCK}/{name}/hidden") == "1":  # a single path to an NVMe namespace
+        return True
+    if name.startswith("nvme"):  # loop: a disk or file of this machine (drivers/nvme/target/loop.c)
+        return nvme_transport(host, real) == "loop"
+    return name.startswith("xvd") and host.property(f"{BLOCK}/{name}", "ID_CDROM") == "1"  # a drive of a Xen guest
 
 
 def _ids(host: Host, name: str, real: str) -> list[str]:

@@ -50,6 +50,11 @@ NEGATION = Mistake(
     ),
 )
 """A "!" in front. fnmatch supports "!" only in a class: [!ab]."""
+BLANK_AT_END = Mistake(
+    r"^\s|\s$",
+    lambda text: f'begins or ends with a space, which no value does; write "{text.strip()}"',
+)
+"""White space around a text. The host removes it from the texts of files in /sys."""
 SEVERAL_NAMES = Mistake(r"^[^\[]*[|,]", _write_a_list)
 """Names separated by "|" or ",". For a name that contains such a character, write a glob with a class: "a[,]b"."""
 SEPARATED_BY_BAR = Mistake(r"^[^\[]*[|]", _write_a_list)

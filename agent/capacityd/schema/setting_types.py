@@ -42,12 +42,15 @@ class FilePath:
             raise ValueError(f"must be a path in quotes; got {describe_toml_value(raw)}")
         if not raw.startswith("/") or "\0" in raw:
             raise ValueError(f'must be an absolute path; got "{raw}"')
+        if raw != raw.rstrip():
+            raise ValueError(f'must not end with a space; got "{raw}"')
         if not raw.endswith(self.ending):
             raise ValueError(f'must end with "{self.ending}"; got "{raw}"')
         return raw
 
     def schema(self) -> Schema:
-        return {"type": "string", "pattern": rf"{_ABSOLUTE_PATH}{re.escape(self.ending)}$"}
+        path = rf"{_ABSOLUTE_PATH}{re.escape(self.ending)}$"
+        return {"type": "string", "pattern": path, "not": {"type": "string", "pattern": r"\s$"}}
 
 
 def duration_value(seconds: float) -> str:

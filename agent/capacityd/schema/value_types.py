@@ -21,7 +21,7 @@ from capacityd.schema.matchers import (
     check_glob,
     parse_network,
 )
-from capacityd.schema.mistakes import NEGATION, Mistake
+from capacityd.schema.mistakes import BLANK_AT_END, NEGATION, Mistake
 from capacityd.schema.toml_values import (
     Schema,
     describe_toml_value,
@@ -46,12 +46,12 @@ class Text:
     ignore_case: bool = False
     """Whether to ignore case."""
     rejects: tuple[Mistake, ...] = ()
-    """Ways to write text that matches no value of this key. They are errors, and so is NEGATION (a "!" in front)."""
+    """Ways to write text that matches no value of this key. They are errors, and so are NEGATION and BLANK_AT_END."""
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         written = parse_texts(raw, "text")
         for text in written:
-            for mistake in (NEGATION, *self.rejects):
+            for mistake in (NEGATION, BLANK_AT_END, *self.rejects):
                 if re.search(mistake.pattern, text):
                     raise ValueError(f'"{text}" {mistake.remedy(text)}')
             check_glob(text)
@@ -60,7 +60,7 @@ class Text:
         )
 
     def schema(self) -> Schema:
-        wrong = "|".join(mistake.pattern for mistake in (NEGATION, *self.rejects))
+        wrong = "|".join(mistake.pattern for mistake in (NEGATION, BLANK_AT_END, *self.rejects))
         return texts_schema({"not": {"type": "string", "pattern": wrong}})
 
 

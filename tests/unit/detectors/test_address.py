@@ -55,6 +55,19 @@ def test_each_key_matches_its_addresses(keys: dict[str, object], names: list[str
     assert counted(HOST, "address", keys) == names
 
 
+def test_an_address_of_several_interfaces_is_one_address() -> None:
+    """CNI's plugin ptp gives the gateway's address to the interface of each pod. Other links have other fe80::1."""
+    interfaces = [nic(f"veth{n}", number=n) for n in (11, 12)]
+    gateway = [(name, "ipv4", "10.1.0.1", 32, "global", False) for name in ("veth11", "veth12", "eth0")]
+    local = [(f"veth{n}", "ipv6", "fe80::1", 64, "link", False) for n in (11, 12)]
+    host = machine(pci_nic("eth0"), *interfaces, routes("eth0"), addresses(*gateway, *local))
+    assert counted(host, "address") == ["veth11 10.1.0.1/32"]
+    for interface in ("veth11", "veth12", "veth*"):
+        assert counted(host, "address", {"interface": interface}) == ["veth11 10.1.0.1/32"]
+    assert counted(host, "address", {"system": True}) == ["veth11 10.1.0.1/32"]
+    assert counted(host, "address", {"scope": "link"}) == ["veth11 fe80::1/64", "veth12 fe80::1/64"]
+
+
 @pytest.mark.parametrize("name", ["eth\udcff", "b\udce9b\udce9", "\x07"])
 def test_names_are_compared_as_they_are_and_printed_as_printable(name: str) -> None:
     host = machine(pci_nic(name), routes(name), addresses((name, "ipv4", "192.0.2.7", 24, "global", False)))

@@ -242,9 +242,7 @@ def test_each_key_has_its_value(one: Recording, key: str, value: object) -> None
         (CARD, "mmc", "ssd"),
         (nvme(), "nvme", "nvme"),
         (nvme(transport="tcp"), "nvme-tcp", "nvme"),
-        # These names come from drivers/nvme/host/apple.c and drivers/nvme/target/loop.c.
         (nvme(at="/sys/devices/platform/soc/393cc0000.nvme/nvme/nvme0", transport="apple-nvme"), "nvme", "nvme"),
-        (nvme(transport="loop"), "nvme-loop", "nvme"),
         (disk("pmem0", PMEM), "nvdimm", "pmem"),
         (disk("pmem0.1s", PMEM), "nvdimm", "pmem"),
     ],

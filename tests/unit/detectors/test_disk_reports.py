@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.machines import Recording, disk, machine, nvme, stacked
+from tests.support.machines import Recording, disk, files, machine, merge, nvme, stacked
 from tests.support.readings import counted, outcome, read, table
 
 UFS = "/sys/devices/platform/soc@0/1d84000.ufshc/host0/target0:0:0/0:0:0:{0}"
@@ -17,6 +17,14 @@ IDRAC = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.1/1-14.1:1.0/host9/
 READER = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0/host6/target6:0:0/6:0:0:{0}"
 DVD = "/sys/devices/pci0000:00/0000:00:17.0/ata6/host5/target5:0:0/5:0:0:0"
 MIB = 2**20
+XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0")
+CD = disk("xvdd", "/sys/devices/vbd-5696", 600 * MIB, bus="xen", number="202:48", properties={"ID_CDROM": "1"})
+SUBSYSTEM = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
+LOOP_SUBSYSTEM = merge(
+    nvme(at=SUBSYSTEM, transport=""),
+    files({"/sys/devices/virtual/nvme-fabrics/ctl/nvme0/transport": "loop\n"}),
+    {"links": {f"{SUBSYSTEM}/nvme0": "/sys/devices/virtual/nvme-fabrics/ctl/nvme0"}},
+)
 
 
 def units(*sizes: int) -> list[Recording]:
@@ -54,6 +62,13 @@ def vmware(name: str, target: int) -> Recording:
         (units(10**11, 4 * MIB, 4 * MIB, 32 * MIB), "sda sdb sdc sdd"),
         ([disk("sdb", DEBUG, 8 * MIB)], ""),
         ([disk("sdb", LOOPBACK, 8 * MIB)], ""),
+        ([disk("vdb", "/sys/devices/virtual/vduse/disk0/vdpa1/virtio3", bus="virtio")], ""),
+        ([disk("vdb", "/sys/devices/vdpa1/virtio3", bus="virtio")], ""),  # vdpa_sim
+        ([disk("vdb", "/sys/devices/pci0000:3b/0000:3b:00.3/vdpa1/virtio3", bus="virtio")], "vdb"),
+        ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="loop")], ""),
+        ([nvme(at="/sys/devices/virtual/nvme-fabrics/ctl/nvme0", transport="tcp")], "nvme0n1"),
+        ([LOOP_SUBSYSTEM], ""),
+        ([XEN, CD], "xvda"),
         (
             [
                 *(lun("sdy", 2, "65:128"), lun("sdz", 3, "65:144")),
@@ -79,6 +94,7 @@ def vmware(name: str, target: int) -> Recording:
         "ufs",
         "debug",
         "loopback",
+        *("vduse", "vdpa-sim", "vdpa", "nvme-loop", "nvme-tcp", "nvme-loop-paths", "xen-cd"),
         "mpath",
         "rbd",
         "namespaces",
@@ -111,7 +127,6 @@ RAID = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/target0:2:0/0:2:0:0"
 VIRTIO_SCSI = "/sys/devices/pci0000:00/0000:00:01.1/0000:02:00.0/virtio6/host0/target0:0:3/0:0:3:1"
 HYPERV = "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/MSFT1000:00/f8b3781a/host0/target0:0:0/0:0:0:1"
 NAA = disk("sda", RAID, of_device={"wwid": "naa.5000c500947f6dd7", "vendor": "BROADCOM", "model": "MR9560-16i"})
-XEN = disk("xvda", "/sys/devices/vbd-51712", bus="xen", number="202:0")
 T10 = disk("sda", RAID, of_device={"wwid": "t10.ATA     QEMU HARDDISK      QM00005     "})
 SEED = disk("vdb", VIRTIO, MIB, bus="virtio", number="252:16")
 LOCKED = disk("sdb", RAID.replace("2:0:0", "2:1:0"), number="8:16", of_disk={"ro": "1"})

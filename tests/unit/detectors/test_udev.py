@@ -95,7 +95,12 @@ def test_only_the_named_subsystems_are_enumerated() -> None:
     broken = machine(tty(), errors({"/sys/class/net": "EIO", "/sys/class/dfl": "EIO"}))
     assert counted(broken, "udev", TTY) == ["ttyUSB0"]
     assert isinstance(read(broken, "udev", {"subsystem": "dfl"}), Unknown)
-    assert read(broken, "udev", {"subsystem": "input"}) == Absent("the machine has no udev input device")
+    assert read(broken, "udev", {"subsystem": "input"}) == Absent(
+        "the machine has no udev input device; the kernel has no subsystem input: is its name right, and its module "
+        "loaded?"
+    )
+    empty = machine({"folders": ["/sys/class/input"]})
+    assert read(empty, "udev", {"subsystem": "input"}) == Absent("the machine has no udev input device")
 
 
 def test_any_numeric_attribute_or_property_is_a_measure() -> None:

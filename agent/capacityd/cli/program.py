@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from capacityd.linux.stderr import stderr_is_journal
 from capacityd.model.errors import CapacitydError
 from capacityd.model.modules import import_failure
 from capacityd.model.text import printable
@@ -59,8 +58,6 @@ def _error_status(error: CapacitydError) -> int:
     """Prints the error and returns its exit status."""
     for line in str(error).split("\n"):
         print("capacityd:", printable(line), file=sys.stderr)
-    if error.detail and not stderr_is_journal():  # a detail may quote a private file, and others may read the journal
-        print("capacityd:", printable(error.detail.text), file=sys.stderr)
     return error.exit_status
 
 

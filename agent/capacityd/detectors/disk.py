@@ -12,7 +12,7 @@ from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, syst
 from capacityd.model.errors import HostError
 from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
-from capacityd.model.private import length_text, quoted
+from capacityd.model.quoting import length_text, quoted
 from capacityd.model.reasons import KernelEvents
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system

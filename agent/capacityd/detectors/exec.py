@@ -8,8 +8,8 @@ from typing import cast
 
 from capacityd.model.errors import Cause, HostError, ProgramFailed
 from capacityd.model.host import Host, Output
-from capacityd.model.private import Private, length_text, quoted, shortened
 from capacityd.model.quantity import whole_number
+from capacityd.model.quoting import length_text, quoted, shortened
 from capacityd.model.reading import Contribution
 from capacityd.model.text import printable
 from capacityd.schema.device import ValueDetector
@@ -28,15 +28,14 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         if e.cause is Cause.NOT_TRUSTED:  # the program was not run, so the service's sandbox can't be the reason
             raise
         advice = host.sandbox_advice(command, program_failed=True)  # "" outside of the service's sandbox
-        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail.text) from e
-    return Contribution(device=printable(" ".join(command)), amount=number, detail=Private(shortened(output.err)))
+        raise HostError(f"{e}{advice}", errno=e.errno, cause=e.cause, detail=e.detail) from e
+    return Contribution(device=printable(" ".join(command)), amount=number, detail=shortened(output.err))
 
 
 def _number(program: str, output: Output) -> int:
     """The printed number. Raises ProgramFailed.
 
-    Anybody may read the error's message, which contains only the length of the output. The output is in the error's
-    private detail.
+    Anybody may read the error's message, which contains only the length of the output. The output is in the detail.
     """
     error_text = f"standard error: {quoted(output.err)}" if output.err else ""
     error_length = f"standard error: {length_text(output.err)}" if output.err else ""

@@ -7,8 +7,8 @@ from typing import cast
 
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
-from capacityd.model.private import quoted
 from capacityd.model.quantity import whole_number
+from capacityd.model.quoting import quoted
 from capacityd.model.reading import Contribution
 from capacityd.model.text import duration_text
 from capacityd.schema.device import ValueDetector
@@ -30,7 +30,7 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         if e.cause is Cause.NOT_TRUSTED:  # advice about the path would follow a link that another user has chosen
             raise
         why = f"{e}{host.sandbox_advice([path])}"
-        raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail.text) from e
+        raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail) from e
     valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
     try:
         number = whole_number(content.text)

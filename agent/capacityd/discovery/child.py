@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from capacityd.linux.clock import busy_time
 from capacityd.model.codec import Malformed, decode_variant, encode_variant, parse
 from capacityd.model.errors import Cause
-from capacityd.model.private import Private, how_to_see
+from capacityd.model.quoting import how_to_see
 from capacityd.model.reading import Explanation, Reading, Unknown
 from capacityd.model.text import printable
 from capacityd.schema.config import Resource
@@ -141,12 +141,10 @@ def process_name(resource: Resource) -> str:
     return f"capacityd{digits[:6]}"
 
 
-def start_child(
-    resource: Resource, read: Callable[[], object], *, with_private_text: bool, busy_until: float
-) -> Child | Unknown:
+def start_child(resource: Resource, read: Callable[[], object], *, explain: bool, busy_until: float) -> Child | Unknown:
     """Forks. Returns Unknown if the system lacks processes, memory or file descriptors.
 
-    read: reads the resource in the child. with_private_text: whether the result may contain private text. busy_until:
+    read: reads the resource in the child. explain: whether the result may quote what was read. busy_until:
     the time of time.monotonic() when even a busy child is killed. It does not apply to a resource with a timeout
     setting.
     """
@@ -162,7 +160,7 @@ def start_child(
     read_end, write_end = pipe
     if pid == 0:
         os.close(read_end)
-        _be_child(read, resource, write_end, with_private_text=with_private_text)  # does not return
+        _be_child(read, resource, write_end, explain=explain)  # does not return
     os.close(write_end)
     os.set_blocking(read_end, False)
     started = time.monotonic()
@@ -180,7 +178,7 @@ def start_child(
     )
 
 
-def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, with_private_text: bool) -> NoReturn:
+def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, explain: bool) -> NoReturn:
     """Reads the resource, writes the result to the pipe, and ends this process."""
     try:
         os.setpgid(0, 0)
@@ -202,12 +200,12 @@ def _be_child(read: Callable[[], object], resource: Resource, pipe: int, *, with
             result = Unknown(why, Cause.KILLED)
         except Exception as e:  # noqa: BLE001  # a defect in a detector must not fail the other resources
             why = f"the detector {resource.detector} failed: {type(e).__name__}"
-            message = Private(printable(str(e)))
-            if with_private_text:
+            message = printable(str(e))
+            if explain:
                 result = Unknown(why, Cause.DETECTOR_FAILED, explanation=Explanation(message))
             else:
                 result = Unknown(f"{why}{how_to_see(message)}", Cause.DETECTOR_FAILED)
-        data = json.dumps(encode_variant(result, with_private_text=with_private_text)).encode()
+        data = json.dumps(encode_variant(result)).encode()
         while data:
             data = data[os.write(pipe, data) :]
     finally:

@@ -81,7 +81,7 @@ def explain_when(
         try:
             compared.append(_compare(test, read(test.key), detector=None))
         except HostError as e:
-            error = f"{e}; {e.detail.text}" if e.detail else str(e)
+            error = f"{e}; {e.detail}" if e.detail else str(e)
             compared.append(Compared(test.key, value=error, wanted=test.text, matches=None))
     advice = ""
     if result.error:

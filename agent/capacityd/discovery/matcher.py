@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from capacityd.model.errors import AmbiguousValue, Cause, HostError
-from capacityd.model.private import NOTHING, Private
 from capacityd.schema.config import Table
 from capacityd.schema.matchers import KeyMatcher, Value, is_missing
 
@@ -43,9 +42,9 @@ class MatchResult:
         return "; ".join(dict.fromkeys(f"{test.key} does not match" for test, _ in self.mismatches))
 
     @property
-    def detail(self) -> Private:
-        """The text that could not be used."""
-        return self.error.detail if self.error is not None else NOTHING
+    def detail(self) -> str:
+        """The text that could not be used; "" if there is none."""
+        return self.error.detail if self.error is not None else ""
 
     @property
     def cause(self) -> Cause:

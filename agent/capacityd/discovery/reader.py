@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from capacityd.detectors import load_detector
 from capacityd.discovery.explain import Match, explain_devices, explain_error, with_other_names
@@ -15,8 +16,8 @@ from capacityd.discovery.matcher import MatchResult, match_device, unknown_if_un
 from capacityd.discovery.when import reading_of_when
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.private import Private, how_to_see, length_text, quoted
 from capacityd.model.quantity import countable, number_in
+from capacityd.model.quoting import how_to_see, length_text, quoted
 from capacityd.model.reading import Absent, Contribution, Quantity, Reading, Unknown
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, ValueDetector
@@ -39,7 +40,7 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
         if isinstance(detector, ValueDetector):
             contributions = [detector.read(host, table.settings) for table in resource.tables]
             shares = [int(one.amount) for one in contributions]  # a ValueDetector reads whole numbers
-            return _quantity(resource, contributions, shares=shares)
+            return _quantity(resource, contributions, shares=shares, explain=explain)
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
@@ -124,7 +125,7 @@ def _read_devices_once(
     if unknown:
         reading: Reading = _unknown_reading(unknown)
     elif contributions:
-        reading = _quantity(resource, contributions, shares=shares)
+        reading = _quantity(resource, contributions, shares=shares, explain=explain)
     else:
         reading = Absent(_why_none(detector, host, subsystems=subsystems, total=total))
     if not explain:
@@ -190,7 +191,7 @@ def _contribution(
         try:
             measured = _whole_number(resource.measure, read(resource.measure))
         except HostError as e:
-            detail = e.detail.text
+            detail = e.detail
             has_disappeared = host.resolve(device.path) is None
             if has_disappeared:
                 raise _NotMeasuredError(str(e), errno=e.errno, cause=e.cause, detail=detail) from e
@@ -202,7 +203,7 @@ def _contribution(
     share = measured * resource.slots
     factor = resource.unit.factor if resource.unit else 1
     amount = share // factor if share % factor == 0 else round(share / factor, 3)
-    return Contribution(device.name, amount, note=note, detail=Private(detail)), share
+    return Contribution(device.name, amount, note=note, detail=detail), share
 
 
 def _whole_number(measure: str, value: Value) -> int:
@@ -217,8 +218,11 @@ def _whole_number(measure: str, value: Value) -> int:
     return value
 
 
-def _quantity(resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int]) -> Reading:
-    """The reading of a resource with these contributions. shares: the same amounts in base units."""
+def _quantity(
+    resource: Resource, contributions: Sequence[Contribution], *, shares: Sequence[int], explain: bool
+) -> Reading:
+    """The reading of a resource with these contributions. shares: the same amounts in base units. explain: whether to
+    keep what the devices say."""
     value = resource.quantity_of(shares)
     if not countable(value):
         advice = "; use a larger unit" if resource.unit else ""
@@ -228,4 +232,5 @@ def _quantity(resource: Resource, contributions: Sequence[Contribution], *, shar
         unit = f" {resource.unit.name}" if resource.unit else ""
         warning = f"less than 1{unit} remains after the reserve, so 0 is published"
     seconds = [contribution.valid_for for contribution in contributions if contribution.valid_for is not None]
-    return Quantity(max(0, value), tuple(contributions), warning=warning, valid_for=min(seconds, default=None))
+    shown = contributions if explain else [replace(contribution, detail="") for contribution in contributions]
+    return Quantity(max(0, value), tuple(shown), warning=warning, valid_for=min(seconds, default=None))

@@ -55,7 +55,7 @@ def discover(config: Config, host: Host, node_name: str, *, explain: bool = Fals
 
     def start(resource: Resource) -> Child | Unknown:
         read = partial(read_resource, resource, host, node_name, explain=explain)
-        return start_child(resource, read, with_private_text=explain, busy_until=busy_until)
+        return start_child(resource, read, explain=explain, busy_until=busy_until)
 
     waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child

@@ -8,7 +8,7 @@ from capacityd.discovery.explain import explain_when
 from capacityd.discovery.matcher import match_all
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, resolve_link
-from capacityd.model.private import how_to_see, length_text, quoted
+from capacityd.model.quoting import how_to_see, length_text, quoted
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
 from capacityd.schema.config import Resource

@@ -25,7 +25,7 @@ from capacityd.host.processor_lists import (
 )
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, Memory, read_int
-from capacityd.model.private import quoted
+from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
 _FREQUENCIES = f"{CPUS}/cpufreq"

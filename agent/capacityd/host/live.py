@@ -24,7 +24,7 @@ from capacityd.linux.opening import open_data_file
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
 from capacityd.model.host import Content, Memory, Output
-from capacityd.model.private import quoted
+from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
 _DELETED = " (deleted)"  # the kernel appends this to the path of a removed file

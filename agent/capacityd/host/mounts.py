@@ -9,7 +9,7 @@ from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, mount_of, unescaped
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.private import length_text, quoted
+from capacityd.model.quoting import length_text, quoted
 from capacityd.model.text import printable
 
 SWAPS = "/proc/swaps"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.private import length_text, quoted
+from capacityd.model.quoting import length_text, quoted
 
 CPUS = "/sys/devices/system/cpu"
 _CPU = re.compile("cpu[0-9]+")

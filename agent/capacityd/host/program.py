@@ -12,7 +12,7 @@ from capacityd.linux.program_start import first_line, why_not_executable, why_no
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.linux.trust import flaw_of_command, own_trust
 from capacityd.model.errors import Cause, HostError, ProgramFailed, ProgramNotTrusted
-from capacityd.model.private import quoted
+from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
 
 _MAX_OUTPUT_BYTES = 65536

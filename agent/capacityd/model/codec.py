@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from itertools import repeat
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from capacityd.model.private import NOTHING, Private
 
 _T = TypeVar("_T")
 
@@ -30,14 +28,12 @@ class _Field(NamedTuple):
     required: bool  # whether the field has no default
 
 
-def encode(value: object, *, with_private_text: bool = False) -> Any:
+def encode(value: object) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
     Where a field declares a union of several classes, the value is [name of its class, object].
-
-    with_private_text: whether to keep private text. By default it is dropped, because others may read the result.
     """
-    return _encode(type(value), value, with_private_text=with_private_text)
+    return _encode(type(value), value)
 
 
 def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
@@ -49,9 +45,9 @@ def decode(kind: type[_T], data: object, *, ignore_unknown: bool = False) -> _T:
     return decoded
 
 
-def encode_variant(value: object, *, with_private_text: bool = False) -> Any:
+def encode_variant(value: object) -> Any:
     """As encode(), for a value of one of several classes: adds the name of the class."""
-    return [type(value).__name__, encode(value, with_private_text=with_private_text)]
+    return [type(value).__name__, encode(value)]
 
 
 def decode_variant(union: Any, data: object) -> Any:
@@ -72,27 +68,24 @@ def _refuse(constant: str) -> float:
     raise Malformed(f"{constant} is not JSON")
 
 
-def _encode(kind: Any, value: object, *, with_private_text: bool) -> Any:
+def _encode(kind: Any, value: object) -> Any:
     """As encode(). kind: the declared type of the value. If a union contains a container, it must be the first type."""
-    encode_as = partial(_encode, with_private_text=with_private_text)
     types = _types(kind)
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Private) and not with_private_text:
-        return asdict(NOTHING)
     if _has_fields(value):
         own_class: Any = type(value)
         content: dict[str, Any] = {}
         for name, field in _fields(own_class).items():
-            content[name] = encode_as(field.kind, getattr(value, name))
+            content[name] = _encode(field.kind, getattr(value, name))
         return [own_class.__name__, content] if _variants(types) else content
     if isinstance(value, Mapping):
-        items = map(encode_as, _item_kinds(types[0]), value.values())
+        items = map(_encode, _item_kinds(types[0]), value.values())
         return dict(zip(value.keys(), items, strict=True))
     if isinstance(value, Set):
-        return sorted(map(encode_as, _item_kinds(types[0]), value))
+        return sorted(map(_encode, _item_kinds(types[0]), value))
     if isinstance(value, list | tuple):
-        return list(map(encode_as, _item_kinds(types[0]), value))
+        return list(map(_encode, _item_kinds(types[0]), value))
     return value
 
 

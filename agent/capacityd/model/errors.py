@@ -1,7 +1,7 @@
 """The exceptions of capacityd: a small tree. Each class defines a command's exit status.
 
 Every message is for the agent's user: it says what is wrong, where, and how to fix it. Anybody may read a message, so
-it never contains what a file, a program or a server says: that is the error's detail.
+it quotes nothing that was read from the machine, from credentials or from a server, except for the message of a Status.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from capacityd.model.private import NOTHING, Private
 from capacityd.model.reasons import RetryCause
 from capacityd.model.text import printable
 
@@ -34,13 +33,9 @@ class Cause(Enum):
 
 
 class CapacitydError(Exception):
-    """An error for the user; str() returns the whole message, which anybody may read.
-
-    detail: what a file, a program or a server says, as the end of a sentence or a sentence. Only commands print it.
-    """
+    """An error for the user; str() returns the whole message, which anybody may read."""
 
     exit_status = 1
-    detail = NOTHING
 
 
 class UsageError(CapacitydError):
@@ -65,7 +60,8 @@ class ConfigError(CapacitydError):
 class HostError(CapacitydError):
     """Some data of the machine could not be read, so the value is unknown, not absent.
 
-    cause: the cause of the unknown reading that results from this error.
+    cause: the cause of the unknown reading that results from this error. detail: the text that could not be used; only
+    `probe --explain` shows it.
     """
 
     def __init__(
@@ -74,7 +70,7 @@ class HostError(CapacitydError):
         super().__init__(printable(message))  # the message may contain a path, and a path may contain any bytes
         self.errno = errno
         self.cause = cause
-        self.detail = Private(detail)
+        self.detail = detail
 
 
 class AmbiguousValue(HostError):
@@ -84,7 +80,7 @@ class AmbiguousValue(HostError):
     """
 
     def __init__(self, error: HostError, possible: tuple[str, ...]) -> None:
-        super().__init__(str(error), errno=error.errno, cause=error.cause, detail=error.detail.text)
+        super().__init__(str(error), errno=error.errno, cause=error.cause, detail=error.detail)
         self.possible = possible
 
 
@@ -122,10 +118,9 @@ class NodeError(CapacitydError):
     node_state: NodeState | None = None
     """The Node as the failed attempt's last successful write left it; None: no write succeeded."""
 
-    def __init__(self, message: str, reason: str = "", *, detail: str = "") -> None:
+    def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
-        self.detail = Private(detail)
 
 
 class NodeFileUnusable(NodeError):
@@ -143,8 +138,8 @@ class NodeUnreachable(NodeError):
     exit_status = 3
     cause = RetryCause.UNREACHABLE
 
-    def __init__(self, message: str, retry_after: float | None = None, *, detail: str = "") -> None:
-        super().__init__(message, detail=detail)
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
         self.retry_after = retry_after
 
 
@@ -172,8 +167,8 @@ class CredentialsMissing(NodeUnauthorized):
 
     cause = RetryCause.CREDENTIALS
 
-    def __init__(self, message: str, files: Sequence[str], *, detail: str = "") -> None:
-        super().__init__(message, detail=detail)
+    def __init__(self, message: str, files: Sequence[str]) -> None:
+        super().__init__(message)
         self.files = tuple(files)
 
 
@@ -199,16 +194,16 @@ class NodeMissing(NodeError):
     """The Node does not exist: it is not registered yet, or was deleted.
 
     server: the API server, as messages call it. node: the Node's name. named_by_credentials: whether the credentials
-    are those of this Node's kubelet, so that they decide the name. detail: as in CapacitydError.
+    are those of this Node's kubelet, so that they decide the name.
     """
 
-    def __init__(self, server: str, node: str, detail: str = "", *, named_by_credentials: bool = False) -> None:
+    def __init__(self, server: str, node: str, *, named_by_credentials: bool = False) -> None:
         advice = (
             "has another name now, its kubeconfig is still that of the old name: let it join the cluster again"
             if named_by_credentials
             else "uses another name (--hostname-override), set --node-name, or node_name in the configuration"
         )
-        super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}', detail=detail)
+        super().__init__(f'{server} has no Node "{node}". Has the kubelet registered? If it {advice}')
 
 
 class WatchHeldBack(NodeError):
@@ -234,6 +229,6 @@ class NodeWriteFailed(NodeUnreachable):
     rejection: the error to raise instead if the API server can't store the content.
     """
 
-    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected, *, detail: str = "") -> None:
-        super().__init__(message, retry_after=retry_after, detail=detail)
+    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected) -> None:
+        super().__init__(message, retry_after=retry_after)
         self.rejection = rejection

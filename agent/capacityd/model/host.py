@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from capacityd.model.errors import HostError
-from capacityd.model.private import length_text, quoted
 from capacityd.model.quantity import number_in
+from capacityd.model.quoting import length_text, quoted
 
 
 @dataclass(frozen=True, slots=True)

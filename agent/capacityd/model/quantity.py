@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from capacityd.model.private import length_text
+from capacityd.model.quoting import length_text
 
 LARGEST_QUANTITY = 2**63 - 1
 """The largest quantity that the scheduler and the kubelet can count (int64). The API server accepts larger ones."""

@@ -7,7 +7,6 @@ from enum import Enum
 from typing import TypeAlias
 
 from capacityd.model.errors import Cause
-from capacityd.model.private import NOTHING, Private
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +18,8 @@ class Contribution:
     """The device's share of the quantity, in the resource's unit, before the settings `reduce` and `reserve` apply."""
     note: str = ""
     """How the amount came about, for people."""
-    detail: Private = NOTHING
-    """What the device or program says beside the number."""
+    detail: str = ""
+    """What the device or program says beside the number. Filled in only with --explain."""
     valid_for: float | None = None
     """As in Quantity: seconds until the resource must be read again. None: no limit."""
 
@@ -67,7 +66,7 @@ class Undetermined:
     reason: str
     advice: str
     """How to resolve this."""
-    detail: Private = NOTHING
+    detail: str = ""
     """The text that could not be used."""
 
 
@@ -75,7 +74,7 @@ class Undetermined:
 class Explanation:
     """The details that `probe --explain` adds to a reading. They may quote any file that this user may read."""
 
-    detail: Private = NOTHING
+    detail: str = ""
     """The text that could not be used, if the problem does not depend on a device."""
     when: tuple[Compared, ...] = ()
     """The tests of `when`, if at least one failed."""
@@ -153,7 +152,7 @@ def reading_text(reading: Reading | None) -> str:
 
 
 def without_details(reading: Reading) -> Reading:
-    """The reading without its devices and its explanation: anybody may read what remains."""
+    """The reading without its devices and its explanation: what the service keeps of it."""
     if isinstance(reading, Quantity):
         return replace(reading, contributions=(), rejections=(), explanation=None, valid_for=None)
     return replace(reading, rejections=(), explanation=None)
@@ -188,23 +187,21 @@ def reading_as_dict(name: str, reading: Reading) -> dict[str, object]:
     else:
         document["reason"] = reading.reason
     if reading.rejections:
-        document["rejected"] = _with_private_text(reading.rejections)
+        document["rejected"] = _as_json(reading.rejections)
     if reading.explanation is not None:
-        document["explanation"] = _with_private_text(reading.explanation)
+        document["explanation"] = _as_json(reading.explanation)
     return document
 
 
 def _contribution_as_dict(contribution: Contribution) -> dict[str, object]:
-    note = "; ".join(filter(None, (contribution.note, contribution.detail.text)))
+    note = "; ".join(filter(None, (contribution.note, contribution.detail)))
     return {"device": contribution.device, "amount": contribution.amount, "note": note}
 
 
-def _with_private_text(value: object) -> object:
-    """The value for JSON: a dict for each dataclass, a list for each tuple, and private text as text."""
-    if isinstance(value, Private):
-        return value.text
+def _as_json(value: object) -> object:
+    """The value for JSON: a dict for each dataclass, a list for each tuple."""
     if is_dataclass(value):
-        return {field.name: _with_private_text(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
-        return [_with_private_text(item) for item in value]
+        return [_as_json(item) for item in value]
     return value

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from capacityd.node.redaction import Secrets, secrets_of
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
@@ -48,11 +46,6 @@ class ClusterAccess:
         return self.server.lower().startswith("http://")
 
     @property
-    def address(self) -> str:
-        """The API server's address, as the detail of an error."""
-        return f"server: {self.server}"
-
-    @property
     def headers(self) -> dict[str, str]:
         """The headers that say who sends the request."""
         headers = {}
@@ -61,11 +54,3 @@ class ClusterAccess:
         if self.impersonated:
             headers["Impersonate-User"] = self.impersonated
         return headers
-
-    def secrets(self) -> Secrets:
-        """Returns the credentials, which must not appear in messages."""
-        return secrets_of(self.token, pem=(self.certificate, self.key), proxy=self.proxy)
-
-    def redact(self, text: str) -> str:
-        """Makes foreign text safe for a message. See Secrets.redact()."""
-        return self.secrets().redact(text)

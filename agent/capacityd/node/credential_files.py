@@ -152,7 +152,6 @@ class CredentialFiles:
             raise CredentialsMissing(
                 f"{shown} does not exist{question}{sandbox_advice([path])}",
                 files=[os.path.abspath(path)],
-                detail=f"the path is {printable(path)}",
             ) from e
         except PermissionError as e:
             advice = f". {permission_advice(path)}" if self.of_kubelet else ""

@@ -19,12 +19,12 @@ from capacityd.model.errors import (
     NodeWriteFailed,
 )
 from capacityd.model.modules import import_failure
+from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.status import status_details
 from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
 from capacityd.node.kubelet_kubeconfig import credentials_advice
-from capacityd.node.redaction import NO_SECRETS, Secrets
 from capacityd.node.refusal import Call, HttpError, Refusal
 
 _ANONYMOUS = "system:anonymous"
@@ -48,11 +48,9 @@ def no_library_error(explain: Callable[[Exception], NodeError]) -> Iterator[None
         raise explain(e) from None
 
 
-def reason_of(error: BaseException, secrets: Secrets = NO_SECRETS) -> str:
-    """Returns a library's exception message on one line, or the exception's type if the message is empty."""
-    if isinstance(error, OSError) and error.errno and error.strerror:
-        return secrets.redact(str(error.strerror))
-    return secrets.redact(" ".join(str(error).split())) or type(error).__name__
+def reason_of(error: BaseException) -> str:
+    """The system's text for an error, or the exception's type: a library's text may quote what it has read."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
 
 
 def from_http_status(error: HttpError, call: Call) -> NodeError:
@@ -76,7 +74,7 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     any other           the content was denied                           NodeRejected
     ==================  ===============================================  =========================================
     """
-    refusal = Refusal(call, error, status_details(error.body, call.access.secrets()))
+    refusal = Refusal(call, error, status_details(error.body, call.access.token))
     status, details = refusal.status, refusal.details
     if details.denied_by_admission:
         return _rejected(refusal, why=details.message)
@@ -102,17 +100,14 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
 def from_invalid_content(error: Exception, call: Call, subject: str) -> NodeUnreachable:
     """Explains a 2xx response that cannot be parsed. subject: the part that was parsed, for the message."""
     if isinstance(error, InvalidDocument):
-        redact = call.access.redact
-        return unexpected_response(call, redact(str(error)), detail=redact(error.detail))
+        return unexpected_response(call, str(error))
     return unexpected_response(call, f"{subject} is not JSON, or is incomplete")
 
 
-def unexpected_response(call: Call, reason: str, detail: str = "") -> NodeUnreachable:
-    """The error for a 2xx response that cannot be used. detail: text from the response."""
-    address = call.access.address
+def unexpected_response(call: Call, reason: str) -> NodeUnreachable:
+    """The error for a 2xx response that cannot be used."""
     return NodeUnreachable(
-        f"{call.access.api_server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}",
-        detail=f"{address}; {detail}" if detail else address,
+        f"{call.access.api_server} sent a response that cannot be used ({call.verb} {call.resource}): {reason}"
     )
 
 
@@ -146,13 +141,13 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
         message += ". Until a write succeeds, the Node's condition may be out of date"
         # If such errors last, the API server can't store the content: then reconcile/ raises the rejection instead.
         return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, why=why))
-    return NodeUnreachable(message, retry_after=error.retry_after, detail=call.access.address)
+    return NodeUnreachable(message, retry_after=error.retry_after)
 
 
 def _wrong_credentials(call: Call) -> NodeUnauthorized:
     # "The same file" is the kubeconfig, which api_server names.
     message = f"{call.access.api_server} rejected the credentials in the same file (HTTP 401)"
-    return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}", detail=call.access.address)
+    return NodeUnauthorized(f"{message}: {credentials_advice(call.access)}")
 
 
 def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
@@ -164,22 +159,19 @@ def _not_recognised(access: ClusterAccess) -> NodeUnauthorized:
     )
     return NodeUnauthorized(
         f"{access.api_server} did not recognise the credentials in the same file, and treated the request as "
-        f"{_ANONYMOUS} (HTTP 403): {why}",
-        detail=access.address,
+        f"{_ANONYMOUS} (HTTP 403): {why}"
     )
 
 
 def _missing(call: Call) -> NodeMissing:
     access = call.access
     named_by_credentials = is_kubelet_of(call.user, call.node)
-    return NodeMissing(
-        access.api_server, node=call.node, detail=access.address, named_by_credentials=named_by_credentials
-    )
+    return NodeMissing(access.api_server, node=call.node, named_by_credentials=named_by_credentials)
 
 
 def _forbidden(refusal: Refusal) -> NodeForbidden:
     call, user = refusal.call, refusal.user
-    who = f'the identity "{call.access.redact(user)}"' if user else f"the identity in {call.access.kubeconfig}"
+    who = f'the identity "{printable(user)}"' if user else f"the identity in {call.access.kubeconfig}"
     return NodeForbidden(
         f"{who} may not {call.verb} {_target(call)} (HTTP 403): {_rights_advice(refusal)} The API server's message: "
         f"{refusal.details.message}"
@@ -222,8 +214,7 @@ def _no_api_server(refusal: Refusal) -> NodeUnreachable:
     scheme = " It was asked with http; does it speak https?" if call.access.is_without_tls else ""
     return NodeUnreachable(
         f"the server in {call.access.kubeconfig} is not an API server (HTTP {refusal.status} for {call.verb} "
-        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?{scheme}",
-        detail=call.access.address,
+        f"{call.resource}). Is its address right, or does a proxy or a firewall on the way refuse the request?{scheme}"
     )
 
 

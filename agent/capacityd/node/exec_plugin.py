@@ -18,11 +18,9 @@ from capacityd.linux.program_start import why_not_started
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.linux.trust import Flaw, Trust, flaw_of_command
 from capacityd.model.errors import NodeUnauthorized, NodeUnreachable, PluginFailed
-from capacityd.model.private import quoted
 from capacityd.model.text import printable
 from capacityd.node.documents.exec_credential import Credential, exec_credential
 from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.redaction import NO_SECRETS
 
 _MAX_OUTPUT_BYTES = 1 << 20
 _SEE_OUTPUT = "Its output is not shown, because it may contain secrets. To see the output, run the plugin by hand"
@@ -60,10 +58,7 @@ class ExecPlugin:
         not end in time.
         """
         if self.version not in _VERSIONS:
-            raise NodeUnauthorized(
-                f"{self._name} has an unsupported apiVersion; supported are {', '.join(_VERSIONS)}",
-                detail=f"the apiVersion is {quoted(printable(self.version))}",
-            )
+            raise NodeUnauthorized(f"{self._name} has an unsupported apiVersion; supported are {', '.join(_VERSIONS)}")
         spec: dict[str, object] = {"interactive": self.on_terminal}
         if self.cluster is not None:
             spec["cluster"] = self.cluster
@@ -72,10 +67,9 @@ class ExecPlugin:
         request_json = json.dumps(request, default=str)
         environment = {**self._variables(), "KUBERNETES_EXEC_INFO": request_json}
         if program is None:
-            hint = f"; {NO_SECRETS.redact(self.install_hint)}" if self.install_hint else ""
-            detail = f"the command is {quoted(printable(self.command))}{hint}"
+            hint = "; the kubeconfig has an installHint" if self.install_hint else ""
             advice = sandbox_advice([self.command])  # "" outside of the service's sandbox
-            raise NodeUnauthorized(f"{self._name} is not installed or not executable{advice}", detail=detail)
+            raise NodeUnauthorized(f"{self._name} is not installed or not executable{hint}{advice}")
         status, output = self._output([program, *self.arguments], environment, timeout=timeout)
         if status != 0:
             # As in subprocess, the status is negative for a signal.

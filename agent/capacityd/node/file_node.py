@@ -93,7 +93,7 @@ class FileNode:
         try:
             return node_state(document)
         except InvalidDocument as e:
-            raise NodeFileUnusable(f"{shown(self._path)}: {e}", detail=e.detail) from e
+            raise NodeFileUnusable(f"{shown(self._path)}: {e}") from e
 
     def _load(self) -> Any:
         if self._path != _STANDARD_INPUT:

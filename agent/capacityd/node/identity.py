@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
 from capacityd.model.node import NodeState
-from capacityd.model.private import length_text
+from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
 from capacityd.node import Review
 from capacityd.node.cluster_access import ClusterAccess

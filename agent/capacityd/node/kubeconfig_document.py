@@ -61,7 +61,7 @@ class KubeconfigDocument:
             if isinstance(entry, dict) and entry.get("name") == name:
                 return self.mapping(entry.get(kind) or {}, kind)
         which = "that is selected" if kind == "context" else f"that its context names{self.files.merge_advice}"
-        raise self.error(f"has no {kind} {which}", detail=f'the name is "{printable(name)}"')
+        raise self.error(f"has no {kind} {which}")
 
     def mapping(self, value: object, name: str) -> Entry:
         """Returns the value, which must be a mapping. name: the value's, for messages."""
@@ -94,9 +94,6 @@ class KubeconfigDocument:
         path = self.text(entry, key)
         return self.files.read(self.files.resolve(path), f"the {key}") if path else None
 
-    def error(self, problem: str, detail: str = "") -> NodeUnauthorized:
-        """Returns the error to raise.
-
-        problem: the end of a sentence about the kubeconfig. detail: text of the kubeconfig. Only commands print it.
-        """
-        return NodeUnauthorized(f"the kubeconfig {self.path} {problem}", detail=detail)
+    def error(self, problem: str) -> NodeUnauthorized:
+        """Returns the error to raise. problem: the end of a sentence about the kubeconfig."""
+        return NodeUnauthorized(f"the kubeconfig {self.path} {problem}")

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.documents.status import StatusDetails
+from capacityd.node.documents.status import StatusDetails, quotable
 from capacityd.node.identity import KUBELET_PREFIX, is_kubelet_of
-from capacityd.node.redaction import truncated
 
 _OTHER_NODE = re.compile(r'node "[^"]*" is not allowed to modify node "')
 """The message of the admission plugin NodeRestriction to the kubelet of another Node.
@@ -81,7 +80,7 @@ class Refusal:
     @property
     def reason(self) -> str:
         """The causes of a validation error or, if there are none, the API server's message."""
-        return truncated("; ".join(self.details.causes) or self.details.message)
+        return quotable("; ".join(self.details.causes) or self.details.message, token=None)
 
     @property
     def is_failed_test(self) -> bool:

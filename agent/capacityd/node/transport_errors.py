@@ -14,7 +14,7 @@ from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
 from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
-from capacityd.node.errors import from_http_status, reason_of
+from capacityd.node.errors import from_http_status
 from capacityd.node.kubelet_kubeconfig import credentials_advice
 from capacityd.node.refusal import Call, HttpError
 
@@ -30,24 +30,19 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     if isinstance(error, DeadlineExceeded):
         message = f"{access.api_server} did not complete its response within {error.seconds:g} s"
-        return NodeUnreachable(message, detail=access.address)
+        return NodeUnreachable(message)
     chain = list(causes(error))
     for e in chain:
         if why := _why_not_trusted(e, access):
-            return NodeUnauthorized(f"{access.api_server} {why}", detail=_detail(e, access))
+            return NodeUnauthorized(f"{access.api_server} {why}")
         if why := _why_no_response(e, access):
-            return NodeUnreachable(why, detail=_detail(e, access))
+            return NodeUnreachable(why)
     # urllib3 1.26 tries a call that only Python 2 supports. The call's TypeError is the context of any later exception.
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
     reason = reasons[0] if reasons else type(last).__name__
     message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason}"
-    return NodeUnreachable(message, detail=_detail(last, access))
-
-
-def _detail(e: BaseException, access: ClusterAccess) -> str:
-    """The server's address, and the text of a library, which may quote the server."""
-    return f"{access.address}; {reason_of(e, access.secrets())}"
+    return NodeUnreachable(message)
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:

@@ -6,7 +6,6 @@ import base64
 import os
 
 from capacityd.model.errors import CredentialsMissing
-from capacityd.model.text import printable
 from capacityd.node.exec_plugin import ExecPlugin
 from capacityd.node.kubeconfig_document import Entry, KubeconfigDocument
 
@@ -55,7 +54,7 @@ def user_plugin(document: KubeconfigDocument, user: Entry, cluster: Entry, *, on
     is_interactive = on_terminal and mode != "Never"
     if mode == "Always" and not is_interactive:
         why = "has an exec plugin that needs a terminal (interactiveMode: Always)"
-        raise document.error(why, detail=f"the plugin is {printable(command)}")
+        raise document.error(why)
     arguments = entry.get("args") or []
     variables = entry.get("env") or []
     if not isinstance(arguments, list) or not isinstance(variables, list):

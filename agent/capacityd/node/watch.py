@@ -140,7 +140,7 @@ class NodeWatch:
     def _state(self, document: object) -> NodeState:
         state = node_state(document)
         if state.name != self.target.node:
-            raise InvalidDocument("an event is about another Node", detail=f'it is "{state.name}"')
+            raise InvalidDocument("an event is about another Node")
         return state
 
     def _send_get(self) -> bool:
@@ -172,14 +172,13 @@ class NodeWatch:
 
     def _unreachable(self, why: str) -> NodeUnreachable:
         access = self.target.access
-        return NodeUnreachable(f"{access.api_server} {why}", detail=access.address)
+        return NodeUnreachable(f"{access.api_server} {why}")
 
     def _held_back(self) -> WatchHeldBack:
         access = self.target.access
         return WatchHeldBack(
             f"{access.api_server} responds to a GET of the Node, but not to a watch. Does a proxy or a load balancer "
-            "on the way hold responses back (buffering)?",
-            detail=access.address,
+            "on the way hold responses back (buffering)?"
         )
 
 

@@ -11,7 +11,6 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import sandbox
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.private import Private
 from capacityd.model.reading import Contribution
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.reachable import make_reachable
@@ -35,7 +34,7 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
         try:
             children: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
         except HostError as e:
-            children = HostError(str(e), e.errno, e.cause, detail=e.detail.text)
+            children = HostError(str(e), e.errno, e.cause, detail=e.detail)
         assert not has_children()
         assert open_files() == before
         return children
@@ -55,7 +54,7 @@ def failure(*command: str, timeout: float = 20.0, cause: Cause = Cause.PROGRAM_F
     with pytest.raises(HostError) as raised:
         read(*command, timeout=timeout)
     assert raised.value.cause is cause
-    return str(raised.value), raised.value.detail.text
+    return str(raised.value), raised.value.detail
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_the_amount_is_the_number_that_it_prints(
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
     program = script(tmp_path, text)
-    assert read(program, argument) == Contribution(f"{program} {argument}", amount, detail=Private(detail))
+    assert read(program, argument) == Contribution(f"{program} {argument}", amount, detail=detail)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,7 @@ def test_children_that_it_leaves_are_killed_and_do_not_delay_the_reading(tmp_pat
     """Some children hold the program's pipe open. Daemons leave its session and its process group."""
     sleep, marker = sleeper(tmp_path)
     output = read(script(tmp_path, f"{leave.format(sleep)}\nhead -c 30000 /dev/zero | tr '\\0' x >&2\necho 12"))
-    assert (output.amount, output.detail.text) == (12, "x" * 500 + "…")
+    assert (output.amount, output.detail) == (12, "x" * 500 + "…")
     assert still_alive(marker) == []
 
 

@@ -25,8 +25,8 @@ from capacityd.model.errors import (
     NodeWriteFailed,
 )
 from capacityd.node.cluster_access import ClusterAccess
+from capacityd.node.documents.status import quotable
 from capacityd.node.errors import from_http_status
-from capacityd.node.redaction import NO_SECRETS
 from capacityd.node.refusal import Call, HttpError
 from capacityd.node.transport_errors import from_transport_error
 
@@ -140,7 +140,7 @@ def test_a_policy_denies_with_a_cause(name: str) -> None:
     message = f"nodes \"n2\" is forbidden: ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: no"
     error = refusal(422, status(message, {"causes": [{"message": message}]}))
     assert isinstance(error, NodeRejected)
-    assert error.reason == NO_SECRETS.redact(message)
+    assert error.reason == quotable(message, None)
 
 
 def test_a_cause_that_is_repeated_is_quoted_once() -> None:
@@ -217,14 +217,13 @@ def test_no_response_is_unreachable_with_its_cause(error: Exception, expected: s
     assert expected in str(explained)
     assert f"in {ACCESS.kubeconfig}" in str(explained)
     assert ACCESS.server not in str(explained)
-    assert ACCESS.server in explained.detail.text
-    assert f"{explained}{explained.detail.text}".isprintable()
+    assert str(explained).isprintable()
 
 
 def test_a_loop_of_causes_ends() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__context__, other.__context__ = other, one
-    assert "other" in from_transport_error(one, ACCESS).detail.text
+    assert str(from_transport_error(one, ACCESS)).endswith("ValueError")
 
 
 OLDER = 'users "system:node:n2" is forbidden: User "sa" cannot impersonate resource "users" in API group ""'

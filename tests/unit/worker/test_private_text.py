@@ -282,7 +282,17 @@ def outputs(folder: Path, case: Case) -> str:
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(run), "STATE_DIRECTORY": str(state)}
         jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.BOOT})))
         said = [output(partial(work, WorkerOptions(str(run), selection), job), environment) for job in jobs]
-        said += [output(partial(main, arguments), environment) for arguments in (["status"], ["status", "--json"])]
+        commands = [["status"], ["status", "--json"]]
+        if case.mode == 0o644:  # these quote the configuration to a user who may read it
+            config, machine = f"--config={selection.config}", f"--machine={selection.machine}"
+            if case.machine is None:
+                commands += [["probe", config], ["plan", config, f"--kubeconfig={selection.kubeconfig}"]]
+            else:
+                commands += [
+                    ["probe", config, machine],
+                    ["plan", config, machine, f"--node-file={selection.node_file}"],
+                ]
+        said += [output(partial(main, arguments), environment) for arguments in commands]
         sent = [f"{request.path} {request.body.decode()}" for request in server.received]
     files = [path for place in (run, state) for path in place.iterdir()]
     files += [folder / "capacityd.prom", *folder.glob("node.json")]

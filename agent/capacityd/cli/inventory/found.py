@@ -80,8 +80,7 @@ def find_all(host: Host, detectors: Sequence[DeviceDetector]) -> dict[str, Found
             # start_child() needs a resource. This one is not configured, and only its detector is used below.
             resource = Resource(f"devices/{detector.name}", detector=detector.name, tables=())
             read = partial(find, host, detector)
-            # Private text, such as the content of a file, is for the user who runs this command.
-            started = start_child(resource, read, with_private_text=True, busy_until=busy_until)
+            started = start_child(resource, read, explain=True, busy_until=busy_until)
             if isinstance(started, Unknown):
                 found[detector.name] = _not_found(started)
             else:

@@ -72,7 +72,7 @@ def _details(resource: Resource, reading: Reading) -> Iterator[tuple[str, str]]:
             yield "advice", _SLOW_PROGRAM_ADVICE if resource.detector == "exec" else _HANGING_ADVICE
         return
     if explanation.detail:
-        yield "detail", explanation.detail.text
+        yield "detail", explanation.detail
     for test in explanation.when:
         yield "when", str(test)  # with the machine's value
     advice = [explanation.advice, *(undetermined.advice for undetermined in explanation.undetermined)]
@@ -86,7 +86,7 @@ def _counted(contributions: Sequence[Contribution], unit: str) -> Iterator[_Row]
     """The rows of counted devices. unit: with a space before it; "" for none."""
     lines = []
     for counted in contributions:
-        parts = (f"{counted.amount}{unit}", counted.note, counted.detail.text)
+        parts = (f"{counted.amount}{unit}", counted.note, counted.detail)
         text = "  ".join(part for part in parts if part)
         lines.append(_Line(counted.device, reason=text, rule=text))
     is_one_group = len(lines) > _MAX_ROWS and len({line.rule for line in lines}) == 1
@@ -99,7 +99,7 @@ def _undetermined(undetermined: Sequence[Undetermined]) -> Iterator[_Row]:
     """The rows of devices of which it is unknown whether they count."""
     lines = []
     for uncertain in undetermined:
-        text = "; ".join(part for part in (uncertain.reason, uncertain.detail.text) if part)
+        text = "; ".join(part for part in (uncertain.reason, uncertain.detail) if part)
         lines.append(_Line(uncertain.device, reason=text, rule=uncertain.reason))
     yield from _rows("?", lines)
 

@@ -18,12 +18,8 @@ JsonObject: TypeAlias = Mapping[str, Any]
 class InvalidDocument(ValueError):
     """An object is of the wrong kind, or a field has a type or content that the API server never sends.
 
-    str() names the field. detail: text from the object.
+    str() names the field, and quotes nothing of the object.
     """
-
-    def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail
 
 
 @contextmanager
@@ -41,7 +37,7 @@ def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
         parts = [metadata.get(key) for key in ("namespace", "name")]
         name = "/".join(part for part in parts if isinstance(part, str) and part)
         subject = f'{kind} "{name}"' if name else kind
-        raise InvalidDocument(printable(f"{subject}: {e}"), detail=e.detail) from e
+        raise InvalidDocument(printable(f"{subject}: {e}")) from e
 
 
 def object_at(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:

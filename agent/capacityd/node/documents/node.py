@@ -31,8 +31,7 @@ def node_state(document: Any) -> NodeState:
     if document.get("kind") == "List":
         raise InvalidDocument('this is a List, not a Node: "kubectl get node NAME -o json" prints a single one')
     if document.get("kind") != "Node":
-        detail = f"its kind is {_shown(document.get('kind'))}"
-        raise InvalidDocument("this is not a Node: its kind is missing, or another one", detail)
+        raise InvalidDocument("this is not a Node: its kind is missing, or another one")
     metadata = object_at(document, "metadata") or {}
     status = object_at(document, "status") or {}
     node_info = object_at(status, "nodeInfo", path="status.nodeInfo") or {}
@@ -96,7 +95,7 @@ def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
     quantities = {}
     for name, value in stored.items():
         if not isinstance(value, str) or not value.isprintable():
-            raise InvalidDocument(f"{path} has an invalid quantity", detail=f"the quantity of {_shown(name)}")
+            raise InvalidDocument(f"{path} has an invalid quantity")
         quantities[printable(name)] = value
     return quantities
 
@@ -126,13 +125,6 @@ def api_time(value: object) -> float | None:
         return datetime.fromisoformat(f"{value[:-1]}+00:00").timestamp()
     except ValueError:
         return None
-
-
-def _shown(value: object) -> str:
-    """How a message shows the value."""
-    if isinstance(value, str):
-        return printable(f'"{value}"')
-    return "missing" if value is None else "not text"
 
 
 def with_status(document: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from capacityd.node.redaction import Secrets
+from capacityd.model.quoting import length_text
+from capacityd.model.text import printable
 
 _DENIED_BY_ADMISSION = re.compile(r"""admission webhook ".*" denied the request|[Pp]olicy ['"].*['"] denied request""")
 """The message of an admission webhook or policy. The HTTP status does not tell: webhooks use any from 400 on, policies
@@ -15,6 +16,9 @@ one of three.
 
 Source: ToStatusErr in k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go;
 pkg/admission/plugin/policy/validating/dispatcher.go and generic/policy_dispatcher.go."""
+
+_MAX_QUOTED = 300
+"""Maximum length of a quoted text, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class StatusDetails:
     """Whether an admission webhook or policy has denied the request."""
 
 
-def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
-    """Parses the body of a response, and redacts these secrets."""
+def status_details(body: bytes, token: str | None) -> StatusDetails:
+    """Parses the body of a response. token: the bearer token of the request, which no text of the result contains."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -44,10 +48,10 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
     causes = details.get("causes")
     if not isinstance(causes, list):
         causes = []
-    texts = [secrets.redact(_cause(cause)) for cause in causes if isinstance(cause, dict)]
+    texts = [quotable(_cause(cause), token) for cause in causes if isinstance(cause, dict)]
     message = str(document.get("message") or "")
     return StatusDetails(
-        message=secrets.redact(message),
+        message=quotable(message, token),
         causes=tuple(dict.fromkeys(texts)),  # several checks of a Node may report the same cause
         resource=str(details.get("kind") or ""),  # despite its name, the plural name of the resource
         is_status=True,
@@ -58,3 +62,14 @@ def status_details(body: bytes, secrets: Secrets) -> StatusDetails:
 def _cause(cause: Mapping[str, object]) -> str:
     """The field and what is wrong with it."""
     return ": ".join(str(cause[key]) for key in ("field", "message") if cause.get(key))
+
+
+def quotable(text: str, token: str | None) -> str:
+    """A text of the API server in the form in which messages quote it: printable, and of limited length.
+
+    If it contains the token, only its length.
+    """
+    if token and token in text:
+        return f"(a text with the token, {length_text(text)})"
+    text = printable(text.strip())
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"

@@ -28,21 +28,21 @@ users:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """read: the server and the token that client-go reads, or None if it fails. differs: whether only one of both reads
-    it, client-go or capacityd."""
+    """read: the server and the token that client-go reads, or None if it fails. differs: why only one of both reads it,
+    client-go or capacityd; "" if both do, or none."""
 
     text: str
     read: tuple[str, str] | None = (SERVER, "t")
-    differs: bool = False
+    differs: str = ""
 
 
-def _with(old: str, new: str, *, read: bool = True, differs: bool = False) -> Shape:
+def _with(old: str, new: str, *, read: bool = True, differs: str = "") -> Shape:
     """The usual kubeconfig, with all occurrences of this text replaced."""
     assert old in _USUAL
     return Shape(_USUAL.replace(old, new), (SERVER, "t") if read else None, differs)
 
 
-def _named(name: str, *, read: bool = True, differs: bool = False) -> Shape:
+def _named(name: str, *, read: bool = True, differs: str = "") -> Shape:
     """A kubeconfig whose context, cluster and user have this name, in YAML."""
     text = _USUAL.replace("name: c", f"name: {name}").replace("current-context: c", f"current-context: {name}")
     text = text.replace("name: k", f"name: {name}").replace("cluster: k", f"cluster: {name}")
@@ -50,11 +50,11 @@ def _named(name: str, *, read: bool = True, differs: bool = False) -> Shape:
     return Shape(text, (SERVER, "t") if read else None, differs)
 
 
-def _token(token: str, read: str | None, *, differs: bool = False) -> Shape:
+def _token(token: str, read: str | None, *, differs: str = "") -> Shape:
     return Shape(_USUAL.replace("token: t", f"token: {token}"), None if read is None else (SERVER, read), differs)
 
 
-def _server(server: str, read: str | None, *, differs: bool = False) -> Shape:
+def _server(server: str, read: str | None, *, differs: str = "") -> Shape:
     return Shape(_USUAL.replace(SERVER, server), None if read is None else (read, "t"), differs)
 
 
@@ -70,13 +70,18 @@ _FLOW = (
     f"clusters: [{{name: k, cluster: {{server: '{SERVER}'}}}}]\n"
     "users: [{name: u, user: {token: t}}]\n"
 )
+_NUMBER = "capacityd reads numbers as text, so that no name is refused for its form"
+_ESCAPE = "libyaml does not know the escape; no tool writes it"
+_FIRST = "capacityd takes the first one"
+_URL = "capacityd wants a URL"
+_STRICT = "capacityd does not check it"
 SHAPES: Mapping[str, Shape] = {
     "usual": Shape(_USUAL),
     "JSON": Shape(_JSON),
     "JSON with tabs": Shape(_JSON.replace(" ", "\t")),
     "JSON indented with tabs": Shape(_JSON.replace("\n", "\n\t"), None),
     "JSON on one line": Shape(_JSON.replace("\n", "")),
-    "JSON with a slash escaped": Shape(_JSON.replace("/", "\\/"), None, differs=True),
+    "JSON with a slash escaped": Shape(_JSON.replace("/", "\\/"), None, differs=_ESCAPE),
     "JSON with an escape": Shape(_JSON.replace('"t"', '"\\u0074"')),
     "JSON without spaces": Shape(_JSON.replace(" ", "")),
     "JSON with a trailing comma": Shape(_JSON.replace('"t"}}]', '"t"}},]')),
@@ -111,13 +116,13 @@ SHAPES: Mapping[str, Shape] = {
     "unknown keys": _with("    token: t", "    token: t\n    other: {x: 1}"),
     "keys in capitals": Shape(_USUAL.replace("token: t", "Token: t"), (SERVER, "")),
     "no kind": Shape(_USUAL.removeprefix("apiVersion: v1\nkind: Config\n")),
-    "another kind": _with("kind: Config", "kind: Secret", read=False, differs=True),
-    "another apiVersion": _with("apiVersion: v1", "apiVersion: v2", read=False, differs=True),
+    "another kind": _with("kind: Config", "kind: Secret", read=False, differs=_STRICT),
+    "another apiVersion": _with("apiVersion: v1", "apiVersion: v2", read=False, differs=_STRICT),
     "preferences": Shape(_USUAL + "preferences: {}\n"),
     "null instead of nothing": _with("    token: t", "    token: t\n    exec: null\n    client-key: ~\n    username:"),
     "null in the cluster": _with("    server:", "    certificate-authority-data: null\n    proxy-url: ''\n    server:"),
     "null among the users": _with("users:\n", "users:\n- null\n"),
-    "the same name twice": _with("users:\n", "users:\n- name: u\n  user: {token: s}\n", read=False, differs=True),
+    "the same name twice": _with("users:\n", "users:\n- name: u\n  user: {token: s}\n", read=False, differs=_FIRST),
     "a date": _named("2026-11-25"),
     "a time": _named("2026-11-25T10:00:00Z"),
     "a date that does not exist": _named("2026-99-99"),
@@ -126,24 +131,24 @@ SHAPES: Mapping[str, Shape] = {
     "sixties": _named("10:20:30"),
     "a MAC address": _named("52:54:00:12:34:56"),
     "sixties with a fraction": _named("10:20.5"),
-    "a number": _named("123", read=False),
+    "a number": _named("123", read=False, differs=_NUMBER),
     "a number in quotes": _named('"123"'),
-    "a number with underscores": _named("1_000", read=False),
-    "a fraction": _named("1.5", read=False),
-    "an exponent": _named("1e3", read=False),
+    "a number with underscores": _named("1_000", read=False, differs=_NUMBER),
+    "a fraction": _named("1.5", read=False, differs=_NUMBER),
+    "an exponent": _named("1e3", read=False, differs=_NUMBER),
     "a hash": _named("12e4567"),
-    "hexadecimal": _named("0x1f", read=False),
-    "octal": _named("0755", read=False),
-    "octal of YAML 1.2": _named("0o755", read=False),
-    "not octal": _named("0899", read=False),
-    "binary": _named("0b11", read=False),
+    "hexadecimal": _named("0x1f", read=False, differs=_NUMBER),
+    "octal": _named("0755", read=False, differs=_NUMBER),
+    "octal of YAML 1.2": _named("0o755", read=False, differs=_NUMBER),
+    "not octal": _named("0899", read=False, differs=_NUMBER),
+    "binary": _named("0b11", read=False, differs=_NUMBER),
     "true": _named("true", read=False),
     "yes": _named("yes", read=False),
-    "y": _named("y", read=False),
+    "y": _named("y", read=False, differs=_NUMBER),
     "off": _named("off", read=False),
-    "null": _named("null", differs=True),
-    "tilde": _named("~", differs=True),
-    "infinity": _named(".inf", read=False),
+    "null": _named("null", differs="capacityd reads null as a missing name"),
+    "tilde": _named("~", differs="capacityd reads null as a missing name"),
+    "infinity": _named(".inf", read=False, differs=_NUMBER),
     "an equals sign": _named("="),
     "minus": _named("'-'"),
     "an at sign": _named("admin@cluster"),
@@ -151,14 +156,14 @@ SHAPES: Mapping[str, Shape] = {
     "a name with a slash": _named("default/api-example-com:6443/admin"),
     "unicode": _named("café"),
     "a tagged text": _named("!!str 123"),
-    "a token of digits": _token("123456", None),
+    "a token of digits": _token("123456", None, differs=_NUMBER),
     "a token like a date": _token("2026-11-25", "2026-11-25"),
     "a token in quotes": _token("'t'", "t"),
     "a folded token": _token(">-\n      t", "t"),
     "a token with a newline": _token("|\n      t", "t\n"),
-    "a binary token": _token("!!binary dA==", "t", differs=True),
+    "a binary token": _token("!!binary dA==", "t", differs="capacityd takes no binary values"),
     "a server in capitals": _server("HTTPS://192.0.2.1:6443", "HTTPS://192.0.2.1:6443"),
-    "a server without scheme": Shape(_USUAL.replace("https://", ""), ("192.0.2.1:6443", ""), differs=True),
+    "a server without scheme": Shape(_USUAL.replace("https://", ""), ("192.0.2.1:6443", ""), differs=_URL),
     "a server with a path": _server("https://192.0.2.1/k8s/c", "https://192.0.2.1/k8s/c"),
     "no server": _server("''", None),
     "insecure": _with("    server:", "    insecure-skip-tls-verify: true\n    server:"),

@@ -2,29 +2,55 @@
 
 The kubernetes library's loader is not suitable. It continues without credentials if the user is missing, an exec plugin
 fails, or a tokenFile is empty. It ignores `as`, and treats the text "false" in insecure-skip-tls-verify as true. Up to
-version 22, it also ignores tls-server-name. See tests/cluster/test_library.py.
+version 22, it also ignores tls-server-name. See tests/cluster/test_library.py. tests/clientgo/shapes.py lists where
+this loader differs from client-go.
 """
 
 from __future__ import annotations
 
+import base64
+import os
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import yaml
 
 from capacityd.linux.trust import Trust, own_trust
-from capacityd.model.errors import NodeUnauthorized
+from capacityd.model.errors import CredentialsMissing, NodeUnauthorized
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
 from capacityd.node.documents.exec_credential import Credential
 from capacityd.node.errors import no_library_error
+from capacityd.node.exec_plugin import ExecPlugin, credential_of
 from capacityd.node.identity import token_user
-from capacityd.node.kubeconfig_document import Entry, KubeconfigDocument
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
-from capacityd.node.proxy import has_bare_ipv6_address, is_http_url, proxy_problem
-from capacityd.node.user_entry import user_plugin, user_problem, user_token
+from capacityd.node.proxy import is_http_url, proxy_problem
+
+_Entry: TypeAlias = Mapping[str, Any]
+"""A mapping in a kubeconfig, such as a user."""
 
 _PLUGIN_TIMEOUT = 30.0
 """Seconds for an exec plugin in a kubelet's kubeconfig."""
+_KINDS: dict[str, type] = {"contexts": list, "clusters": list, "users": list, "exec": dict, "args": list}
+_KINDS |= {"env": list, "extensions": list, "insecure-skip-tls-verify": bool, "provideClusterInfo": bool}
+_KIND_NAMES: dict[type, str] = {str: "text", list: "a list", dict: "a mapping", bool: "true or false"}
+_UNSUPPORTED = {
+    "auth-provider": "Kubernetes 1.26 removed it; use an exec plugin",
+    "username": "Kubernetes 1.19 removed passwords",
+    # With a group, the API server denies the impersonation of a token's own Node (KEP-5284).
+    **dict.fromkeys(("as-groups", "as-uid", "as-user-extra"), "only the user can be impersonated (as)"),
+}
+
+
+class _Loader(yaml.CSafeLoader):  # type: ignore[misc]  # yaml lacks it without libyaml, which is in all packages
+    """Reads numbers and dates as text: a name or a token may look like one."""
+
+    yaml_implicit_resolvers: ClassVar[Mapping[str, Any]] = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":bool", ":null", ":merge"))]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 def load(
@@ -41,99 +67,182 @@ def load(
     """
     path = kubeconfig or find_kubelet_kubeconfig()
     files = CredentialFiles(path, trust=trust or own_trust())
-    return load_context(path, files, plugin_timeout=plugin_timeout)
+    try:
+        return Kubeconfig(files).access(plugin_timeout)
+    except NodeUnauthorized as e:
+        e.files = e.files or files.paths()  # CredentialsMissing already names the missing files
+        raise
 
 
-def explaining(path: str) -> AbstractContextManager[None]:
-    """Raises NodeUnauthorized for an exception of a library that reads this kubeconfig."""
-    # The message of a library's exception may quote a secret.
-    return no_library_error(
-        lambda e: NodeUnauthorized(f"the kubeconfig {printable(path)} cannot be used: {type(e).__name__}")
-    )
+class Kubeconfig:
+    """The content of a kubeconfig. Raises NodeUnauthorized if it is invalid."""
 
-
-def load_context(
-    path: str, files: CredentialFiles, plugin_timeout: float | None, context_name: str | None = None
-) -> ClusterAccess:
-    """Reads a context of a kubeconfig. Raises the errors of load(). NodeUnauthorized has the paths of all files that
-    were read, or could not be.
-
-    files: reads the kubeconfig and the files that it names. plugin_timeout: as in load(). context_name: None for the
-    current context.
-    """
-    with explaining(path):
+    def __init__(self, files: CredentialFiles) -> None:
+        """Reads the kubeconfig. files: reads it and the files that it names."""
+        self._files = files
+        text = files.read(files.kubeconfig, "the kubeconfig").decode("utf-8-sig", "replace")
         try:
-            return _access(KubeconfigDocument(path, files), plugin_timeout=plugin_timeout, context_name=context_name)
-        except NodeUnauthorized as e:
-            e.files = e.files or files.paths()  # CredentialsMissing already names the missing files
-            raise
+            content = next(yaml.load_all(text, _Loader), None)  # a safe loader; as kubectl, the first document
+        except Exception as e:  # noqa: BLE001  # yaml raises more than it documents, and its message quotes the text
+            mark = getattr(e, "problem_mark", None)
+            raise self._error(f"is not valid YAML{f', line {mark.line + 1}' if mark else ''}") from None
+        self._content = self._mapping({} if content is None else content, "the file")
 
+    @property
+    def current_context(self) -> str:
+        """The name of the current context; "" if there is none."""
+        return self._value(self._content, "current-context") or ""
 
-def _access(document: KubeconfigDocument, plugin_timeout: float | None, context_name: str | None) -> ClusterAccess:
-    """Returns how to reach the cluster of a context. context_name: None for the current context."""
-    if document.is_empty:
-        raise document.error("is empty: create it anew, as the cluster's installer does")
-    name = context_name or document.current_context
-    if not name:
-        raise document.error("contains no current-context")
-    context = document.entry("context", name=name)
-    cluster = document.entry("cluster", name=document.text(context, "cluster") or "")
-    user_name = document.text(context, "user")
-    user = document.entry("user", name=user_name) if user_name else {}
-    if problem := user_problem(user):
-        raise document.error(problem)
-    credential = _stored_credential(document, user)
-    # For user_key. Changes if a file gets another user's token or certificate, not if a token is renewed.
-    user_of_files = (token_user(credential.token or ""), credential.certificate)
-    # As in client-go, a token or certificate in the kubeconfig takes precedence over that of an exec plugin.
-    if "exec" in user and not credential.token and not credential.certificate:
-        on_terminal = not document.files.of_kubelet and sys.stdin.isatty() and sys.stderr.isatty()
-        plugin = user_plugin(document, user, cluster, on_terminal=on_terminal)
-        program = plugin.find()
-        document.files.require_trusted_plugin(plugin, program)
-        if plugin_timeout is not None:
-            credential = plugin.run(program, plugin_timeout)
-    if bool(credential.certificate) != bool(credential.key):
-        raise document.error("has a client certificate without its key, or a key without its certificate")
-    if credential.token and not (credential.token.isascii() and credential.token.isprintable()):
-        raise document.error("refers to a token with invalid characters. Is it the right file?")
-    return ClusterAccess(
-        kubeconfig=document.path,
-        server=_server(document, cluster),
-        authority=document.pem(cluster, "certificate-authority"),
-        verify=not document.flag(cluster, "insecure-skip-tls-verify"),
-        server_name=document.text(cluster, "tls-server-name"),
-        proxy=_proxy(document, cluster),
-        token=credential.token,
-        certificate=credential.certificate,
-        key=credential.key,
-        impersonated=document.text(user, "as") or "",
-        user_key=repr((user_name, sorted(map(repr, user.items())), user_of_files)),
-        files=document.files.paths(),
-    )
+    def context_names(self) -> frozenset[str]:
+        """Returns the names of all contexts."""
+        contexts = self._value(self._content, "contexts") or []
+        return frozenset(str(context.get("name")) for context in contexts if isinstance(context, dict))
 
+    def access(self, plugin_timeout: float | None, context_name: str | None = None) -> ClusterAccess:
+        """Returns how to reach the cluster of a context. Raises the errors of load().
 
-def _stored_credential(document: KubeconfigDocument, user: Entry) -> Credential:
-    """Returns the credential that the kubeconfig, or a file that it names, contains. A missing part is None."""
-    return Credential(
-        token=user_token(document, user),
-        certificate=document.pem(user, "client-certificate"),
-        key=document.pem(user, "client-key"),
-    )
+        plugin_timeout: as for load(). context_name: None for the current context.
+        """
+        if not self._content:
+            raise self._error("is empty: create it anew, as the cluster's installer does")
+        # The message of a library's exception may quote a secret.
+        with no_library_error(lambda e: self._error(f"cannot be used: {type(e).__name__}")):
+            return self._access(plugin_timeout, context_name or self.current_context)
 
+    def _access(self, plugin_timeout: float | None, name: str) -> ClusterAccess:
+        if not name:
+            raise self._error("contains no current-context")
+        context = self._entry("context", name)
+        cluster = self._entry("cluster", self._value(context, "cluster") or "")
+        user_name = self._value(context, "user") or ""
+        user = self._entry("user", user_name) if user_name else {}
+        self._require_supported(user)
+        certificate = self._pem(user, "client-certificate")
+        credential = stored = Credential(self._token(user), certificate, key=self._pem(user, "client-key"))
+        # As in client-go, a token or certificate in the kubeconfig takes precedence over that of an exec plugin.
+        if not stored.token and not stored.certificate and (entry := self._value(user, "exec")):
+            credential = credential_of(self._plugin(entry, cluster), self._files.trust, plugin_timeout)
+        if bool(credential.certificate) != bool(credential.key):
+            raise self._error("has a client certificate without its key, or a key without its certificate")
+        if credential.token and not (credential.token.isascii() and credential.token.isprintable()):
+            raise self._error("refers to a token with invalid characters. Is it the right file?")
+        # Changes if a file gets another user's token or certificate, not if a token is renewed.
+        user_of_files = (token_user(stored.token or ""), stored.certificate)
+        return ClusterAccess(
+            kubeconfig=printable(self._files.kubeconfig),
+            server=self._server(cluster),
+            authority=self._pem(cluster, "certificate-authority"),
+            verify=not self._value(cluster, "insecure-skip-tls-verify"),
+            server_name=self._value(cluster, "tls-server-name"),
+            proxy=self._proxy(cluster),
+            token=credential.token,
+            certificate=credential.certificate,
+            key=credential.key,
+            impersonated=self._value(user, "as") or "",
+            user_key=repr((user_name, sorted(map(repr, user.items())), user_of_files)),
+            files=self._files.paths(),
+        )
 
-def _server(document: KubeconfigDocument, cluster: Entry) -> str:
-    server = (document.text(cluster, "server") or "").rstrip("/")
-    if has_bare_ipv6_address(server):
-        raise document.error("has a server whose IPv6 address is not in brackets, as in https://[2001:db8::1]:6443")
-    # A message quotes the server, so the server must not contain a password or parameters.
-    if not is_http_url(server) or any(character in server for character in "@?#"):
-        raise document.error("has no server such as https://192.0.2.1:6443")
-    return server
+    def _error(self, problem: str) -> NodeUnauthorized:
+        """Returns the error to raise. problem: the end of a sentence about the kubeconfig."""
+        return NodeUnauthorized(f"the kubeconfig {printable(self._files.kubeconfig)} {problem}")
 
+    def _mapping(self, value: object, name: str) -> _Entry:
+        if not isinstance(value, dict):
+            raise self._error(f"is invalid: {name} is not a mapping")
+        return value
 
-def _proxy(document: KubeconfigDocument, cluster: Entry) -> str | None:
-    proxy = document.text(cluster, "proxy-url")
-    if proxy and (problem := proxy_problem(proxy)):
-        raise document.error(f"has an invalid proxy-url; {problem}")
-    return proxy or None
+    def _value(self, entry: _Entry, key: str) -> Any:
+        """The value at this key, which is of the key's kind in _KINDS, by default text; None if it is missing."""
+        value = entry.get(key)
+        kind = _KINDS.get(key, str)
+        if value is not None and not isinstance(value, kind):
+            raise self._error(f"is invalid: {key} is not {_KIND_NAMES[kind]}")
+        return value
+
+    def _entry(self, kind: str, name: str) -> _Entry:
+        """The entry of this kind ("context", "cluster" or "user") with this name."""
+        for entry in self._value(self._content, f"{kind}s") or []:
+            if isinstance(entry, dict) and entry.get("name") == name:
+                return self._mapping(entry.get(kind) or {}, kind)
+        which = "that is selected" if kind == "context" else "that its context names"
+        merge = " (`kubectl config view --flatten` merges the files of KUBECONFIG into one)"
+        raise self._error(f"has no {kind} {which}{merge if self._files.trust is None and kind != 'context' else ''}")
+
+    def _require_supported(self, user: _Entry) -> None:
+        """Raises NodeUnauthorized if requests would be sent as another user than the one that the kubeconfig means."""
+        for key, advice in _UNSUPPORTED.items():
+            if user.get(key):
+                raise self._error(f"uses {key}: {advice}")
+        impersonated = self._value(user, "as") or ""  # sent in the header Impersonate-User
+        if not (impersonated.isascii() and impersonated.isprintable()):
+            raise self._error("names a user with invalid characters (as)")
+
+    def _token(self, user: _Entry) -> str | None:
+        """The token in the file that tokenFile names, else that in the kubeconfig; None if there is neither."""
+        file = self._value(user, "tokenFile")
+        if not file:
+            return (self._value(user, "token") or "").strip() or None
+        path = self._files.resolve(file)
+        token = self._files.read(path, "the token file").decode("latin-1").strip()
+        if not token:
+            shown = self._files.shown(path, "the token file")
+            raise CredentialsMissing(f"{shown} is empty", files=[os.path.abspath(path)])
+        return token
+
+    def _pem(self, entry: _Entry, key: str) -> str | None:
+        """The text in KEY-data (base64), or in the file that KEY names; None if both are missing."""
+        if data := self._value(entry, f"{key}-data"):
+            try:
+                return base64.b64decode("".join(data.split()), validate=True).decode("latin-1")
+            except ValueError as e:
+                raise self._error(f"is invalid: {key}-data is not base64") from e
+        path = self._value(entry, key)
+        # Comments in PEM files may have any encoding. The parts that we use are ASCII.
+        return self._files.read(self._files.resolve(path), f"the {key}").decode("latin-1") if path else None
+
+    def _plugin(self, entry: _Entry, cluster: _Entry) -> ExecPlugin:
+        """The exec plugin of a user. cluster: the plugin may ask for the content of this entry."""
+        command = self._value(entry, "command")
+        if not command:
+            raise self._error("has an exec plugin without a command")
+        mode = self._value(entry, "interactiveMode")
+        is_operators = self._files.trust is None
+        on_terminal = is_operators and mode != "Never" and sys.stdin.isatty() and sys.stderr.isatty()
+        if mode == "Always" and not on_terminal:
+            raise self._error("has an exec plugin that needs a terminal (interactiveMode: Always)")
+        variables = [self._mapping(variable, "exec.env") for variable in self._value(entry, "env") or []]
+        return ExecPlugin(
+            kubeconfig=self._files.kubeconfig,
+            version=self._value(entry, "apiVersion") or "",
+            # As in client-go: a path with a slash is relative to the kubeconfig; other names are looked up in PATH.
+            command=self._files.resolve(command) if "/" in command else command,
+            arguments=tuple(map(str, self._value(entry, "args") or [])),
+            variables={self._value(v, "name") or "": self._value(v, "value") or "" for v in variables},
+            cluster=self._cluster_info(cluster) if self._value(entry, "provideClusterInfo") else None,
+            on_terminal=on_terminal,
+        )
+
+    def _cluster_info(self, cluster: _Entry) -> _Entry:
+        """The cluster in the form that an exec plugin expects (client.authentication.k8s.io)."""
+        keys = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+        info = {key: cluster[key] for key in keys if key in cluster}
+        if authority := self._pem(cluster, "certificate-authority"):
+            info["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode("ascii")
+        for extension in self._value(cluster, "extensions") or []:
+            if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
+                info["config"] = extension.get("extension")
+        return info
+
+    def _server(self, cluster: _Entry) -> str:
+        server = (self._value(cluster, "server") or "").rstrip("/")
+        # Not with a password or parameters, because a library's error may quote it.
+        if not is_http_url(server) or any(character in server for character in "@?#"):
+            raise self._error("has no server such as https://192.0.2.1:6443, or https://[2001:db8::1]:6443")
+        return server
+
+    def _proxy(self, cluster: _Entry) -> str | None:
+        proxy = self._value(cluster, "proxy-url")
+        if proxy and (problem := proxy_problem(proxy)):
+            raise self._error(f"has an invalid proxy-url; {problem}")
+        return proxy or None

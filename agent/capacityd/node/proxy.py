@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -18,11 +17,6 @@ def is_http_url(text: str) -> bool:
     return url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and text.isprintable()
 
 
-def has_bare_ipv6_address(url: str) -> bool:
-    """Whether the host in a URL is an IPv6 address that is not in brackets."""
-    return re.match(r"https?://[^/@\[\]]*:[^/@\[\]]*:", url) is not None  # two colons in the host
-
-
 def proxy_problem(proxy: str) -> str:
     """Why a proxy cannot be used, and what to do; "" if it can be used. proxy: its URL."""
     if proxy.startswith("socks"):
@@ -30,23 +24,13 @@ def proxy_problem(proxy: str) -> str:
     return "" if is_http_url(proxy) else "a valid one is http://192.0.2.1:3128"
 
 
-def user_information(proxy: str | None) -> str:
-    """Returns USER:PASSWORD in a URL, percent-encoded; "" if there is none."""
-    return urlsplit(proxy or "").netloc.rpartition("@")[0]
-
-
-def basic_credentials(proxy: str | None) -> str:
-    """Returns user and password in base64, as a request sends them; "" if the URL names no user.
+def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
+    """Returns the headers for the user in a proxy's URL; None if it names no user. urllib3 does not add them.
 
     Like kubectl, capacityd sends the decoded bytes of the URL, and a colon even if there is no password (RFC 7617).
     """
-    user, _, password = user_information(proxy).partition(":")
+    user, _, password = urlsplit(proxy or "").netloc.rpartition("@")[0].partition(":")
     if not user and not password:
-        return ""
-    return base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode()
-
-
-def proxy_headers(proxy: str | None) -> Mapping[str, str] | None:
-    """Returns the headers for the user in a proxy's URL; None if it names no user. urllib3 does not add them."""
-    credentials = basic_credentials(proxy)
-    return {"proxy-authorization": f"Basic {credentials}"} if credentials else None
+        return None
+    credentials = base64.b64encode(unquote_to_bytes(f"{user}:{password}")).decode()
+    return {"proxy-authorization": f"Basic {credentials}"}

@@ -9,14 +9,19 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Iterator
 
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node.certificate_errors import causes, is_about_the_name, is_about_the_purpose, is_about_validity
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.deadline import DeadlineExceeded
 from capacityd.node.errors import from_http_status
 from capacityd.node.kubelet_kubeconfig import credentials_advice
 from capacityd.node.refusal import Call, HttpError
+
+# X509_V_ERR_* of OpenSSL's x509_vfy.h, for which ssl has no names.
+_VALIDITY = (9, 10)  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_PURPOSE = 26  # INVALID_PURPOSE
+_NAME = (62, 64)  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
 
 
 def from_request_error(error: Exception, call: Call) -> NodeError:
@@ -29,9 +34,8 @@ def from_request_error(error: Exception, call: Call) -> NodeError:
 def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeError:
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     if isinstance(error, DeadlineExceeded):
-        message = f"{access.api_server} did not complete its response within {error.seconds:g} s"
-        return NodeUnreachable(message)
-    chain = list(causes(error))
+        return NodeUnreachable(f"{access.api_server} did not complete its response within {error.seconds:g} s")
+    chain = list(_causes(error))
     for e in chain:
         if why := _why_not_trusted(e, access):
             return NodeUnauthorized(f"{access.api_server} {why}")
@@ -41,8 +45,21 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     last = next((e for e in reversed(chain) if not isinstance(e, TypeError)), error)
     reasons = [os.strerror(e.errno) for e in chain if isinstance(e, OSError) and e.errno]
     reason = reasons[0] if reasons else type(last).__name__
-    message = f"{access.api_server} cannot be reached, or its response is incomplete: {reason}"
-    return NodeUnreachable(message)
+    return NodeUnreachable(f"{access.api_server} cannot be reached, or its response is incomplete: {reason}")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the exception and all its causes. Versions of urllib3 keep these as cause, context, reason or argument."""
+    waiting = [error]
+    seen: set[int] = set()
+    while waiting:
+        e = waiting.pop(0)
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        yield e
+        possible = [e.__cause__, e.__context__, getattr(e, "reason", None), *e.args]
+        waiting += [cause for cause in possible if isinstance(cause, BaseException)]
 
 
 def _why_not_trusted(e: BaseException, access: ClusterAccess) -> str:
@@ -63,12 +80,12 @@ def _code(e: BaseException) -> str:
 
 
 def _why_server_not_trusted(e: ssl.SSLCertVerificationError, access: ClusterAccess) -> str:
-    if is_about_the_name(e):  # ssl's message quotes the name
+    if e.verify_code in _NAME:  # ssl's message quotes the name
         return "presented a certificate for other names, or without subjectAltName. Is its address right?"
     reason = e.verify_message  # OpenSSL's text for the code
-    if is_about_the_purpose(e):
+    if e.verify_code == _PURPOSE:
         return f"presented a certificate that is not for a server ({reason}): it needs serverAuth in extendedKeyUsage"
-    if is_about_validity(e):
+    if e.verify_code in _VALIDITY:
         return f"presented a certificate that is not valid now ({reason}). Is this machine's clock right?"
     if access.authority is None:
         return (

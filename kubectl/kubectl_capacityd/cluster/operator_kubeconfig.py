@@ -11,8 +11,7 @@ from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.credential_files import CredentialFiles
-from capacityd.node.kubeconfig import explaining, load_context
-from capacityd.node.kubeconfig_document import KubeconfigDocument
+from capacityd.node.kubeconfig import Kubeconfig
 from kubectl_capacityd.cluster.environment_proxy import proxy_from_environment
 
 _PLUGIN_TIMEOUT = 120.0
@@ -59,19 +58,18 @@ def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
 
 def _load_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
     """Reads one kubeconfig and all files that it names. context: None for the current one."""
-    return load_context(kubeconfig, _files(kubeconfig), plugin_timeout=_PLUGIN_TIMEOUT, context_name=context)
+    return _read(kubeconfig).access(_PLUGIN_TIMEOUT, context)
 
 
 def _contexts(kubeconfig: str) -> _Contexts:
     """The contexts of one kubeconfig. Raises NodeUnauthorized."""
-    with explaining(kubeconfig):
-        document = KubeconfigDocument(kubeconfig, _files(kubeconfig))
-        return _Contexts(document.current_context, document.context_names())
+    document = _read(kubeconfig)
+    return _Contexts(document.current_context, document.context_names())
 
 
-def _files(kubeconfig: str) -> CredentialFiles:
-    """Reads the files of an operator's kubeconfig. As in kubectl, no owner or mode is refused."""
-    return CredentialFiles(kubeconfig, trust=None)
+def _read(kubeconfig: str) -> Kubeconfig:
+    """An operator's kubeconfig. As in kubectl, no owner or mode is refused."""
+    return Kubeconfig(CredentialFiles(kubeconfig, trust=None))
 
 
 def context_names(kubeconfig: str | None) -> list[str]:

@@ -131,9 +131,8 @@ WRONG: list[Any] = [
     *[(text, "is invalid: the file is not a mapping") for text in ("[]", "0", "''")],
     (f"token: {SECRET}\n  token: [{SECRET}", "is not valid YAML, line 2"),
     *[(text, "is not valid YAML") for text in ("[" * 600, f"current-context: !!bool {SECRET}")],
-    ("[" * 400_000 + "]" * 400_000, "is not valid YAML"),
     ({"kind": "Config"}, "contains no current-context"),
-    (config() | {"current-context": 3}, "current-context is not text"),
+    (config() | {"current-context": ["c"]}, "current-context is not text"),
     (config(contexts=[]), "has no context that is selected"),
     (config(contexts="c"), "is invalid: contexts is not a list"),
     (config(contexts=[{"name": "c", "context": []}]), "has no cluster that its context names"),
@@ -158,7 +157,7 @@ WRONG: list[Any] = [
     (config(user={"token": "s3cr3t\ns3cr3t"}), "a token with invalid characters"),
     (config(user={"token": "s3cr3té"}), "a token with invalid characters"),
     *[
-        (config(user={"tokenFile": text}), "is not a path. Is it the content of the file instead?")
+        (config(user={"tokenFile": text}), "the token file named in")
         for text in ("-----BEGIN s3cr3t", "LS0tLS1CRUdJTis3cr3t", "eyJs3cr3t.x.y", "s3cr3t\n", "s3cr3t" * 50)
     ],
     (config(user={"token": SECRET, "auth-provider": {"name": "gcp"}}), "uses auth-provider: "),
@@ -172,7 +171,7 @@ WRONG: list[Any] = [
     (config(user={"token": SECRET, "as": "u\nX-Header: v"}), "names a user with invalid characters (as)"),
     (config(user={"token": SECRET, "as": ["u"]}), "as is not text"),
     (config(user={"exec": {"apiVersion": V1}}), "an exec plugin without a command"),
-    (config(user={"exec": {"command": "x", "args": "x"}}), "args or env of exec is not a list"),
+    (config(user={"exec": {"command": "x", "args": "x"}}), "args is not a list"),
     (config(user={"exec": {"command": "x", "env": ["x"]}}), "exec.env is not a mapping"),
     (config(user={"exec": {"apiVersion": V1, "command": "x", "interactiveMode": "Always"}}), "needs a terminal"),
     (config(user={"exec": {"apiVersion": "v9", "command": "x"}}), "an unsupported apiVersion; supported are"),

@@ -24,7 +24,7 @@ CALLS = [
     "kubernetes.client:CoreV1Api.read_node",
     "urllib3:ProxyManager",
     "urllib3:HTTPResponse.read",
-    "yaml:parse",
+    "yaml:load_all",
     "json:loads",
     "json:dumps",
     "subprocess:Popen",

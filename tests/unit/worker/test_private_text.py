@@ -187,7 +187,7 @@ CASES: dict[str, Case] = {
         says="invalid characters",
     ),
     "a path of a token": Case(kubeconfig=user(tokenFile=f"/{MARKER}"), says="the token file named in {folder}/kubelet"),
-    "a token instead of a path": Case(kubeconfig=user(tokenFile=f"{MARKER}\n"), says="is not a path"),
+    "a token instead of a path": Case(kubeconfig=user(tokenFile=f"{MARKER}\n"), says="the token file named in"),
     "an old password": Case(kubeconfig=user(username=MARKER, password=MARKER), says="uses username"),
     "a number instead of text": Case(kubeconfig=user(token={MARKER: MARKER}), says="token is not text"),
     "a plugin's command": plugin(command=MARKER, installHint=MARKER),

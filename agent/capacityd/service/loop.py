@@ -11,14 +11,14 @@ import select
 import signal
 import time
 
-from capacityd.linux.clock import BOOT_SECONDS, uptime
+from capacityd.linux.clock import BOOT_SECONDS
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
 from capacityd.model.messages import CheckResult, JobRequest, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
-from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.reports import Reports
-from capacityd.service.schedule import DEBOUNCE, Schedule, uniform
+from capacityd.service.schedule import DEBOUNCE, Schedule
 from capacityd.service.service_lock import ServiceLock
+from capacityd.service.surroundings import REAL, Surroundings
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
 
@@ -33,59 +33,74 @@ class Service:
     """The main loop.
 
     worker_command: starts a worker, which reads its job from standard input. watcher_command: starts the watcher.
-    folder: the runtime directory.
+    folder: the runtime directory. around: the machine.
     """
 
-    def __init__(self, worker_command: list[str], watcher_command: list[str], folder: str, lock: ServiceLock) -> None:
+    def __init__(
+        self,
+        worker_command: list[str],
+        watcher_command: list[str],
+        folder: str,
+        lock: ServiceLock,
+        around: Surroundings = REAL,
+    ) -> None:
+        self._around = around
         self._worker_command = worker_command
         self._lock = lock
-        self._signals = Signals()
+        self._signals = around.open_signals()
         self._config: ServiceConfig | None = None  # the active one; None until a check has found one
         self._reports = Reports(folder)
-        self._sources = EventSources(self._reports.log_unavailable)
-        self._compare_at = time.monotonic() + COMPARE_PERIOD
-        self._watcher = WatcherProcess(watcher_command, folder)
+        self._sources = around.open_sources(self._reports.log_unavailable)
+        self._compare_at = self._around.monotonic() + COMPARE_PERIOD
+        self._watcher = WatcherProcess(watcher_command, folder, around)
         self._worker: WorkerProcess | None = None
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
         self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
         self._memory = ""  # what the last pass has left for the next one
-        self._schedule = Schedule(time.monotonic(), uniform, debounce_first=uptime() < BOOT_SECONDS)
+        self._schedule = Schedule(around.monotonic(), around.uniform, debounce_first=around.uptime() < BOOT_SECONDS)
 
     def run(self) -> int:
         """Runs until a signal ends it. Returns the exit status."""
         self._write_status_file()
         while True:
-            if self._worker is None:
-                if not self._lock.is_held():  # only systemd can recreate the folder
-                    message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
-                    log(Priority.ERROR, message, EntryKind.DEGRADED)
-                    return 1
-                self._start_worker_if_due(time.monotonic())
-            ready = self._wait()
-            sd_notify("WATCHDOG=1")
-            signals = self._signals.drain()
-            reasons = self._sources.drain(ready)
-            self._read_watcher()
-            if self._compare_at <= time.monotonic():  # so that no change depends on an event alone
-                self._compare_at = time.monotonic() + COMPARE_PERIOD
-                reasons |= self._sources.compare()
-                self._watcher.comparison.request()
+            exit_status = self.turn()
+            if exit_status is not None:
+                return exit_status
+
+    def turn(self) -> int | None:
+        """Waits once, and handles what has happened. Returns the exit status if the service must end."""
+        if self._worker is None:
+            if not self._lock.is_held():  # only systemd can recreate the folder
+                message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
+                log(Priority.ERROR, message, EntryKind.DEGRADED)
+                return 1
+            self._start_worker_if_due(self._around.monotonic())
+        ready = self._wait()
+        sd_notify("WATCHDOG=1")
+        signals = self._signals.drain()
+        reasons = self._sources.drain(ready)
+        self._read_watcher()
+        if self._compare_at <= self._around.monotonic():  # so that no change depends on an event alone
+            self._compare_at = self._around.monotonic() + COMPARE_PERIOD
+            reasons |= self._sources.compare()
+            self._watcher.comparison.request()
+        if self._worker is not None:
+            self._attend_worker(self._worker, ready)
+        if signals & _STOP:
+            sd_notify("STOPPING=1")
+            self._watcher.stop()
             if self._worker is not None:
-                self._attend_worker(self._worker, ready)
-            if signals & _STOP:
-                sd_notify("STOPPING=1")
-                self._watcher.stop()
-                if self._worker is not None:
-                    self._worker.kill(spared_pid=0)  # 0: no child is spared
-                return 0
-            now = time.monotonic()
-            if signal.SIGHUP in signals:
-                self._schedule.request_check(now)
-            if reasons & _ENDS_WATCH:
-                self._watcher.stop()  # the pass starts it again
-            self._schedule.notify(reasons, now)
+                self._worker.kill(spared_pid=0)  # 0: no child is spared
+            return 0
+        now = self._around.monotonic()
+        if signal.SIGHUP in signals:
+            self._schedule.request_check(now)
+        if reasons & _ENDS_WATCH:
+            self._watcher.stop()  # the pass starts it again
+        self._schedule.notify(reasons, now)
+        return None
 
     def _start_worker_if_due(self, now: float) -> None:
         """Starts a worker if a check or a pass is due."""
@@ -108,7 +123,9 @@ class Service:
     def _spawn_worker(self, job: Job, reasons: frozenset[PassReason]) -> None:
         request = JobRequest(job, reasons, lost=self._lost_passes, memory=self._memory)
         try:
-            self._worker = WorkerProcess(self._worker_command, request, timeout=self._worker_timeout)
+            self._worker = WorkerProcess(
+                self._worker_command, request, timeout=self._worker_timeout, around=self._around
+            )
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_worker_exit(job, None, how_it_ended=f"could not be started: {e.strerror}")
         else:
@@ -124,8 +141,8 @@ class Service:
             worker.register(poll)
         until = worker.wakes_at() if worker else self._next_worker_at()
         until = min(until, self._compare_at)
-        seconds = min(max(0.0, until - time.monotonic()), self._longest_wait)
-        return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
+        seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
+        return self._around.wait(poll, seconds)
 
     def _next_worker_at(self) -> float:
         """When the next worker starts, unless an event comes first."""
@@ -140,7 +157,7 @@ class Service:
         last_since, last_reason = watcher.watched_since, watcher.not_watched_because
         watcher.read_messages()
         if watcher.watched_since != last_since or watcher.not_watched_because != last_reason:
-            self._schedule.set_watched(time.monotonic(), watched=self._is_watched())
+            self._schedule.set_watched(self._around.monotonic(), watched=self._is_watched())
             self._write_status_file()
 
     def _is_watched(self) -> bool:
@@ -150,7 +167,7 @@ class Service:
 
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
         """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
-        now = time.monotonic()
+        now = self._around.monotonic()
         worker.send_rest()
         if worker.fileno() in ready:
             self._read_worker(worker)
@@ -180,7 +197,7 @@ class Service:
         worker: None if it could not be started. how_it_ended: for a message if the worker sent no result.
         """
         self._worker = None
-        now = time.monotonic()
+        now = self._around.monotonic()
         result = worker.result if worker else None
         if job is Job.CHECK:
             self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended), now)
@@ -240,7 +257,7 @@ class Service:
 
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
-        until_pass = max(0.0, self._schedule.wakes_at() - time.monotonic())
+        until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
         running = self._worker is not None or until_pass <= DEBOUNCE
         self._reports.write_status_file(
             next_pass_in=0.0 if running else until_pass,

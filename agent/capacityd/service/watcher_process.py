@@ -10,6 +10,7 @@ from capacityd.model.codec import Malformed, decode_variant, parse
 from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
 from capacityd.service.child_process import ChildProcess
 from capacityd.service.node_comparison import NodeComparison
+from capacityd.service.surroundings import REAL, Surroundings
 
 
 class WatcherProcess:
@@ -18,7 +19,8 @@ class WatcherProcess:
     command: starts the watcher. folder: the runtime directory.
     """
 
-    def __init__(self, command: list[str], folder: str) -> None:
+    def __init__(self, command: list[str], folder: str, around: Surroundings = REAL) -> None:
+        self._around = around
         self._command = command
         self._path = os.path.join(folder, WATCHED_NODE)
         self._process: ChildProcess | None = None
@@ -43,7 +45,7 @@ class WatcherProcess:
         if self._process is not None:
             return
         try:
-            self._process = ChildProcess(self._command)
+            self._process = self._around.start_child(self._command)
         except OSError as e:  # out of memory, processes or file descriptors
             self._set_not_watched(f"the watcher could not be started: {e.strerror}")
 

@@ -6,13 +6,11 @@ import json
 import os
 import select
 import signal
-import time
 
-from capacityd.linux.subreaper import kill_children
 from capacityd.model.codec import Malformed, decode_variant, encode, parse
 from capacityd.model.messages import NO_METRICS, CheckResult, JobRequest, Message, MetricsResult, PassResult, Probed
 from capacityd.model.reasons import Activity, Job
-from capacityd.service.child_process import ChildProcess
+from capacityd.service.surroundings import REAL, Surroundings
 
 SLOW = 30.0  # seconds after which `status` shows a worker's activity
 _KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop the service
@@ -24,13 +22,14 @@ class WorkerProcess:
     Times are of time.monotonic().
     """
 
-    def __init__(self, command: list[str], request: JobRequest, *, timeout: float) -> None:
+    def __init__(self, command: list[str], request: JobRequest, *, timeout: float, around: Surroundings = REAL) -> None:
+        self._around = around
         self.job = request.job
-        self.began = time.monotonic()
+        self.began = around.monotonic()
         self.deadline = self.began + timeout
         self.is_slow = False
         """Whether the worker has run for so long that `status` shows its activity."""
-        self._process = ChildProcess(command)
+        self._process = around.start_child(command)
         self._process.send(json.dumps(encode(request)).encode())
         self.probed = False
         """Whether the worker has read the machine."""
@@ -91,7 +90,7 @@ class WorkerProcess:
         """
         had_ended = self._process.output_ended
         self._process.kill()
-        statuses = kill_children(time.monotonic() + _KILL_TIMEOUT, spared_pid)
+        statuses = self._around.kill_children(self._around.monotonic() + _KILL_TIMEOUT, spared_pid)
         status = statuses.get(self._process.pid, 0)
         was_killed_before = had_ended and os.WIFSIGNALED(status)  # not by the kill() above
         if not was_killed_before:

@@ -1,0 +1,40 @@
+"""What the service has around it: clocks, children, and the machine's events. A test puts a model in its place."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from capacityd.linux.clock import uptime
+from capacityd.linux.subreaper import kill_children
+from capacityd.service.child_process import ChildProcess
+from capacityd.service.event_sources import EventSources, Signals
+from capacityd.service.schedule import uniform
+
+
+def _wait(poll: select.poll, seconds: float) -> set[int]:
+    return {fd for fd, _ in poll.poll(seconds * 1000 + 1)}  # 1 ms more, so that the time has come
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The real machine, unless a test says otherwise."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds, without the time that the machine was suspended."""
+    uptime: Callable[[], float] = uptime
+    """Seconds since the machine booted."""
+    uniform: Callable[[float, float], float] = uniform
+    """A random number between two numbers, for jitter."""
+    wait: Callable[[select.poll, float], set[int]] = _wait
+    """Waits for at most this number of seconds. Returns the file descriptors that can be read."""
+    start_child: Callable[[list[str]], ChildProcess] = ChildProcess
+    """Starts a worker or the watcher."""
+    kill_children: Callable[[float, int], dict[int, int]] = kill_children
+    open_sources: Callable[[Callable[[Sequence[str]], None]], EventSources] = EventSources
+    open_signals: Callable[[], Signals] = Signals
+
+
+REAL = Surroundings()

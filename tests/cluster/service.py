@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from capacityd.cli.commands.run import command_for, worker_command
 from capacityd.linux.subreaper import children
-from capacityd.model.codec import encode
-from capacityd.model.messages import WATCHED_NODE, JobRequest
 from capacityd.model.node import annotated_quantities
 from capacityd.model.options import Selection
-from capacityd.model.reasons import Job
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import DONGLE, PYTHON, capacityd, condition_of
@@ -52,7 +48,6 @@ class Service:
         self.state_directory = folder / "state"  # its files outlive a reboot
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
         self.process: Daemon | None = None
-        self._watcher: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
 
@@ -91,14 +86,6 @@ class Service:
             self.wait_passes(1)
             if watched:
                 self.wait_watched()
-
-    def start_watcher(self) -> Daemon:
-        """Starts the watcher alone, beside passes that a test makes."""
-        worker = worker_command(str(self.runtime_directory), Selection(str(self.config)))
-        target = json.dumps(encode(JobRequest(Job.TARGET)))
-        watcher = command_for("watcher.main", str(self.runtime_directory), *worker, target)
-        self._watcher = Daemon(self.inside([PYTHON, *watcher[1:]]), self.folder / "watcher.log")
-        return self._watcher
 
     def reload(self) -> None:
         """Reloads the service.
@@ -177,7 +164,8 @@ class Service:
         """Whether the service watches its Node."""
         assert self.process is not None
         folder = Path(f"/proc/{self.process.pid}/root{self.runtime_directory}")  # it may be a mount of the machine
-        return (folder / WATCHED_NODE).exists()
+        status = runtime_files.read_service(str(folder))
+        return status is not None and status.watched_since is not None
 
     def wait_watched(self) -> None:
         """Waits until the service watches its Node, unless its last pass has failed."""
@@ -275,11 +263,9 @@ class Service:
     def _wait_no_worker(self) -> None:
         """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
         service = self.process.pid if self.process else 0
-        alone = self._watcher.pid if self._watcher else 0
 
         def is_quiet() -> bool:
-            quiet = {service, *watchers(service)} | ({alone} if alone and not children(alone) else set())
-            return set(self.machine.processes()) <= quiet
+            return set(self.machine.processes()) <= {service, *watchers(service)}
 
         wait_until(is_quiet, PATIENCE, "nothing but the service runs")
         self.wait_idle()
@@ -297,8 +283,6 @@ class Service:
     def end(self) -> None:
         if self.process is not None and self.process.process.poll() is None:
             self.process.stop()
-        if self._watcher is not None:
-            self._watcher.stop()
         self.notifications.close()
 
 

@@ -172,14 +172,10 @@ class History:
     def _make_disturbed_pass(self, step: Step, before: dict[str, Any] | None) -> None:
         """Makes the step's pass. before: the Node before the step, which a late watch still shows."""
         machine, server = self.machine, self.server
-        if isinstance(machine, Machine) and step.watched:
-            machine.watch(before if step.watched == "stale" else machine.server.document)
         machine.kill_at, server.lose = step.kill_at, int(step.lost_answer)
         self._make_pass(step.reason)
         server.between.clear()
         server.lose = 0
-        if isinstance(machine, Machine):
-            machine.watched = None
 
     def _make_pass(self, reason: str) -> None:
         machine, before = self.machine, dict(self.server.capacity)

@@ -24,11 +24,8 @@ from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.plan import MachineRecord
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.reasons import Job, PassReason
-from capacityd.model.watch import WatchedNode
 from capacityd.node import api_node
-from capacityd.node.documents.node import node_state
 from capacityd.reconcile import apply, attempt, machine_record
-from capacityd.reconcile.known_node import watched_names
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import journal, pass_memory, reconcile_job, runtime_files, selection
 from capacityd.worker.pass_memory import PassMemory
@@ -59,8 +56,6 @@ class Machine:
     uptime: float = 10_000.0
     booted: float = EPOCH
     """The time of the boot in seconds since the epoch, by the machine's clock."""
-    watched: WatchedNode | None = None
-    """The Node as a watcher has last seen it; None: the Node is not watched."""
     is_other: bool = False
     """Whether this is another machine with the same identity, whose agent writes the same Node."""
     device_plugins: set[str] = field(default_factory=set)
@@ -153,11 +148,6 @@ class Machine:
         self._memory = ""
         (self.folder / "run" / "state.json").unlink(missing_ok=True)
         self.checks.forget()
-
-    def watch(self, document: dict[str, Any] | None) -> None:
-        """From now on, passes know the Node in this state, over a connection that has been open for long."""
-        names = watched_names(self.configured, self.own_record)
-        self.watched = WatchedNode(node_state(document) if document else None, "n1", 0.0, names)
 
     def make_pass(self, *reasons: str) -> bool:
         """Lets the kubelet copy capacity to allocatable, then makes a pass. Returns False if the pass was killed."""
@@ -252,7 +242,6 @@ class Machine:
             (reconcile_job, "device_plugin_names", list_plugins),
             (reconcile_job, "send_message", self.messages.append),
             (reconcile_job, "active_config", lambda _: CheckedConfig(self.configured)),
-            (runtime_files, "read_watched_node", lambda _: self.watched),
             (journal, "send", lambda _: None),
             (selection, "machine_id", lambda _: None),
             (api_node, "load", lambda _: ACCESS),

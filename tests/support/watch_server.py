@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.watch_target import WatchTarget
+from capacityd.model.messages import WatchTarget
 from tests.support.nodes import node
 from tests.support.server import SILENCE, Listener, Request, answer, failure, read_request, serving
 
@@ -162,5 +161,5 @@ def watch_server(
 
 
 def target_of(server: WatchServer, **more: Any) -> WatchTarget:
-    """A target at this server. more: further fields of its ClusterAccess."""
-    return WatchTarget(ClusterAccess("/etc/kubeconfig", server.url, **more), "n1", "system:node:n1")
+    """A target at this server. more: further fields."""
+    return WatchTarget("the API server in /etc/kubeconfig", server.url, "n1", **more)

@@ -1,85 +1,72 @@
-"""Runs the watcher as the service does, and reads its messages and its file."""
+"""Runs the watcher as the service does, and reads its messages."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from capacityd import __version__
-from capacityd.model.codec import decode_variant, encode_variant, parse
-from capacityd.model.file_codec import from_file
-from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
-from capacityd.model.watch import WatchedNode
-from capacityd.node.watch import Limits
-from capacityd.node.watch_target import TargetResult
+from capacityd.model.codec import decode_variant, encode, parse
+from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage, WatchTarget
 from tests import ROOT
 from tests.support.watch_server import DEADLINE
 
 _START = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from capacityd.watcher.main import main
+from capacityd.model import pace
+from capacityd.watcher import connection, main, watcher
 limits = json.loads(sys.argv[2])
-if limits:
-    from capacityd.node.watch import Limits
-sys.exit(main(sys.argv[3:], Limits(**limits) if limits else None))
+pace.SHORTEST_PAUSE.update(dict.fromkeys(pace.SHORTEST_PAUSE, limits.pop("shortest_pause")))
+for name, seconds in limits.items():
+    setattr(connection if hasattr(connection, name) else watcher, name, seconds)
+sys.exit(main.main([]))
 """
+BRIEF: dict[str, Any] = {"_CONNECT": 0.5, "_HEADER": 0.5, "FIRST_EVENT": 0.3, "IDLE": 1.5}
+"""Limits for a server that is silent on purpose."""
 
 
 class Watching:
-    """A running watcher. folder: where its file is."""
+    """A running watcher."""
 
     def __init__(
         self,
-        folder: Path,
-        command: Sequence[str | Path],
-        limits: Limits | None = None,
-        environment: Mapping[str, str] | None = None,
+        target: WatchTarget | str,
         python: str | Path = sys.executable,
-        around: Sequence[str | Path] = (),
+        limits: Mapping[str, float] = MappingProxyType({}),
+        before: str = "",
     ) -> None:
-        """around: the start of a command line that executes the rest, maybe in namespaces."""
+        """target: also as its text. before: Python code that runs before. limits: constants of the watcher, in
+        seconds."""
         self.messages: list[WatcherMessage] = []
         self._changed = threading.Condition()
-        given = json.dumps(asdict(limits) if limits else {})
+        given = json.dumps({"shortest_pause": 0.2, **limits})
         self.process = subprocess.Popen(
-            [*around, python, "-I", "-c", _START, ROOT / "agent", given, folder, *command],
+            [python, "-I", "-c", before + _START, ROOT / "agent", given],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
         )
-        self.folder = Path(f"/proc/{self.process.pid}/root{folder.resolve()}") if around else folder
-        """The folder of the file, as it is outside of the namespaces."""
+        assert self.process.stdin is not None
+        text = target if isinstance(target, str) else json.dumps(encode(target))
+        self.process.stdin.write(f"{text}\n".encode())
+        self.process.stdin.flush()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    @property
-    def node(self) -> WatchedNode | None:
-        """The content of watched.json; None if the file does not exist."""
-        try:
-            return from_file(WatchedNode, (self.folder / WATCHED_NODE).read_bytes(), __version__)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    @property
-    def resource_version(self) -> str:
-        """Of the Node in watched.json; "" if there is none."""
-        return self.node.state.resource_version if self.node and self.node.state else ""
-
     def wait(self, condition: Callable[[], object], what: str) -> None:
-        """Waits until the condition is true, also for the file."""
+        """Waits until the condition is true."""
         deadline = time.monotonic() + DEADLINE
         while not condition():
-            assert time.monotonic() < deadline, f"{what}; messages: {self.messages}; node: {self.node}"
+            assert time.monotonic() < deadline, f"{what}; messages: {self.messages}"
             with self._changed:
                 self._changed.wait(0.02)
 
@@ -94,11 +81,15 @@ class Watching:
         assert isinstance(message, NodeSeen), self.messages
         return message
 
-    def wait_not_watched(self, count: int = 1) -> str:
-        """As wait_seen(), for NotWatched. Returns the reason."""
+    def wait_not_watched(self, count: int = 1) -> NotWatched:
+        """As wait_seen(), for NotWatched."""
         message = self.wait_messages(count)[count - 1]
         assert isinstance(message, NotWatched), self.messages
-        return message.reason
+        return message
+
+    def wait_last(self, text: str) -> None:
+        """Waits until the last message contains this text."""
+        self.wait(lambda: self.messages and text in str(self.messages[-1]), text)
 
     def wait_ended(self) -> int:
         """Waits for the end. Returns the exit status."""
@@ -109,9 +100,11 @@ class Watching:
     def end(self) -> str:
         """Ends the watcher, if it still runs. Returns its standard error."""
         self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
+        self.process.kill()
         self.wait_ended()
+        assert self.process.stdin is not None
         assert self.process.stderr is not None
+        self.process.stdin.close()
         with self.process.stderr as errors:
             return errors.read().decode()
 
@@ -125,38 +118,12 @@ class Watching:
 
 
 @contextmanager
-def watching(
-    folder: Path,
-    command: Sequence[str | Path],
-    limits: Limits | None = None,
-    environment: Mapping[str, str] | None = None,
-    python: str | Path = sys.executable,
-) -> Iterator[Watching]:
-    """A watcher that must write nothing to standard error, and must leave no file."""
-    watcher = Watching(folder, command, limits, environment, python)
+def watching(target: WatchTarget | str, python: str | Path = sys.executable, **limits: float) -> Iterator[Watching]:
+    """A watcher that must write nothing to standard error, and must still be running at the end."""
+    watcher = Watching(target, python, limits)
     try:
         yield watcher
+        assert watcher.process.poll() is None, "it has ended"
     finally:
         errors = watcher.end()
     assert errors == ""
-    assert watcher.node is None
-
-
-class Target:
-    """The result of a worker that the watcher starts: a program that prints the content of a file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "target"
-        self._calls = folder / "calls"
-        self._calls.touch()
-        self.command = ["/bin/sh", "-c", 'echo >> "$1"; cat "$0"', str(self._file), str(self._calls)]
-
-    @property
-    def calls(self) -> int:
-        """How often the watcher has started the worker."""
-        return len(self._calls.read_bytes())
-
-    def set(self, result: TargetResult) -> None:
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps(encode_variant(result)))
-        new.replace(self._file)

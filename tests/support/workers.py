@@ -23,9 +23,10 @@ def worker_arguments(folder: Path | str, selection: Selection) -> list[str]:
     return [AGENT, str(folder), json.dumps(encode(selection))]
 
 
-def job_line(job: Job, *reasons: str, memory: str = "") -> str:
+def job_line(job: Job, *reasons: str, memory: str = "", node_unchanged: bool = False) -> str:
     """The job for a worker's standard input."""
-    return json.dumps(encode(JobRequest(job, frozenset(map(PassReason, reasons)), memory=memory))) + "\n"
+    request = JobRequest(job, frozenset(map(PassReason, reasons)), memory=memory, node_unchanged=node_unchanged)
+    return json.dumps(encode(request)) + "\n"
 
 
 def messages_of(output: str) -> list[Message]:

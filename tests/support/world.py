@@ -313,7 +313,7 @@ class Loop:
             self._schedule.failed(now, failure.retry_after, failure.cause, result.requeue_after)
         else:
             self.failure = None
-            self._schedule.succeeded(now, result.requeue_after, written=result.written, healthy=result.healthy)
+            self._schedule.succeeded(now, result.requeue_after, written=result.written)
         if result and result.node is not None:
             self.watch.start()
         self._write_status()
@@ -328,7 +328,10 @@ class Loop:
         watched = self.watch.seen is not None
         if watched is not self._told_watched:
             self._told_watched = watched
-            self._schedule.set_watched(self._monotonic(), watched=watched)
+            if watched:
+                self._schedule.watch_begins(self._monotonic())
+            else:
+                self._schedule.watch_fails(self._monotonic(), look_now=False)
             self._write_status()
 
     def _compare_node(self) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -30,16 +31,16 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def kill_children(deadline: float, spared: int = 0) -> dict[int, int]:
+def kill_children(deadline: float, spared: Collection[int] = ()) -> dict[int, int]:
     """Kills and reaps this process's children until none is left, or until the deadline (time.monotonic()).
 
-    A child in an uninterruptible sleep may still exist at the deadline. spared: the PID of a child that lives on; 0 for
-    none. Returns PID -> status from wait(2), for the children that have ended.
+    A child in an uninterruptible sleep may still exist at the deadline. spared: the PIDs of children that live on.
+    Returns PID -> status from wait(2), for the children that have ended.
     """
     statuses: dict[int, int] = {}
     pause = _FIRST_PAUSE
     while True:
-        remaining = [child for child in children(os.getpid()) if child != spared]
+        remaining = [child for child in children(os.getpid()) if child not in spared]
         for child in remaining:
             with suppress(OSError):  # the child has exited
                 os.kill(child, signal.SIGKILL)

@@ -2,11 +2,15 @@
 
 A worker reads its job from standard input: one line, a JobRequest. It answers on standard output, with lines that begin
 with the name of their class. For the job CHECK: a CheckResult. For the job RECONCILE: Probed once the machine has been
-read, a PassResult, and a MetricsResult if a metrics file was written or removed. Other lines are ignored. A worker that
-ends without a result has lost its pass.
+read, NodeToWatch if it has read the credentials, a PassResult, and a MetricsResult if a metrics file was written or
+removed. Other lines are ignored. A worker that ends without a result has lost its pass.
 
 What a pass leaves for the next one is PassResult.memory. The resident process does not parse this text. It hands the
 last one to the next worker, whatever the job. The text is empty after a start of the service and after a lost pass.
+
+The watcher reads what to watch from standard input: the text of the last NodeToWatch, as one line. It answers with a
+NodeSeen after each connection's first event and after each change of the Node's fingerprint, and with a NotWatched
+while there is no connection.
 
 The resident process imports this module, so the module imports little.
 """
@@ -32,6 +36,8 @@ class JobRequest:
     """How many passes have ended without a result since the last one with a result."""
     memory: str = ""
     """PassResult.memory of the last pass; "" if there is none."""
+    node_unchanged: bool = False
+    """Whether the Node is watched, and is as the last pass has left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,6 @@ class ServiceConfig:
     """Seconds that the detectors of a pass may take in total."""
     resync: float = 3600.0
     """Seconds between two passes without an event. They refresh the condition's heartbeat."""
-    on_server: bool = True
-    """Whether the Node is on an API server, so that it can be watched. Otherwise it is in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +116,11 @@ class PassResult:
     credential_files: tuple[str, ...] = ()
     """The files with the credentials that the pass has used; empty if it sent no request."""
     node: str | None = None
-    """What the pass knows of the Node at its end, as NodeSeen.fingerprint; None: nothing, because it failed."""
+    """The Node as the pass has left it, as NodeSeen.fingerprint; None: the pass has not read it."""
     changed: bool = True
     """Whether a reading differs from that of the pass before."""
     written: bool = False
     """Whether the pass wrote the Node."""
-    healthy: bool = False
-    """Whether the pass succeeded and found nothing wrong."""
     status: str = ""
     """A line for `systemctl status`."""
 
@@ -138,25 +140,62 @@ NO_METRICS = MetricsResult("")
 """No metrics file is configured, and none had to be removed."""
 
 
-Message: TypeAlias = Probed | CheckResult | PassResult | MetricsResult
+@dataclass(frozen=True, slots=True)
+class WatchTarget:
+    """What the watcher watches, and with which credentials. Contains secrets, so it may only go through pipes."""
+
+    api_server: str
+    """The API server, as messages call it."""
+    server: str
+    """The URL."""
+    node: str
+    """The Node's name."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The headers that say who sends the request."""
+    authority: str | None = None
+    """The certificates of the server's authorities; None: those of the system. Certificates and keys are PEM."""
+    verify: bool = True
+    """False accepts any server certificate."""
+    server_name: str | None = None
+    """The name in the server's certificate; None: the host in the URL."""
+    certificate: str | None = field(default=None, repr=False)
+    """The client certificate."""
+    key: str | None = field(default=None, repr=False)
+    """The client certificate's key."""
+    proxy: str | None = field(default=None, repr=False)
+    """The URL; None: no proxy."""
+    proxy_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The headers for the proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToWatch:
+    """The pass has used these credentials, so the watcher can."""
+
+    target: str = field(repr=False)
+    """A WatchTarget as JSON. The resident process passes it on, and neither parses nor keeps it."""
+
+
+Message: TypeAlias = Probed | CheckResult | NodeToWatch | PassResult | MetricsResult
 """A line of a worker's standard output."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The Node is watched. The watcher sends this after a connection's first event and after changes that concern a
-    plan."""
+    """The Node is watched."""
 
     fingerprint: str
-    """As model/watch.py defines it; "" if the Node does not exist."""
+    """As model/fingerprint.py defines it; "" if the Node does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotWatched:
-    """The Node is not watched now. If the watcher cannot watch at all, it ends after this message."""
+    """The Node is not watched now. The watcher tries again."""
 
     reason: str
     """What is missing, and how to get it."""
+    look_now: bool = False
+    """Whether a pass should look at the Node at once: a change may have been missed, or the credentials have ended."""
 
 
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
@@ -164,8 +203,6 @@ WatcherMessage: TypeAlias = NodeSeen | NotWatched
 
 SERVICE_STATUS = "service.json"
 """The file in the runtime directory with the status of the resident process."""
-WATCHED_NODE = "watched.json"
-"""The watcher's file in the runtime directory (model/watch.py). It exists only while the Node is watched."""
 
 
 @dataclass(frozen=True, slots=True)

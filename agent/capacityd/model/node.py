@@ -83,6 +83,8 @@ class NodeState:
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
     labels: Mapping[str, str] | None = None
     """Key -> value. None: the Node has no labels."""
+    fingerprint: str = ""
+    """The hash by which the service recognizes the Node as a pass has left it (model/fingerprint.py)."""
 
     def stored(self, name: str) -> str | None:
         """The quantity in capacity, or the value of a label, as stored; None if absent.

@@ -28,6 +28,14 @@ SHORTEST_PAUSE: dict[RetryCause, float] = {
 """Cause -> the shortest pause between two attempts, in seconds."""
 
 
-def pause(cause: RetryCause, wrong_for: float) -> float:
-    """Returns the seconds until the next attempt. wrong_for: the seconds for which the cause has lasted."""
-    return min(max(wrong_for * _SHARE, SHORTEST_PAUSE[cause]), LONGEST_PAUSE)
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds. A server's Retry-After counts up to this time: a proxy may ask for a day (pulumi/pulumi#24168)."""
+
+
+def pause(cause: RetryCause, wrong_for: float, retry_after: float = 0.0) -> float:
+    """Returns the seconds until the next attempt.
+
+    wrong_for: the seconds for which the cause has lasted. retry_after: the server's Retry-After in seconds.
+    """
+    shortest = max(SHORTEST_PAUSE[cause], min(retry_after, LONGEST_RETRY_AFTER))
+    return min(max(wrong_for * _SHARE, shortest), LONGEST_PAUSE)

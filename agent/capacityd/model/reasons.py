@@ -13,7 +13,6 @@ class Job(str, Enum):
 
     CHECK = "check"  # check the configuration
     RECONCILE = "reconcile"  # run a reconcile pass
-    TARGET = "target"  # read the credentials and find the Node to watch
 
 
 class PassReason(str, Enum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from capacityd.model.messages import WatchTarget
 from capacityd.model.node import Node
 
 
@@ -37,6 +38,8 @@ class CredentialsCache:
     """The last review; None: not yet."""
     files: tuple[str, ...] = ()
     """The files with the credentials that were last used."""
+    target: WatchTarget | None = None
+    """What a watch of the Node needs, with the credentials that were last used; None: no request was about the Node."""
 
 
 def open_node(  # noqa: PLR0913  # what identifies the Node and the machine

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from capacityd.model.errors import NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
+from capacityd.model.messages import WatchTarget
 from capacityd.model.node import Event, NodeState
 from capacityd.node import CredentialsCache, Review
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.identity import Identity, credentials_hash, identify, is_of_machine, require_own_machine
 from capacityd.node.kubeconfig import load
-from capacityd.node.watch_target import WatchTarget
+from capacityd.node.proxy import proxy_headers
 
 T = TypeVar("T")
 
@@ -50,24 +51,6 @@ class ApiNode:
     def name(self) -> str:
         """The Node's name. The first use asks the API server for the user name of our credentials. Raises NodeError."""
         return self._identify().node
-
-    def watch_target(self, names: Collection[str]) -> WatchTarget:
-        """What a watch of the Node needs. Raises NodeError.
-
-        names: the resources in the configuration, and the resources and labels in the machine record. The watcher
-        reports changes that concern them.
-        """
-        identity = self._identify()
-        access = self._call(lambda client: client.access)  # sends no request: the credentials that _identify() has used
-        machine_id = None if identity.is_own_node else self._machine_id  # None: the Node is certainly this machine's
-        return WatchTarget(
-            access,
-            node=identity.node,
-            user=identity.user,
-            machine_id=machine_id,
-            system_uuid=self._system_uuid,
-            names=frozenset(names),
-        )
 
     def read(self) -> NodeState:
         """Sends a GET of the Node. Raises NodeError, in particular NodeUnauthorized if it is another machine's Node."""
@@ -240,7 +223,25 @@ class ApiNode:
                 self._client = Client(access)
             if self._identity:
                 self._client.user = self._identity.user  # for messages
+                self._cache.target = _watch_target(access, self._identity.node)
             return action(self._client)
         except NodeUnauthorized as e:
             e.files = access.files
             raise
+
+
+def _watch_target(access: ClusterAccess, node: str) -> WatchTarget:
+    """What a watch of this Node needs."""
+    return WatchTarget(
+        access.api_server,
+        server=access.server,
+        node=node,
+        headers=access.headers,
+        authority=access.authority,
+        verify=access.verify,
+        server_name=access.server_name,
+        certificate=access.certificate,
+        key=access.key,
+        proxy=access.proxy,
+        proxy_headers=proxy_headers(access.proxy) or {},
+    )

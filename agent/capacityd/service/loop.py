@@ -13,7 +13,7 @@ import time
 
 from capacityd.linux.clock import BOOT_SECONDS
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify, watchdog_timeout
-from capacityd.model.messages import CheckResult, JobRequest, PassResult, ServiceConfig
+from capacityd.model.messages import CheckResult, JobRequest, NotWatched, PassResult, ServiceConfig
 from capacityd.model.reasons import Job, PassReason
 from capacityd.service.reports import Reports
 from capacityd.service.schedule import DEBOUNCE, Schedule
@@ -26,15 +26,10 @@ WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time t
 COMPARE_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
 CHECK_RETRY_PERIOD = 20.0  # seconds until a failed check of the configuration is retried
 _STOP = {signal.SIGTERM, signal.SIGINT}
-_ENDS_WATCH = {PassReason.CREDENTIALS, PassReason.RESUME}  # the connection uses the old credentials, or may be dead
 
 
 class Service:
-    """The main loop.
-
-    worker_command: starts a worker, which reads its job from standard input. watcher_command: starts the watcher.
-    folder: the runtime directory. around: the machine.
-    """
+    """The main loop. The commands start a child. folder: the runtime directory. around: the machine."""
 
     def __init__(
         self,
@@ -52,7 +47,7 @@ class Service:
         self._reports = Reports(folder)
         self._sources = around.open_sources(self._reports.log_unavailable)
         self._compare_at = self._around.monotonic() + COMPARE_PERIOD
-        self._watcher = WatcherProcess(watcher_command, folder, around)
+        self._watcher = WatcherProcess(watcher_command, around)
         self._worker: WorkerProcess | None = None
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
@@ -64,10 +59,9 @@ class Service:
     def run(self) -> int:
         """Runs until a signal ends it. Returns the exit status."""
         self._write_status_file()
-        while True:
-            exit_status = self.turn()
-            if exit_status is not None:
-                return exit_status
+        while (exit_status := self.turn()) is None:
+            pass
+        return exit_status
 
     def turn(self) -> int | None:
         """Waits once, and handles what has happened. Returns the exit status if the service must end."""
@@ -92,12 +86,12 @@ class Service:
             sd_notify("STOPPING=1")
             self._watcher.stop()
             if self._worker is not None:
-                self._worker.kill(spared_pid=0)  # 0: no child is spared
+                self._worker.kill(spared=())
             return 0
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
             self._schedule.request_check(now)
-        if reasons & _ENDS_WATCH:
+        if PassReason.RESUME in reasons:  # the connection may be dead
             self._watcher.stop()  # the pass starts it again
         self._schedule.notify(reasons, now)
         return None
@@ -121,7 +115,8 @@ class Service:
         self._spawn_worker(Job.RECONCILE, reasons)
 
     def _spawn_worker(self, job: Job, reasons: frozenset[PassReason]) -> None:
-        request = JobRequest(job, reasons, lost=self._lost_passes, memory=self._memory)
+        unchanged = self._watcher.comparison.is_unchanged
+        request = JobRequest(job, reasons, lost=self._lost_passes, memory=self._memory, node_unchanged=unchanged)
         try:
             self._worker = WorkerProcess(
                 self._worker_command, request, timeout=self._worker_timeout, around=self._around
@@ -135,8 +130,9 @@ class Service:
         """Waits for an event, a message or a deadline. Returns the file descriptors that can be read."""
         poll = select.poll()
         worker = self._worker
-        for fd in (self._signals.fileno(), *self._sources.filenos(), *self._watcher.filenos()):
+        for fd in (self._signals.fileno(), *self._sources.filenos()):
             poll.register(fd, select.POLLIN)
+        self._watcher.register(poll)
         if worker:
             worker.register(poll)
         until = worker.wakes_at() if worker else self._next_worker_at()
@@ -155,40 +151,28 @@ class Service:
         """Reads the watcher's messages, if there are any."""
         watcher = self._watcher
         last_since, last_reason = watcher.watched_since, watcher.not_watched_because
-        watcher.read_messages()
+        self._note_watch(watcher.read_messages())
         if watcher.watched_since != last_since or watcher.not_watched_because != last_reason:
-            self._schedule.set_watched(self._around.monotonic(), watched=self._is_watched())
             self._write_status_file()
 
-    def _is_watched(self) -> bool:
-        """Whether the Node is watched, or need not be."""
-        is_in_file = self._config is not None and not self._config.on_server  # --node-file
-        return is_in_file or self._watcher.watched_since is not None
+    def _note_watch(self, failure: NotWatched | None) -> None:
+        """Tells the schedule whether the Node is watched. failure: why it is not; None if that is not new."""
+        now = self._around.monotonic()
+        if self._watcher.watched_since is not None:
+            self._schedule.watch_begins(now)
+        elif failure:
+            self._schedule.watch_fails(now, look_now=failure.look_now)
 
     def _attend_worker(self, worker: WorkerProcess, ready: set[int]) -> None:
         """Reads the worker's messages, or ends a worker that is late. ready: the file descriptors that can be read."""
-        now = self._around.monotonic()
-        worker.send_rest()
-        if worker.fileno() in ready:
-            self._read_worker(worker)
-        elif worker.deadline <= now:
-            worker.kill(spared_pid=self._watcher.pid)
-            how_it_ended = f"exceeded its timeout of {self._worker_timeout:.0f} s"
-            self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
-        elif worker.becomes_slow(now):
-            self._write_status_file()
-
-    def _read_worker(self, worker: WorkerProcess) -> None:
-        had_probed = worker.probed
-        has_no_more_messages = worker.read_messages()
+        last_activity = worker.slow_activity
+        how_it_ended = worker.attend(ready, spared=self._watcher.pids)
         if worker.probed and not self._is_ready:  # the machine has been read for the first time
             self._is_ready = True
             sd_notify("READY=1")
-        if has_no_more_messages:
-            # The worker has ended, or is about to. kill() also ends what it has started, and knows how it ended.
-            how_it_ended = worker.kill(spared_pid=self._watcher.pid)
+        if how_it_ended is not None:
             self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
-        elif worker.is_slow and worker.probed and not had_probed:  # `status` shows what a slow worker does
+        elif worker.slow_activity is not last_activity:
             self._write_status_file()
 
     def _on_worker_exit(self, job: Job, worker: WorkerProcess | None, *, how_it_ended: str) -> None:
@@ -203,6 +187,8 @@ class Service:
             self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended), now)
         elif worker and isinstance(result, PassResult):
             self._on_pass_result(result, now)
+            if worker.node_to_watch:
+                self._note_watch(self._watcher.watch(worker.node_to_watch.target))
             self._reports.log_metrics(worker.metrics)
         else:
             self._lost_passes += 1
@@ -217,17 +203,14 @@ class Service:
         self._memory = result.memory
         failure, requeue_after = result.failure, result.requeue_after
         self._schedule.count_reading(changed=result.changed)
-        self._schedule.set_watched(now, watched=self._is_watched())  # the last check may have changed where the Node is
         self._reports.log_error(Job.RECONCILE, failure.message if failure else "")
         if failure:
             self._schedule.failed(now, failure.retry_after, cause=failure.cause, requeue_after=requeue_after)
         else:
-            self._schedule.succeeded(now, requeue_after, written=result.written, healthy=result.healthy)
+            self._schedule.succeeded(now, requeue_after, written=result.written)
             if result.start_in is not None:
                 self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
-        if result.node is not None and self._config and self._config.on_server:
-            self._watcher.start()
         files = failure.credential_files if failure else result.credential_files
         if files and self._sources.watch_credentials(files):  # a change may have been missed, so a pass looks for it
             # A change of the credentials may have ended the failure, so that pass does not wait.
@@ -249,8 +232,6 @@ class Service:
             self._config = result.config
             self._sources.watch(result.config)
             self._worker_timeout = WORKER_TIMEOUT_BASE + result.config.detectors_timeout
-        if not error:  # the next pass starts the watch again, with the configuration's names and credentials
-            self._watcher.stop()
         if self._is_ready:  # otherwise, the first pass follows in any case
             sd_notify("READY=1")  # ends RELOADING=1
             self._schedule.notify({PassReason.CONFIG}, now)
@@ -258,10 +239,10 @@ class Service:
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
         until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
-        running = self._worker is not None or until_pass <= DEBOUNCE
+        is_running = self._worker is not None or until_pass <= DEBOUNCE
         self._reports.write_status_file(
-            next_pass_in=0.0 if running else until_pass,
-            running=running,
+            next_pass_in=0.0 if is_running else until_pass,
+            running=is_running,
             overdue_after=self._worker_timeout + COMPARE_PERIOD,
             worker=self._worker,
             watcher=self._watcher,

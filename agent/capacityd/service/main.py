@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from capacityd.linux.stderr import use_nonblocking_stderr
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.linux.systemd import EntryKind, Priority, log
-from capacityd.model.codec import encode
-from capacityd.model.messages import JobRequest
-from capacityd.model.reasons import Job
 from capacityd.service.event_sources import ignore_signals
 from capacityd.service.loop import Service
 from capacityd.service.service_lock import ServiceLock
@@ -18,8 +13,7 @@ from capacityd.service.service_lock import ServiceLock
 def main(arguments: list[str]) -> int:
     """Runs the service. Returns the exit status.
 
-    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory and two commands. WORKER is the command of a
-    worker. WATCHER, followed by that of a worker with the job TARGET, is that of the watcher.
+    arguments: FOLDER WATCHER... -- WORKER...: the runtime directory, and the commands of the watcher and of a worker.
     """
     use_nonblocking_stderr()
     folder, *commands = arguments
@@ -38,7 +32,7 @@ def main(arguments: list[str]) -> int:
     try:
         service = Service(
             worker_command=worker_command,
-            watcher_command=[*watcher_command, *worker_command, json.dumps(encode(JobRequest(Job.TARGET)))],
+            watcher_command=watcher_command,
             folder=folder,
             lock=lock,
         )

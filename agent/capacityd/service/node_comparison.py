@@ -38,6 +38,11 @@ class NodeComparison:
         """
         self._known = self._seen_by_pass if known is None else known
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the Node is watched, and is as the last pass has left it."""
+        return self._seen is not None and self._seen == self._known
+
     def pop_difference(self, *, may_end_error: bool) -> bool:
         """Whether the Node is a reason for a pass. Each report and each request counts only for the next call.
 

@@ -85,7 +85,7 @@ class Reports:
         watcher: the process that watches the Node.
         """
         now = time.time()
-        slow_worker = worker if worker and worker.is_slow else None
+        slow_activity = worker.slow_activity if worker else None
         status = ServiceStatus(
             pid=os.getpid(),
             next_reconcile=now + next_pass_in,
@@ -98,8 +98,8 @@ class Reports:
             metrics_error=self._metrics.error,
             metrics_advice=self._metrics.advice,
             pass_running=running,
-            slow_activity=slow_worker.activity() if slow_worker else None,
-            slow_since=now - (time.monotonic() - slow_worker.began) if slow_worker else 0.0,
+            slow_activity=slow_activity,
+            slow_since=now - (time.monotonic() - worker.began) if worker and slow_activity else 0.0,
             watched_since=watcher.watched_since,
             not_watched=watcher.not_watched_because,
         )

@@ -14,9 +14,10 @@ import math
 import os
 from collections.abc import Callable, Collection
 
-from capacityd.model.pace import SHORTEST_PAUSE, pause
+from capacityd.model.pace import LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import BurstLimit, UnchangedLimit
+from capacityd.service.node_polls import NodePolls
 
 DEBOUNCE = 0.7
 DEBOUNCE_MAX = 10.0
@@ -26,11 +27,6 @@ waits this long, too."""
 PROMPT_DEBOUNCE = 0.1
 """Instead of DEBOUNCE, if only the Node or the credentials have changed, because no hardware has to settle then. Also
 for news of the Node that may end an error."""
-
-POLL_PERIOD = 60.0
-POLL_PERIOD_HEALTHY = 300.0
-"""The period of the passes that look at a Node that is not watched; the longer one if the last pass wrote nothing and
-nothing is wrong. After the end of a watch, the first one starts within POLL_PERIOD: the Node may just have changed."""
 
 RESYNC_PERIOD = 3600.0  # of the passes without an event, until the configuration sets it (resync)
 
@@ -72,8 +68,7 @@ class Schedule:
         self._pass_reasons: frozenset[PassReason] = frozenset()  # of the last pass
         self._pass_began = now  # when the last pass began
         self._resync_period = RESYNC_PERIOD
-        self._is_watched = True  # whether the Node is watched, or need not be
-        self._poll_at = now + POLL_PERIOD  # when a pass looks at the Node if it is not watched
+        self._polls = NodePolls(self._jittered)
         self._check_requested_for = now  # the time of the next check of the configuration; infinity: none is requested
 
     @property
@@ -109,19 +104,22 @@ class Schedule:
     def _plan_resync(self, now: float) -> None:
         self._timed[PassReason.RESYNC] = now + self._resync_period * self._uniform(0.8, 1.2)
 
-    def set_watched(self, now: float, *, watched: bool) -> None:
-        """Sets whether the Node is watched. If not, passes look at it from time to time."""
-        if self._is_watched and not watched:
-            self._poll_at = now + self._jittered(POLL_PERIOD)
-        self._is_watched = watched
+    def watch_begins(self, now: float) -> None:
+        """The Node is watched."""
+        self._polls.watch_begins(now)
+        self._plan_poll()
+
+    def watch_fails(self, now: float, *, look_now: bool) -> None:
+        """As NodePolls.watch_fails()."""
+        self._polls.watch_fails(now, look_now=look_now)
         self._plan_poll()
 
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
         # The retries of a failed pass look at the Node. But while a disk is full (STATE), passes can read the Node, and
         # retries become rare.
-        if not self._is_watched and self._failure_cause in (None, RetryCause.STATE):
-            self._timed[PassReason.POLL] = self._poll_at
+        if self._polls.at is not None and self._failure_cause in (None, RetryCause.STATE):
+            self._timed[PassReason.POLL] = self._polls.at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
         """Adds events that came now: each is a reason for a pass."""
@@ -195,18 +193,16 @@ class Schedule:
         """Counts that the last pass has read the machine. changed: whether a reading differs from the one before."""
         self._unchanged_limit.count(self._pass_reasons, self._pass_began, changed=changed)
 
-    def succeeded(
-        self, now: float, requeue_after: float | None, *, written: bool = False, healthy: bool = False
-    ) -> None:
+    def succeeded(self, now: float, requeue_after: float | None, *, written: bool = False) -> None:
         """A pass has succeeded.
 
         requeue_after: seconds until the next pass that it requests; None: no request. written: whether it wrote the
-        Node. healthy: whether nothing is wrong.
+        Node.
         """
         self._failure_cause = None
         if requeue_after is not None:
             self._timed[PassReason.REQUEUE] = now + requeue_after
-        self._poll_at = now + (POLL_PERIOD_HEALTHY if healthy and not written else POLL_PERIOD)
+        self._polls.looked(now)
         self._plan_poll()
         if written or self._pass_reasons & _REFRESH:
             self._plan_resync(now)
@@ -224,9 +220,9 @@ class Schedule:
             self._failure_since = now
         if requeue_after is not None:
             self._timed[PassReason.REQUEUE] = now + requeue_after
-        self._poll_at = now + POLL_PERIOD
+        self._polls.looked(now)
         self._plan_poll()
-        self._retry_after_until = now + (retry_after or 0.0)
+        self._retry_after_until = now + min(retry_after or 0.0, LONGEST_RETRY_AFTER)
         # The pause is added to Retry-After: an overloaded API server answers "1" each time.
         longest = pause(cause, wrong_for=now - self._failure_since)
         self._timed[PassReason.RETRY] = self._retry_after_until + self._jittered(longest)

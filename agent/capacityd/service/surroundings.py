@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from capacityd.linux.clock import uptime
@@ -32,7 +32,7 @@ class Surroundings:
     """Waits for at most this number of seconds. Returns the file descriptors that can be read."""
     start_child: Callable[[list[str]], ChildProcess] = ChildProcess
     """Starts a worker or the watcher."""
-    kill_children: Callable[[float, int], dict[int, int]] = kill_children
+    kill_children: Callable[[float, Collection[int]], dict[int, int]] = kill_children
     open_sources: Callable[[Callable[[Sequence[str]], None]], EventSources] = EventSources
     open_signals: Callable[[], Signals] = Signals
 

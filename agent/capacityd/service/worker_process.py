@@ -6,9 +6,19 @@ import json
 import os
 import select
 import signal
+from collections.abc import Collection
 
 from capacityd.model.codec import Malformed, decode_variant, encode, parse
-from capacityd.model.messages import NO_METRICS, CheckResult, JobRequest, Message, MetricsResult, PassResult, Probed
+from capacityd.model.messages import (
+    NO_METRICS,
+    CheckResult,
+    JobRequest,
+    Message,
+    MetricsResult,
+    NodeToWatch,
+    PassResult,
+    Probed,
+)
 from capacityd.model.reasons import Activity, Job
 from capacityd.service.surroundings import REAL, Surroundings
 
@@ -26,6 +36,7 @@ class WorkerProcess:
         self._around = around
         self.job = request.job
         self.began = around.monotonic()
+        self._timeout = timeout
         self.deadline = self.began + timeout
         self.is_slow = False
         """Whether the worker has run for so long that `status` shows its activity."""
@@ -36,6 +47,8 @@ class WorkerProcess:
         self.result: CheckResult | PassResult | None = None
         """None until the worker has sent a result."""
         self.metrics = NO_METRICS  # until the worker has sent the result of writing the metrics file
+        self.node_to_watch: NodeToWatch | None = None
+        """None: the worker has sent none."""
 
     def fileno(self) -> int:
         return self._process.fileno()
@@ -44,31 +57,38 @@ class WorkerProcess:
         """Lets poll() return when the worker must be attended to."""
         self._process.register(poll)
 
-    def send_rest(self) -> None:
-        """Sends the rest of a long job, as far as the worker has room for it."""
-        self._process.flush()
-
     def wakes_at(self) -> float:
         """When the worker becomes slow or, if it is slow, its deadline."""
         return self.deadline if self.is_slow else min(self.deadline, self.began + SLOW)
 
-    def becomes_slow(self, now: float) -> bool:
-        """Whether the worker has become slow since the last call."""
-        was_slow = self.is_slow
-        self.is_slow = now >= self.began + SLOW
-        return self.is_slow and not was_slow
-
-    def activity(self) -> Activity:
-        """What the worker does now."""
+    @property
+    def slow_activity(self) -> Activity | None:
+        """What the worker does now; None if it is not slow."""
+        if not self.is_slow:
+            return None
         if self.job is Job.CHECK:
             return Activity.CHECK
         return Activity.NODE if self.probed else Activity.PROBE
 
-    def read_messages(self) -> bool:
-        """Reads the messages since the last call. Returns whether there is nothing more to read."""
-        for line in self._process.read_lines():
-            self._take(line)
-        return self._process.has_no_more_messages
+    def attend(self, ready: Collection[int], spared: Collection[int]) -> str | None:
+        """Reads the worker's messages, or ends a worker that is late.
+
+        ready: the file descriptors that can be read. spared: as in kill(). Returns how the worker has ended, for a
+        message if it sent no result; None if it still runs.
+        """
+        now = self._around.monotonic()
+        self.is_slow = now >= self.began + SLOW
+        self._process.flush()
+        if self.fileno() in ready:
+            for line in self._process.read_lines():
+                self._take(line)
+            if self._process.has_no_more_messages:
+                # The worker has ended, or is about to. kill() also ends what it has started, and knows how it ended.
+                return self.kill(spared)
+        elif self.deadline <= now:
+            self.kill(spared)
+            return f"exceeded its timeout of {self._timeout:.0f} s"
+        return None
 
     def _take(self, line: bytes) -> None:
         try:
@@ -79,18 +99,20 @@ class WorkerProcess:
             self.probed = True
         elif isinstance(message, MetricsResult):
             self.metrics = message
+        elif isinstance(message, NodeToWatch):
+            self.node_to_watch = message
         else:
             self.result = message
 
-    def kill(self, spared_pid: int) -> str:
-        """Kills the worker, if it is still running, and all other children of the service but one.
+    def kill(self, spared: Collection[int]) -> str:
+        """Kills the worker, if it is still running, and all other children of the service but some.
 
-        spared_pid: the PID of that one child; 0: all are killed. Returns how the worker had ended before: "was killed
-        by" and the signal, or "exited without a result". This is for a message if the worker sent no result.
+        spared: the PIDs of those children. Returns how the worker had ended before: "was killed by" and the signal, or
+        "exited without a result".
         """
         had_ended = self._process.output_ended
         self._process.kill()
-        statuses = self._around.kill_children(self._around.monotonic() + _KILL_TIMEOUT, spared_pid)
+        statuses = self._around.kill_children(self._around.monotonic() + _KILL_TIMEOUT, spared)
         status = statuses.get(self._process.pid, 0)
         was_killed_before = had_ended and os.WIFSIGNALED(status)  # not by the kill() above
         if not was_killed_before:

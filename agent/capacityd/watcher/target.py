@@ -1,50 +1,51 @@
-"""Runs the worker that determines what to watch."""
+"""What the watcher watches: the line of JSON on its standard input, and why it cannot be watched."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Sequence
-
-from capacityd.linux.program import OutputTooLargeError, ProgramTimeoutError, run_program
-from capacityd.linux.stderr import write_stderr
-from capacityd.model.codec import Malformed, decode_variant, parse
-from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.model.reasons import RetryCause
-from capacityd.model.watch import TargetError
-from capacityd.node.watch_target import TargetResult, WatchTarget
-
-_TIMEOUT = 90.0
-"""Seconds for the worker: more than an exec plugin (30) and a request to the API server (30) may take together."""
-_MAX_OUTPUT_BYTES = 4 << 20
+from collections.abc import Mapping
 
 
-def read_target(command: Sequence[str]) -> WatchTarget:
-    """Runs the worker. Raises NodeUnreachable if a later attempt may succeed by itself, NodeUnauthorized if not."""
-    try:
-        status, output, error_output = run_program(
-            command, timeout=_TIMEOUT, environment=os.environ, max_output=_MAX_OUTPUT_BYTES
-        )
-    except ProgramTimeoutError:
-        raise NodeUnreachable(f"reading the credentials took more than {_TIMEOUT:.0f} s") from None
-    except OutputTooLargeError:
-        limit = f"{_MAX_OUTPUT_BYTES >> 20} MiB"
-        raise NodeUnreachable(f"the worker that reads the credentials printed more than {limit}") from None
-    except (OSError, ValueError, subprocess.SubprocessError) as e:
-        raise NodeUnreachable(f"the worker that reads the credentials could not be run: {e}") from None
-    write_stderr(error_output.decode(errors="backslashreplace"))  # passes it on
-    for line in reversed(output.splitlines()):  # the result is the last line that can be parsed
-        try:
-            result: TargetResult = decode_variant(TargetResult, parse(line))
-        except Malformed:  # a line that a library has printed
-            continue
-        if isinstance(result, TargetError):
-            raise _node_error(result)
-        return result
-    raise NodeUnreachable(f"the worker that reads the credentials ended without a result (exit status {status})")
+class Target:
+    """A Node, its API server, and the credentials. The fields are those of WatchTarget in model/messages.py."""
+
+    def __init__(  # noqa: PLR0913  # one for each field
+        self,
+        *,
+        api_server: str,
+        server: str,
+        node: str,
+        headers: Mapping[str, str],
+        authority: str | None,
+        verify: bool,
+        server_name: str | None,
+        certificate: str | None,
+        key: str | None,
+        proxy: str | None,
+        proxy_headers: Mapping[str, str],
+    ) -> None:
+        self.api_server = api_server
+        self.server = server
+        self.node = node
+        self.headers = headers
+        self.authority = authority
+        self.verify = verify
+        self.server_name = server_name
+        self.certificate = certificate
+        self.key = key
+        self.proxy = proxy
+        self.proxy_headers = proxy_headers
 
 
-def _node_error(result: TargetError) -> NodeError:
-    if result.cause is RetryCause.UNREACHABLE:
-        return NodeUnreachable(result.reason, result.retry_after)
-    return NodeUnauthorized(result.reason)
+class WatchFailure(Exception):
+    """Why the Node is not watched now. No text of the server is part of it.
+
+    reason: the end of a sentence that begins with the API server. look_now: whether a pass should look at the Node at
+    once, because a change may have been missed, or the credentials must be read again. retry_after: the server's
+    Retry-After in seconds.
+    """
+
+    def __init__(self, reason: str, *, look_now: bool = False, retry_after: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.look_now = look_now
+        self.retry_after = retry_after

@@ -1,169 +1,134 @@
-"""The watcher's loop: it watches the Node, saves it for the passes, and reports changes to the resident process."""
+"""The watcher's loop: it watches the Node, and reports each change of its fingerprint to the resident process.
+
+The request has no resourceVersion. So each connection begins with the Node as it is, and nothing is missed between two
+connections. If no Node exists, the API server sends nothing, or a bookmark before any other event.
+Source: Semantics for watch, kubernetes.io/docs/reference/using-api/api-concepts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import ssl
 import time
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from urllib.parse import urlsplit
 
-from capacityd import __version__
-from capacityd.linux.atomic_file import replace_file
-from capacityd.linux.clock import uptime
-from capacityd.model.errors import CapacitydError, NodeUnauthorized, NodeUnreachable, StateError, WatchHeldBack
-from capacityd.model.file_codec import to_file
-from capacityd.model.messages import WATCHED_NODE, NodeSeen, NotWatched, WatcherMessage
-from capacityd.model.node import NodeState
-from capacityd.model.watch import WatchedNode, fingerprint
-from capacityd.node.identity import is_kubelet_of, require_own_machine
-from capacityd.node.watch import Limits, NodeWatch
-from capacityd.node.watch_target import WatchTarget
-from capacityd.watcher import send_message
-from capacityd.watcher.backoff import Backoff
-from capacityd.watcher.target import read_target
+from capacityd.model.fingerprint import fingerprint
+from capacityd.model.pace import pause
+from capacityd.model.reasons import RetryCause
+from capacityd.watcher.connection import Connection, refusal
+from capacityd.watcher.deadline import Late
+from capacityd.watcher.target import Target, WatchFailure
+from capacityd.watcher.tls import context_of
 
-_MAX_TARGET_AGE = 300.0
-"""Seconds after which the credentials are read again, before the next connection."""
-_MAY_FAIL_FOR = 30.0
-"""Seconds for which connections may be denied (NodeUnauthorized) or held back (WatchHeldBack: no response arrives) once
-the Node has been watched: an API server that has just started does not know all rights, and an overloaded one responds
-to a watch late."""
+FIRST_EVENT = 5.0
+"""Seconds until the first event, if the Node exists. An API server sends it at once."""
+IDLE = 65.0
+"""Seconds between two events. An API server sends a bookmark each minute; one that hangs keeps its connections open."""
+LONG_CONNECTION = 5.0
+"""Seconds. A connection that worked for this time is followed by another one at once."""
+
+_STDOUT = 1  # file descriptor
+_LEAST_SHARE = 2 / 3  # the shortest random pause, as a share of the longest one
+_NO_NODE = ""  # in place of a fingerprint
 
 
 class Watcher:
-    """Watches the Node until it cannot be watched.
+    """Watches the target's Node as long as the process lives. Times are of time.monotonic()."""
 
-    folder: for watched.json. command: starts the worker that determines the target: the Node, the API server, and the
-    credentials. limits: shorter in tests. Times are of time.monotonic(), unless their names say otherwise.
-    """
-
-    def __init__(self, folder: str, command: Sequence[str], limits: Limits) -> None:
-        self._path = os.path.join(folder, WATCHED_NODE)
-        self._command = command
-        self._limits = limits
-        self._backoff = Backoff()
-        self._watch: NodeWatch | None = None
-        """None: the target must be read before the next connection."""
-        self._target_read_at = 0.0
-        self._is_target_new = False
-        """Whether the target was read for the current connection."""
-        self._has_watched = False
-        """Whether the Node has been watched."""
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._context: ssl.SSLContext | None = None
+        self._seen_at: float | None = None
+        """When the current connection's first event arrived; None: not yet."""
         self._failing_since: float | None = None
-        """When connections began to be denied or held back; None: no connection was, since the Node was last saved."""
-        self._first_event_at: float | None = None
-        """When the current connection's first event was saved; None: not yet."""
-        self._last_sent: WatcherMessage | None = None
-        """The last message that was sent to the resident process."""
+        """Since when no connection has lasted; None: the last one has."""
+        self._last_sent = ""
 
     def run(self) -> None:
-        """Returns only when the Node cannot be watched, for a reason that does not end by itself."""
-        try:
-            self._remove_file()  # an earlier process may have left it
-            while True:
-                failure = self._follow_connection()
-                self._remove_file()  # without a connection, the Node may change unnoticed
-                if isinstance(failure, NodeUnauthorized) and not self._is_target_new:
-                    self._watch = None  # the credentials may have been replaced
-                    continue
-                if self._is_final(failure):
-                    self._send(NotWatched(str(failure)))
-                    return
-                self._pause(failure)
-        finally:  # also at a signal
-            self._remove_file()
+        """Never returns. Raises OSError if the resident process has ended."""
+        while True:
+            self._seen_at = None
+            try:
+                self._follow_connection()
+                failure = WatchFailure("has ended the connection")
+            except WatchFailure as e:
+                failure = e
+            self._pause(failure)
 
-    def _follow_connection(self) -> CapacitydError | None:
-        """Watches until the connection ends. Returns why it ended; None if the server closed it normally."""
-        self._first_event_at = None
+    def _follow_connection(self) -> None:
+        """Watches until the server ends the connection. Raises WatchFailure."""
+        if self._context is None and urlsplit(self._target.server).scheme == "https":
+            self._context = context_of(self._target)
+        connection = Connection(self._target, self._context)
         try:
-            watch = self._current_watch()
-            connected_at_uptime = uptime()  # before the request, so that the first event is not older
-            with closing(watch.connect()) as states:
-                for state in states:
-                    self._save_and_report(state, watch.target, connected_at_uptime)
-        except CapacitydError as e:
-            return e
-        return None
+            line = self._first_line(connection)
+            while line is not None:
+                self._take(line)
+                line = self._next_line(connection)
+        finally:
+            connection.close()
 
-    def _current_watch(self) -> NodeWatch:
-        """Returns the watch of the target. Reads the target again if the last read was too long ago. Raises
-        NodeError."""
-        now = time.monotonic()
-        if self._watch and now - self._target_read_at < _MAX_TARGET_AGE:
-            self._is_target_new = False
-            return self._watch
-        self._is_target_new = True
-        self._watch = None  # after an error below, the next connection reads the target again
-        target = read_target(self._command)
-        self._target_read_at = now
-        self._watch = NodeWatch(target, self._limits)
-        return self._watch
-
-    def _save_and_report(self, state: NodeState | None, target: WatchTarget, connected_at_uptime: float) -> None:
-        """Saves the Node, and reports it if it has changed. state: None if the Node does not exist.
-
-        Raises NodeUnauthorized if the Node is another machine's, StateError if it can't be saved.
-        """
-        if state:
-            require_own_machine(state, machine_id=target.machine_id, system_uuid=target.system_uuid)
+    def _first_line(self, connection: Connection) -> bytes | None:
         try:
-            seen = NodeSeen(fingerprint(state, target.names))
-            watched = WatchedNode(
-                state,
-                name=target.node,
-                connected_at=connected_at_uptime,
-                names=target.names,
-                server=target.access.api_server,
-                named_by_credentials=is_kubelet_of(target.user, target.node),
-            )
-            content = to_file(watched, __version__)
-        except RecursionError:
-            raise NodeUnreachable(f"{target.access.api_server} sent a Node that is nested too deeply") from None
+            return connection.next_line(FIRST_EVENT)
+        except Late:  # a pass knows whether the Node exists
+            why = "has sent no event yet: the Node does not exist, or a proxy holds back responses (buffering)"
+            self._report_failure(WatchFailure(why))
+        return self._next_line(connection)
+
+    def _next_line(self, connection: Connection) -> bytes | None:
         try:
-            replace_file(self._path, content, mode=0o600)
-        except OSError as e:
-            raise StateError(f"{self._path} could not be written: {os.strerror(e.errno or 0)}") from e
-        is_first = self._first_event_at is None
+            return connection.next_line(IDLE)
+        except Late:
+            raise WatchFailure(f"has sent nothing for {IDLE:g} s", look_now=True) from None
+
+    def _take(self, line: bytes) -> None:
+        """Takes an event. Raises WatchFailure."""
+        try:
+            event = json.loads(line)
+            kind, content = event["type"], event["object"]
+            if kind == "BOOKMARK":
+                seen = _NO_NODE if self._seen_at is None else None
+            elif kind == "ERROR":
+                raise refusal(int(content["code"]))
+            elif content["metadata"]["name"] != self._target.node:
+                raise WatchFailure("has sent an event about another Node")
+            else:
+                seen = _NO_NODE if kind == "DELETED" else fingerprint(content)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise WatchFailure("has sent an event that cannot be used") from None
+        is_first = self._seen_at is None
         if is_first:
-            self._first_event_at = time.monotonic()
-        self._has_watched = True
-        self._failing_since = None
-        if is_first or seen != self._last_sent:
-            self._send(seen)
+            self._seen_at = time.monotonic()
+        if seen is not None:
+            self._send("NodeSeen", repeat=is_first, fingerprint=seen)
 
-    def _is_final(self, failure: CapacitydError | None) -> bool:
-        """Whether to give up, because the failure lasts until something is changed.
-
-        Once the Node has been watched, connections may be denied or held back for _MAY_FAIL_FOR seconds. This method
-        notes the time of the first such failure.
-        """
-        if failure is None or isinstance(failure, NodeUnreachable | StateError):
-            return False
-        may_be_temporary = self._has_watched and isinstance(failure, NodeUnauthorized | WatchHeldBack)
-        if not may_be_temporary:
-            return True
+    def _pause(self, failure: WatchFailure) -> None:
+        """Reports the failure, unless the next connection follows at once. Waits until that connection is due."""
         now = time.monotonic()
+        if self._seen_at is not None and now - self._seen_at >= LONG_CONNECTION:
+            self._failing_since = None
+            if failure.look_now:
+                self._report_failure(failure)
+            return
+        self._report_failure(failure)
         if self._failing_since is None:
             self._failing_since = now
-        return now - self._failing_since >= _MAY_FAIL_FOR
+        longest = pause(RetryCause.UNREACHABLE, now - self._failing_since, failure.retry_after)
+        # A restarted server loses the connections of many Nodes at once, so a part of the pause is random.
+        time.sleep(random.uniform(longest * _LEAST_SHARE, longest))  # noqa: S311  # jitter is no secret
 
-    def _pause(self, failure: CapacitydError | None) -> None:
-        """Waits until the next connection is due. Reports the failure, unless the next connection follows at once."""
-        lasted = 0.0 if self._first_event_at is None else time.monotonic() - self._first_event_at
-        retry_after = failure.retry_after if isinstance(failure, NodeUnreachable) else None
-        pause = self._backoff.pause(lasted, retry_after)
-        message = NotWatched(str(failure or "the API server has ended the connection"))
-        if pause > 0.0 and message != self._last_sent:
-            self._send(message)
-        time.sleep(pause)
+    def _report_failure(self, failure: WatchFailure) -> None:
+        reason = f"{self._target.api_server} {failure.reason}"
+        self._send("NotWatched", repeat=failure.look_now, reason=reason, look_now=failure.look_now)
 
-    def _send(self, message: WatcherMessage) -> None:
-        send_message(message)
-        self._last_sent = message
-
-    def _remove_file(self) -> None:
-        """Removes watched.json, so that no pass takes an earlier state of the Node for the current one."""
-        for path in (self._path, f"{self._path}.new"):  # replace_file() first writes to the path with .new
-            with suppress(OSError):
-                os.unlink(path)
+    def _send(self, name: str, *, repeat: bool, **fields: object) -> None:
+        """Sends a message of model/messages.py. repeat: also if it is equal to the last one."""
+        line = json.dumps([name, fields])
+        if repeat or line != self._last_sent:
+            remaining = f"{line}\n".encode()
+            while remaining:
+                remaining = remaining[os.write(_STDOUT, remaining) :]
+        self._last_sent = line

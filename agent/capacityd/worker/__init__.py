@@ -1,5 +1,4 @@
-"""A short-lived child process: it checks the configuration or runs one reconcile pass for the service, or determines
-for the watcher which Node to watch."""
+"""A short-lived child process: it checks the configuration or runs one reconcile pass for the service."""
 
 from __future__ import annotations
 
@@ -10,9 +9,8 @@ from capacityd.model.codec import encode_variant
 
 if TYPE_CHECKING:
     from capacityd.model.messages import Message
-    from capacityd.node.watch_target import TargetResult
 
 
-def send_message(message: Message | TargetResult) -> None:
-    """Sends a message to the parent process, as a line of JSON on standard output."""
+def send_message(message: Message) -> None:
+    """Sends a message to the service, as a line of JSON on standard output."""
     print(json.dumps(encode_variant(message)), flush=True)

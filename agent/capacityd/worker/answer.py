@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from capacityd.model.messages import Failure, PassResult
 from capacityd.model.node import published_resources
-from capacityd.model.plan import UNSAVED, Health
+from capacityd.model.plan import UNSAVED
 from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
-from capacityd.model.watch import fingerprint
 from capacityd.reconcile.result import ReconcileResult
 
 
@@ -20,29 +19,33 @@ def answer_of(  # noqa: PLR0913  # what the answer says comes from several place
     failure: Failure | None,
     *,
     memory: str,
-    watched_names: Collection[str],
     credential_files: tuple[str, ...],
     last_readings: Mapping[str, Reading],
 ) -> PassResult:
     """The answer to the resident process. failure: as from failure_of(). last_readings: those of the last pass.
 
     memory: the text for the next pass.
-    watched_names: the names that the watcher compares, besides those in the Node's annotation. credential_files:
-    the files with the credentials that the pass has used.
+    credential_files: the files with the credentials that the pass has used.
     """
     outcome = result.outcome  # None if the pass failed
-    is_node_known = outcome is not None or result.has_response or result.node_missing
     return PassResult(
         failure,
         memory=memory,
         requeue_after=result.requeue_after,
         credential_files=credential_files,
-        node=fingerprint(result.memory.node, watched_names) if is_node_known else None,
+        node=_fingerprint(result),
         changed=_texts_by_name(readings) != _texts_by_name(last_readings),
         written=outcome is not None and outcome.applied,
-        healthy=failure is None and outcome is not None and outcome.plan.health == Health(),
         status=status_line(readings, result, failure),
     )
+
+
+def _fingerprint(result: ReconcileResult) -> str | None:
+    """As PassResult.node."""
+    if result.node_missing:
+        return ""
+    node = result.memory.node
+    return node.fingerprint if node and (result.outcome or result.has_response) else None
 
 
 def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:

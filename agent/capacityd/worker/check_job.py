@@ -98,7 +98,6 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
         # An upper limit, because several detectors run at the same time.
         detectors_timeout=MAX_BUSY + sum(max_blocked_of(resource) for resource in config.resources),
         resync=config.settings.resync,
-        on_server=selection.node_file is None,
     )
 
 

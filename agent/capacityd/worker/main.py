@@ -14,19 +14,18 @@ from capacityd.model.messages import CheckResult, Failure, JobRequest, Message, 
 from capacityd.model.modules import import_failure
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import Job
-from capacityd.model.watch import TargetError
 from capacityd.worker import send_message
 
 
 def main(arguments: list[str]) -> None:
     """Does the job that standard input contains. Does not return.
 
-    arguments: the runtime directory, and the Selection as JSON. The watcher adds the job, as JSON.
+    arguments: the runtime directory, and the Selection as JSON.
     """
-    folder, selection, *job = arguments
+    folder, selection = arguments
     options = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
     try:
-        request = decode(JobRequest, parse(job[0].encode() if job else sys.stdin.buffer.readline()))
+        request = decode(JobRequest, parse(sys.stdin.buffer.readline()))
     except Malformed:  # the service has ended
         _exit(1)
     _exit(work(options, request))
@@ -62,13 +61,10 @@ def work(options: WorkerOptions, request: JobRequest) -> int:
     return error.exit_status
 
 
-def _failed(request: JobRequest, error: str) -> Message | TargetError:
+def _failed(request: JobRequest, error: str) -> Message:
     """The result of a job that could not be done."""
-    match request.job:
-        case Job.CHECK:
-            return CheckResult(error=error)
-        case Job.TARGET:
-            return TargetError(error)
+    if request.job is Job.CHECK:
+        return CheckResult(error=error)
     return PassResult(Failure(error), memory=request.memory)
 
 
@@ -81,10 +77,6 @@ def _do(options: WorkerOptions, request: JobRequest) -> int:
         from capacityd.worker.check_job import check
 
         return check(options, request.reasons)
-    if request.job is Job.TARGET:
-        from capacityd.worker.target_job import determine_target
-
-        return determine_target(options, request.memory)
     from capacityd.worker.reconcile_job import reconcile_once
 
     return reconcile_once(options, request)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,9 +13,10 @@ from functools import partial
 from capacityd.discovery.runner import discover
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import uptime
+from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
-from capacityd.model.messages import JobRequest, PassResult, Probed
+from capacityd.model.messages import JobRequest, NodeToWatch, PassResult, Probed
 from capacityd.model.node import NodeState
 from capacityd.model.options import WorkerOptions
 from capacityd.model.plan import MachineRecord
@@ -25,7 +27,6 @@ from capacityd.node import CredentialsCache
 from capacityd.reconcile import machine_record
 from capacityd.reconcile.apply import RecordFile
 from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.known_node import watched_names
 from capacityd.reconcile.reconcile import Access, reconcile
 from capacityd.reconcile.result import ReconcileResult
 from capacityd.worker import journal, metrics, metrics_file, pass_memory, runtime_files, send_message
@@ -59,8 +60,6 @@ class _Reconciled:
     result: ReconcileResult
     cache: CredentialsCache
     """Contains the API server's review of the credentials, and the files with the credentials."""
-    watched_names: frozenset[str]
-    """The names that the watcher compares, besides those in the Node's annotation."""
     save_errors: tuple[str, ...]
     """Why the machine record could not be saved."""
 
@@ -85,7 +84,7 @@ def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
     logged = journal.logged_after(readings, last, uptime())
     counters = metrics.count_pass(last.counters, config, status, lost=request.lost, succeeded=failure is None)
     memory = PassMemory(result.memory, status, review, logged, counters)
-    _show(options, PassState(_public(result.memory.node, reconciled.watched_names, status), status, review))
+    _show(options, PassState(_public(result.memory.node, status), status, review))
     journal.send(journal.outcome_entries(result, status, previous=last.status))
     journal.send(journal.first_pass_entries(readings, result, previous=last.status))
     journal.send(journal.reading_entries(readings, result, previous=last, logged=logged, at_boot=at_boot))
@@ -94,10 +93,11 @@ def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
         readings,
         failure,
         memory=pass_memory.to_text(memory),
-        watched_names=reconciled.watched_names,
         credential_files=reconciled.cache.files,
         last_readings=(last.status or NO_PASS).readings,
     )
+    if target := reconciled.cache.target:
+        send_message(NodeToWatch(json.dumps(encode(target))))
     send_message(answer)
     pass_metrics = metrics.PassMetrics(
         config,
@@ -114,10 +114,9 @@ def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
     return 0
 
 
-def _public(node: NodeState | None, watched: Collection[str], status: PassStatus) -> NodeState | None:
+def _public(node: NodeState | None, status: PassStatus) -> NodeState | None:
     """The Node without labels that capacityd does not use: everybody on the machine may read state.json."""
-    used = {*watched, *(change.name for change in status.changes)}
-    return node.with_labels_of(used) if node else None
+    return node.with_labels_of([change.name for change in status.changes]) if node else None
 
 
 def _show(options: WorkerOptions, state: PassState) -> None:
@@ -152,7 +151,6 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
     save_errors: list[str] = []
     directory = machine_record.state_directory()
     with runtime_files.locked(options.folder, retry_timeout=_LOCK_TIMEOUT):
-        watched = runtime_files.read_watched_node(options.folder)
         record: MachineRecord | None = None
         record_errors: list[str] = []
         with runtime_files.errors_added_to(record_errors):
@@ -165,7 +163,6 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
             now=time.time(),
             uptime=uptime(),
             reasons=inputs.request.reasons,
-            watched=watched,
             machine_record=record,
             machine_record_error="".join(record_errors),
             configuration_errors=inputs.checked.errors,
@@ -184,10 +181,7 @@ def _reconcile(inputs: _Inputs, readings: Mapping[str, Reading]) -> _Reconciled:
         if result.outcome is not None:
             with runtime_files.errors_added_to(save_errors):
                 machine_record.confirm(directory, result.outcome.plan)
-    if result.has_response:  # memory.node comes from a response that is newer than facts.uptime
-        result = replace(result, memory=replace(result.memory, node_at=uptime()))
-    names = watched.names if watched else watched_names(config, record)  # the watcher keeps the names of its start
-    return _Reconciled(result, cache, names, save_errors=tuple(save_errors))
+    return _Reconciled(result, cache, save_errors=tuple(save_errors))
 
 
 def _status(inputs: _Inputs, readings: Mapping[str, Reading], result: ReconcileResult) -> PassStatus:

@@ -1,9 +1,8 @@
 """The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
 
 config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
-state.json: the last pass, for `status`. watched.json: the watched Node, from the watcher. service.json: the
-resident process's status. service.lock: locked while the resident process runs. lock: locked while a worker or a
-command writes to the Node.
+state.json: the last pass, for `status`. service.json: the resident process's status. service.lock: locked while the
+resident process runs. lock: locked while a worker or a command writes to the Node.
 
 Files are replaced atomically. A file from another version of capacityd counts as missing.
 """
@@ -23,8 +22,7 @@ from capacityd.linux.atomic_file import read_regular_file, replace_file, write_e
 from capacityd.model.codec import Malformed
 from capacityd.model.errors import CapacitydError
 from capacityd.model.file_codec import from_file, to_file
-from capacityd.model.messages import SERVICE_STATUS, WATCHED_NODE, ServiceStatus
-from capacityd.model.watch import WatchedNode
+from capacityd.model.messages import SERVICE_STATUS, ServiceStatus
 from capacityd.schema.config import Config
 from capacityd.worker.pass_state import PassState
 
@@ -90,14 +88,9 @@ def read_state(folder: str) -> PassState:
 
 def write_state(folder: str, state: PassState) -> None:
     """Saves the state for `status`. Raises CapacitydError."""
-    if state.node:  # without the machine's UUID: only root may read it, and everybody may read this file
-        state = replace(state, node=replace(state.node, system_uuid=""))
+    if state.node:  # without the machine's UUID and its hash: only root may read it, and everybody may read this file
+        state = replace(state, node=replace(state.node, system_uuid="", fingerprint=""))
     _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
-
-
-def read_watched_node(folder: str) -> WatchedNode | None:
-    """The Node as the API server last sent it; None if the Node is not watched."""
-    return _read_or_none(folder, WATCHED_NODE, WatchedNode)
 
 
 def read_service(folder: str) -> ServiceStatus | None:

@@ -72,10 +72,11 @@ def script(
     return follow
 
 
+STATE = node_state(node())
 USES: list[Callable[[Node], object]] = [
     lambda opened: opened.read(),
     lambda opened: opened.write(PATCH),
-    lambda opened: opened.report(EVENT, node_state(node())),
+    lambda opened: opened.report(EVENT, STATE),
 ]
 
 

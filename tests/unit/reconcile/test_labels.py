@@ -13,7 +13,6 @@ from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
 from capacityd.model.plan import MachineRecord, Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.model.watch import fingerprint
 from capacityd.node.documents.node import node_state
 from capacityd.reconcile.events import events
 from capacityd.reconcile.facts import Facts
@@ -254,16 +253,6 @@ def test_the_state_that_everybody_may_read_has_no_label_of_others() -> None:
     stored = node_state(state("4", "4", BOTH))
     assert stored.with_labels_of([NAME]).labels == stored.with_labels_of([LABEL]).labels == {NAME: "4"}
     assert node_state(node()).with_labels_of([NAME]).labels is None
-
-
-def test_a_change_of_another_label_starts_no_pass() -> None:
-    """A change of one of ours does, even if it is not listed yet."""
-    document = state("4", "4", BOTH)
-    before = fingerprint(node_state(document), [NAME])
-    document["metadata"]["labels"]["theirs"] = "y"
-    assert fingerprint(node_state(document), [NAME]) == before
-    document["metadata"]["labels"][NAME] = "5"
-    assert fingerprint(node_state(document), [NAME]) != before
 
 
 @pytest.mark.parametrize("reading", [FOUR, ABSENT, UNKNOWN, None])

@@ -187,17 +187,6 @@ def test_a_checkpoint_that_becomes_readable_is_read_in_time(history: LongHistory
     history.end()
 
 
-def test_a_missing_node_is_read_once(history: LongHistory) -> None:
-    """After that, the watch reports it."""
-    take(history, (has(A, 2), 15.0), (("server.delete",), 0.0))
-    history.server.gets = 0
-    take(history, (has(A, 3), 300.0), (has(A, 4), 3000.0))
-    assert history.server.gets <= 1
-    take(history, (("world.register_anew",), 15.0))
-    assert history.server.capacity[A] == "4"
-    history.end()
-
-
 def test_an_intention_that_is_left_in_observe_mode_costs_no_request(history: LongHistory) -> None:
     """The Node is deleted while it is written. After that, nothing is written any more."""
     history.take(("server.delete",), between=True, pause=15.0)

@@ -174,16 +174,17 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
         worker = WorkerProcess(["/bin/cat", str(path)], JobRequest(Job.RECONCILE), timeout=60.0)
-        watcher = WatcherProcess(["/bin/cat", str(path)], str(tmp_path))
-        watcher.start()
+        watcher = WatcherProcess(["/bin/cat", str(path)])
+        watcher.watch("{}")
         poll = select.poll()
         poll.register(worker.fileno(), select.POLLIN)
-        while poll.poll(DEADLINE_MS) and not worker.read_messages():
+        while poll.poll(DEADLINE_MS) and worker.attend({worker.fileno()}, spared=()) is None:
             pass
-        while watcher.filenos():
-            assert select.select(watcher.filenos(), [], [], DEADLINE_MS / 1000)[0]
+        while watcher.pids:
+            poll = select.poll()
+            watcher.register(poll)
+            assert poll.poll(DEADLINE_MS)
             watcher.read_messages()
-        worker.kill(spared_pid=0)
 
     forked(lambda: check(never_ends, output=OUTPUT))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None)
         overdue_after=60.0,
         running=worker is not None,
         worker=worker,
-        watcher=WatcherProcess([], str(folder)),
+        watcher=WatcherProcess([]),
     )
     status = runtime_files.read_service(str(folder))
     assert status
@@ -35,11 +34,10 @@ def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
     try:
         worker.began -= 40.0
         assert written(folder, reports, worker).slow_activity is None
-        assert worker.becomes_slow(time.monotonic())
-        assert not worker.becomes_slow(time.monotonic()), "once"
+        assert worker.attend(ready=(), spared=()) is None
         return written(folder, reports, worker)
     finally:
-        worker.kill(spared_pid=0)
+        worker.kill(spared=())
 
 
 def test_all_that_is_wrong_is_in_the_file(tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from capacityd.model.pace import SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
 from capacityd.service.event_rate import BURST, BURST_INTERVAL, UNCHANGED_BURST, UNCHANGED_PERIOD
+from capacityd.service.node_polls import FIRST_POLL, POLL_PERIOD
 from capacityd.service.schedule import (
     DEBOUNCE,
     DEBOUNCE_MAX,
-    POLL_PERIOD,
-    POLL_PERIOD_HEALTHY,
     PROMPT_DEBOUNCE,
     RESYNC_PERIOD,
     Schedule,
@@ -81,49 +80,55 @@ def test_passes_that_refresh_no_heartbeat_do_not_delay_the_resync() -> None:
     assert schedule.wakes_at() == 2 * RESYNC_PERIOD - 5
 
 
-def test_a_node_that_is_not_watched_is_looked_at_more_often_while_something_is_wrong_or_new() -> None:
+def test_a_node_that_is_not_watched_is_looked_at_from_time_to_time() -> None:
+    """Within a minute after the loss of a watch, then every five minutes."""
     schedule = after_boot(longest)
-    schedule.set_watched(0.0, watched=False)
-    assert schedule.wakes_at() == POLL_PERIOD
-    for at, healthy, written, period in (
-        (60.0, True, True, POLL_PERIOD),
-        (120.0, True, False, POLL_PERIOD_HEALTHY),
-        (420.0, False, False, POLL_PERIOD),
-    ):
-        assert schedule.pop_due(at) == {PassReason.POLL}
-        schedule.succeeded(at, None, written=written, healthy=healthy)
-        assert schedule.wakes_at() == at + period
-    schedule.set_watched(430.0, watched=True)
-    assert schedule.wakes_at() == 60.0 + 1.2 * RESYNC_PERIOD
-
-
-def test_after_the_loss_of_a_watch_a_pass_looks_at_the_node_within_a_minute() -> None:
-    schedule = after_boot(longest)
-    schedule.notify({PassReason.NODE}, 19.0)
-    schedule.pop_due(20.0)
-    schedule.succeeded(20.0, None, healthy=True)
-    schedule.set_watched(100.0, watched=False)
-    assert schedule.wakes_at() == 100.0 + POLL_PERIOD
-    schedule.set_watched(101.0, watched=True)
+    schedule.watch_begins(20.0)
+    schedule.watch_fails(100.0, look_now=False)
+    assert schedule.wakes_at() == 100.0 + FIRST_POLL
+    schedule.watch_begins(101.0)
     assert schedule.wakes_at() > RESYNC_PERIOD, "a watch that follows at once needs no pass"
-    schedule.set_watched(110.0, watched=False)
-    schedule.set_watched(140.0, watched=False)
-    assert schedule.wakes_at() == 110.0 + POLL_PERIOD, "only the reason has changed"
-    assert schedule.pop_due(170.0) == {PassReason.POLL}
-    schedule.succeeded(170.0, None, healthy=True)
-    assert schedule.wakes_at() == 170.0 + POLL_PERIOD_HEALTHY
+    schedule.watch_fails(110.0, look_now=False)
+    schedule.watch_fails(140.0, look_now=False)
+    assert schedule.wakes_at() == 110.0 + FIRST_POLL, "only the reason has changed"
+    for at in (170.0, 470.0):
+        assert schedule.pop_due(at) == {PassReason.POLL}
+        schedule.succeeded(at, None)
+        assert schedule.wakes_at() == at + POLL_PERIOD
 
 
-@given(st.floats(0.0, 2000.0), st.booleans(), st.floats(0.0, 1.0))
-def test_a_lost_watch_starts_no_passes_on_all_nodes_together(passed_for: float, healthy: bool, jitter: float) -> None:
+def test_a_watcher_that_asks_for_a_pass_gets_one_at_once_then_at_the_pace_of_repairs() -> None:
+    """It dies whenever it is started, or its credentials are refused."""
+    schedule, looked, now = after_boot(longest), [], 100.0
+    schedule.watch_begins(20.0)
+    while now < 4000.0:
+        schedule.watch_fails(now, look_now=True)
+        now = max(now, schedule.wakes_at())
+        assert PassReason.POLL in schedule.pop_due(now)
+        looked.append(now)
+        now += 1.0
+        schedule.succeeded(now, None)
+        schedule.watch_begins(now)  # for a moment
+        schedule.watch_fails(now, look_now=True)
+        schedule.watch_fails(now, look_now=True)  # that it asks again and again changes nothing
+    assert looked[:3] == [100.0, 161.0, 222.0]
+    assert looked[-1] - looked[-2] == pytest.approx((looked[-2] - 100.0) / 10, rel=0.05)
+    schedule.set_resync_period(10_000.0, 4000.0)
+    schedule.watch_begins(5000.0)
+    schedule.watch_fails(6000.0, look_now=True)
+    assert schedule.wakes_at() == 6000.0, "that watch has lasted"
+
+
+@given(st.floats(0.0, 2000.0), st.floats(0.0, 1.0))
+def test_a_lost_watch_starts_no_passes_on_all_nodes_together(passed_for: float, jitter: float) -> None:
     """However long ago the last passes were: an API server that restarts ends the watches of all Nodes."""
     schedule = after_boot(lambda low, high: low + jitter * (high - low))
     schedule.pop_due(10.0)
-    schedule.succeeded(10.0, None, healthy=healthy)
-    schedule.set_watched(10.0 + passed_for, watched=False)
-    shortest = POLL_PERIOD * 2 / 3
+    schedule.succeeded(10.0, None)
+    schedule.watch_fails(10.0 + passed_for, look_now=False)
+    shortest = FIRST_POLL * 2 / 3
     due = schedule.wakes_at() - 10.0 - passed_for
-    assert due == pytest.approx(shortest + jitter * (POLL_PERIOD - shortest))
+    assert due == pytest.approx(shortest + jitter * (FIRST_POLL - shortest))
 
 
 def test_changes_of_the_node_start_a_pass_at_once_but_not_all_the_time() -> None:
@@ -263,15 +268,13 @@ def test_events_that_may_end_any_error_do_not_wait(hopeful: PassReason) -> None:
     assert schedule.pop_due(103.0) == {PassReason.HARDWARE, PassReason.RETRY, hopeful}
 
 
-@pytest.mark.parametrize("watched", [False, True])
-def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause(watched: bool) -> None:
+def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> None:
     schedule = after_boot(longest)
-    schedule.set_watched(0.0, watched=watched)
     started, now = 0, 10.0
     while now < 3 * RESYNC_PERIOD:
         schedule.failed(now, None, RetryCause.DENIED)
         now = schedule.wakes_at()
-        schedule.set_watched(now, watched=watched)
+        schedule.watch_fails(now, look_now=True)
         assert schedule.pop_due(now)
         started += 1
     assert started < 60
@@ -289,13 +292,13 @@ def test_a_full_disk_does_not_delay_the_pass_that_a_limit_asks_for() -> None:
 def test_a_full_disk_does_not_keep_a_node_from_being_looked_at() -> None:
     """Passes that can't save their state know the Node, however long the disk has been full."""
     schedule = after_boot(longest)
-    schedule.set_watched(0.0, watched=False)
+    schedule.watch_fails(0.0, look_now=False)
     schedule.failed(10.0, None, RetryCause.STATE)
     for _ in range(100):
         now = schedule.wakes_at()
-        assert PassReason.POLL in schedule.pop_due(now)
+        assert schedule.pop_due(now)
         schedule.failed(now, None, RetryCause.STATE)
-        assert schedule.wakes_at() == now + POLL_PERIOD
+        assert schedule.wakes_at() <= now + POLL_PERIOD
 
 
 steps = st.lists(

@@ -10,31 +10,62 @@ import pytest
 from capacityd.service.watcher_process import WatcherProcess
 from tests.support.forked import forked
 
-DEADLINE = 20.0
+DEADLINE_MS = 20_000
 SEEN = """echo '["NodeSeen", {"fingerprint": "f"}]'"""
 NOT_WATCHED = """echo '["NotWatched", {"reason": "a role is missing"}]'"""
 
 
+def wait(watcher: WatcherProcess) -> None:
+    """Waits for a message."""
+    poll = select.poll()
+    watcher.register(poll)
+    assert poll.poll(DEADLINE_MS)
+
+
 @pytest.mark.parametrize(
-    ("script", "is_watched", "reason"),
+    ("script", "is_watched", "reason", "looks_now"),
     [
-        (f"{SEEN}; exec sleep 60", True, ""),
-        (f"echo 'a library prints'; {SEEN}; exec sleep 60", True, ""),
-        (NOT_WATCHED, False, "a role is missing"),
-        ("exit 0", False, "the watcher has ended unexpectedly"),
+        (f"{SEEN}; exec sleep 60", True, "", None),
+        (f"echo 'a library prints'; {SEEN}; exec sleep 60", True, "", None),
+        (f"{NOT_WATCHED}; exec sleep 60", False, "a role is missing", False),
+        ("exit 0", False, "the watcher has ended unexpectedly", True),
+        ("kill -SEGV $$", False, "the watcher has ended unexpectedly", True),
+        ("cat /dev/zero", False, "the watcher has ended unexpectedly", True),
     ],
 )
 def test_the_service_learns_whether_the_node_is_watched(
-    tmp_path: Path, script: str, is_watched: bool, reason: str
+    script: str, is_watched: bool, reason: str, looks_now: bool | None
 ) -> None:
-    def learned() -> tuple[bool, str]:
-        watcher = WatcherProcess(["/bin/sh", "-c", script], str(tmp_path))
-        watcher.start()
-        while watcher.filenos() and watcher.watched_since is None:
-            assert select.select(watcher.filenos(), [], [], DEADLINE)[0]
-            watcher.read_messages()
-        result = (watcher.watched_since is not None, watcher.not_watched_because)
+    def learned() -> tuple[bool, str, bool | None]:
+        watcher = WatcherProcess(["/bin/sh", "-c", script])
+        watcher.watch("{}")
+        failure = None
+        while watcher.pids and watcher.watched_since is None and failure is None:
+            wait(watcher)
+            failure = watcher.read_messages()
+        result = (watcher.watched_since is not None, watcher.not_watched_because, failure.look_now if failure else None)
         watcher.stop()
         return result
 
-    assert forked(learned) == (is_watched, reason)
+    assert forked(learned) == (is_watched, reason, looks_now)
+
+
+def test_the_watcher_gets_what_to_watch_and_is_replaced_only_if_that_changes(tmp_path: Path) -> None:
+    """The text, with credentials, is longer than a pipe. It is in no argument and no variable of the process."""
+    script = f"IFS= read -r target; echo $target >> {tmp_path}/targets; {SEEN}; exec sleep 60"
+    long = "x" * 200_000
+
+    def watched() -> list[str]:
+        watcher = WatcherProcess(["/bin/sh", "-c", script])
+        pids = set()
+        for target in (long, long, "other", long):
+            watcher.watch(target)
+            while watcher.watched_since is None:
+                wait(watcher)
+                watcher.read_messages()
+            pids.update(watcher.pids)
+        watcher.stop()
+        assert len(pids) == 3
+        return (tmp_path / "targets").read_text().split()
+
+    assert forked(watched) == [long, "other", long]

@@ -23,8 +23,9 @@ def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
     poll = select.poll()
     poll.register(worker.fileno(), select.POLLIN)
     while poll.poll(DEADLINE_MS):
-        if worker.read_messages():
-            return worker.probed, worker.result, worker.kill(spared_pid=0)
+        how_it_ended = worker.attend({worker.fileno()}, spared=())
+        if how_it_ended is not None:
+            return worker.probed, worker.result, how_it_ended
     pytest.fail("it does not end")
 
 

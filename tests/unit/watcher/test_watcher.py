@@ -1,55 +1,46 @@
-"""The watcher as a process: its messages, its file, and when it ends."""
+"""The watcher as a process, on a server that sends whatever a test wants, over a real connection."""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
+from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
-from capacityd.model.messages import WATCHED_NODE, NodeSeen
-from capacityd.model.reasons import RetryCause
-from capacityd.model.watch import TargetError
-from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.watch import Limits
-from capacityd.node.watch_target import WatchTarget
-from tests.support.forked import still_alive
-from tests.support.server import Request, failure
+from capacityd.model.messages import NodeSeen, NotWatched, WatchTarget
+from capacityd.watcher.target import Target
+from tests import ROOT
+from tests.cluster.credentials import Authority
+from tests.support.server import Listener, Server, answer, failure, read_request, serving
+from tests.support.tls import DRIPS, certificate, serve_tls
 from tests.support.watch_server import DEADLINE, Stream, WatchServer, target_of, version, watch_server
-from tests.support.watching import Target, Watching, watching
+from tests.support.watching import BRIEF, Watching, watching
 
 pytestmark = pytest.mark.slow
 
-BRIEF = Limits(connect=5.0, header=1.0, first_event=0.3, idle=1.5)
+SHORT = 0.1
+"""Seconds after which a connection counts as long, in tests that end one."""
 
 
 @pytest.fixture
 def server() -> Iterator[WatchServer]:
     with watch_server() as running:
         yield running
-
-
-@pytest.fixture
-def target(tmp_path: Path, server: WatchServer) -> Target:
-    made = Target(tmp_path)
-    made.set(replace(target_of(server), names=frozenset({"example.com/dongle"})))
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "run"
-    made.mkdir()
-    return made
 
 
 def accept(server: WatchServer, number: int = 1, **capacity: str) -> Stream:
@@ -59,315 +50,306 @@ def accept(server: WatchServer, number: int = 1, **capacity: str) -> Stream:
     return stream
 
 
-def test_the_file_has_each_version_and_a_message_only_what_concerns_a_plan(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    (folder / WATCHED_NODE).write_text("of an earlier watcher")
-    with watching(folder, target.command) as watcher:
-        stream = server.accept().begin()
-        watcher.wait(lambda: not (folder / WATCHED_NODE).exists(), "the old file is removed")
-        stream.send("ADDED", version(1, dongle="1"))
+def test_only_a_change_that_a_plan_may_depend_on_is_reported(server: WatchServer) -> None:
+    with watching(target_of(server)) as watcher:
+        stream = accept(server, 1, dongle="1")
         first = watcher.wait_seen(1)
-        assert watcher.resource_version == "1"
-        assert (folder / WATCHED_NODE).stat().st_mode & 0o777 == 0o600
-        assert watcher.node is not None
-        assert watcher.node.names == {"example.com/dongle"}
-        assert 0 < watcher.node.connected_at < time.clock_gettime(time.CLOCK_BOOTTIME)
-        stream.send("MODIFIED", version(2, dongle="1", other="5"))
-        watcher.wait(lambda: watcher.resource_version == "2", "the second version")
+        heartbeat = version(2, dongle="1")
+        heartbeat["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
+        stream.send("MODIFIED", heartbeat)
         stream.send("BOOKMARK", {"kind": "Node"})
         stream.send("MODIFIED", version(3, dongle="2"))
         second = watcher.wait_seen(2)
-        assert watcher.resource_version == "3"
         stream.send("DELETED", version(4, dongle="2"))
         assert watcher.wait_seen(3) == NodeSeen("")
-        assert watcher.node is not None
-        assert watcher.node.state is None
         stream.send("ADDED", version(5, dongle="1"))
         assert watcher.wait_seen(4) == first != second
 
 
+def test_the_request_selects_one_node_by_its_name(server: WatchServer) -> None:
+    target = replace(target_of(server, headers={"Authorization": "Bearer t"}), node="a,b=c\\d&e")
+    with watching(target) as watcher:
+        server.accept().begin().send("ADDED", version(name="a,b=c\\d&e"))
+        watcher.wait_seen()
+    (request,) = server.requests
+    assert request.path == (
+        "/api/v1/nodes?watch=1&allowWatchBookmarks=true&fieldSelector=metadata.name=a%5C%2Cb%5C=c%5C%5Cd%26e"
+    )
+    assert request.headers["authorization"] == "Bearer t"
+    assert request.headers["user-agent"].startswith("capacityd/")
+
+
+def test_a_node_that_does_not_exist_yet_is_seen_when_it_is_created(server: WatchServer) -> None:
+    """An API server sends nothing then, or a bookmark: at once, or after a minute."""
+    with watching(target_of(server), FIRST_EVENT=0.1) as watcher:
+        stream = server.accept().begin()
+        assert "the Node does not exist, or a proxy holds back" in watcher.wait_not_watched(1).reason
+        stream.send("BOOKMARK", {"kind": "Node"})
+        assert watcher.wait_seen(2) == NodeSeen("")
+        stream.send("ADDED", version())
+        assert watcher.wait_seen(3) != NodeSeen("")
+    assert len(server.requests) == 1
+
+
+FRAMES: dict[str, Callable[[Stream, bytes], object]] = {
+    "chunks in the middle of a line": lambda s, line: [*map(s.begin().write, (line[:5], line[5:]))],
+    "one byte in each chunk": lambda s, line: [s.begin(), *map(s.write, (line[n : n + 1] for n in range(len(line))))],
+    "ended by closing": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").raw(line),
+    "HTTP 1.0": lambda s, line: s.begin(b"HTTP/1.0 200 OK\r\n\r\n").raw(line),
+    "a length": lambda s, line: s.begin(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n").raw(line),
+}
+
+
+@pytest.mark.parametrize("how", FRAMES)
+def test_a_response_in_each_framing_is_read(server: WatchServer, how: str) -> None:
+    """A proxy may not use chunks (nginx with chunked_transfer_encoding off)."""
+    with watching(target_of(server)) as watcher:
+        stream = server.accept()
+        FRAMES[how](stream, json.dumps({"type": "ADDED", "object": version()}).encode() + b"\n")
+        watcher.wait_seen()
+
+
 @pytest.mark.parametrize("end", [Stream.end, Stream.close, Stream.reset])
 def test_a_cut_is_not_reported_if_the_next_connection_works(
-    server: WatchServer, target: Target, folder: Path, end: Callable[[Stream], object]
+    server: WatchServer, end: Callable[[Stream], object]
 ) -> None:
-    """A proxy that cuts each connection causes no pass: the content is the same."""
-    with watching(folder, target.command) as watcher:
+    with watching(target_of(server), LONG_CONNECTION=SHORT) as watcher:
         stream = accept(server)
         watcher.wait_seen(1)
-        Event().wait(1.0)  # a connection that lasts shorter is not followed by another one at once
+        Event().wait(2 * SHORT)
         end(stream)
         accept(server, 2)
         assert watcher.wait_seen(2) == watcher.messages[0]
-        assert watcher.resource_version == "2"
-        assert target.calls == 1
 
 
-def test_a_silent_connection_is_replaced_at_the_idle_limit(server: WatchServer, target: Target, folder: Path) -> None:
-    with watching(folder, target.command, BRIEF) as watcher:
+def test_silence_asks_for_a_pass_and_the_connection_is_replaced(server: WatchServer) -> None:
+    with watching(target_of(server), **BRIEF, LONG_CONNECTION=SHORT) as watcher:
         silent = accept(server)
         watcher.wait_seen(1)
         silent.wait_closed()
+        reason = "the API server in /etc/kubeconfig has sent nothing for 1.5 s"
+        assert watcher.wait_not_watched(2) == NotWatched(reason, look_now=True)
         accept(server)
-        assert watcher.wait_seen(2) == watcher.messages[0]
+        assert watcher.wait_seen(3) == watcher.messages[0]
 
 
-def test_an_unreachable_server_is_reported_once(target: Target, folder: Path, server: WatchServer) -> None:
-    """The reason is reported once, and the file does not exist until the server is back."""
+def test_an_unreachable_server_is_reported_once(server: WatchServer) -> None:
     server.refuse = lambda _: failure(503, "starting")
-    with watching(folder, target.command) as watcher:
-        assert "(HTTP 503): starting" in watcher.wait_not_watched(1)
+    with watching(target_of(server)) as watcher:
+        assert "now (HTTP 503)" in watcher.wait_not_watched(1).reason
         watcher.wait(lambda: len(server.requests) >= 3, "it tries again")
         assert len(watcher.messages) == 1
-        assert watcher.node is None
         server.refuse = lambda _: None
         stream = accept(server)
         watcher.wait_seen(2)
         server.refuse = lambda _: failure(500, "broken")
         stream.reset()
-        watcher.wait(lambda: "broken" in str(watcher.messages[-1]), "the new reason")
-        assert watcher.node is None
-        assert target.calls == 1
+        watcher.wait_last("HTTP 500")
 
 
-def test_retry_after_is_obeyed(server: WatchServer, target: Target, folder: Path) -> None:
+@pytest.mark.parametrize(("header", "obeyed"), [("1", True), ("99999999999", False), ("Wed, 21 Oct 2026", False)])
+def test_retry_after_is_obeyed_within_bounds(server: WatchServer, header: str, obeyed: bool) -> None:
     times: list[float] = []
 
     def refuse(_: object) -> bytes | None:
         times.append(time.monotonic())
-        return failure(429, "later", headers="Retry-After: 3\r\n") if len(times) == 1 else None
+        return failure(429, "later", headers=f"Retry-After: {header}\r\n") if len(times) == 1 else None
 
     server.refuse = refuse
-    with watching(folder, target.command) as watcher:
-        assert "(HTTP 429)" in watcher.wait_not_watched(1)
+    with watching(target_of(server)) as watcher:
         accept(server)
         watcher.wait_seen(2)
-    assert times[1] - times[0] >= 3
+    assert (times[1] - times[0] >= 2 / 3) is obeyed
 
 
-def test_damaged_events_are_no_fast_loop(server: WatchServer, target: Target, folder: Path) -> None:
-    times: list[float] = []
-
-    def script(stream: Stream) -> None:
-        times.append(time.monotonic())
-        stream.begin().write(b"garbage\n")
-        stream.end()
-
-    server.script = script
-    with watching(folder, target.command) as watcher:
-        assert "an event is not JSON" in watcher.wait_not_watched(1)
-        watcher.wait(lambda: len(times) >= 4, "four attempts")
-    assert times[3] - times[0] >= 0.5 / 2 + 1 / 2 + 2 / 2
-    assert len(watcher.messages) == 1
+def status(code: object = 410) -> dict[str, object]:
+    return {"kind": "Status", "status": "Failure", "message": "s3cret", "reason": "Expired", "code": code}
 
 
-def test_a_node_that_is_nested_too_deeply_is_not_watched(server: WatchServer, target: Target, folder: Path) -> None:
-    """It can be parsed, but not be saved."""
-    node = version()
-    nested: object = 1
-    for _ in range(600):
-        nested = {"x": nested}
-    node["status"]["conditions"].append({"type": "CapacityPublished", "status": "True", "deep": nested})
-    with watching(folder, target.command) as watcher:
-        server.accept().begin().send("ADDED", node)
-        assert "nested too deeply" in watcher.wait_not_watched()
+def event_line(kind: object, content: object) -> bytes:
+    return json.dumps({"type": kind, "object": content}).encode() + b"\n"
 
 
-FINAL: dict[str, tuple[bytes, str]] = {
-    "401": (failure(401, "Unauthorized"), "rejected the credentials"),
-    "403": (failure(403, 'User "u" cannot watch resource "nodes"', {"kind": "nodes"}), 'may not watch Node "n1"'),
-    "400": (failure(400, "no"), "refused to watch nodes"),
+UNUSABLE = "has sent an event that cannot be used"
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "too old": (event_line("ERROR", status()), "(HTTP 410)"),
+    "denied": (event_line("ERROR", status(401)), "(HTTP 401)"),
+    "an error without a code": (event_line("ERROR", status(None)), UNUSABLE),
+    "an error that is no status": (event_line("ERROR", [1]), UNUSABLE),
+    "not JSON": (b"<html>s3cret\n", UNUSABLE),
+    "not UTF-8": (b'{"type": "\xff"}\n', UNUSABLE),
+    "nested too deeply": (b"[" * 100_000 + b"\n", UNUSABLE),
+    "a deep Node": (event_line("ADDED", version())[:-3] + b', "x": ' + b'{"x":' * 5000 + b"\n", UNUSABLE),
+    "not an object": (b"[]\n", UNUSABLE),
+    "without a type": (b"{}\n", UNUSABLE),
+    "without an object": (b'{"type": "ADDED"}\n', UNUSABLE),
+    "a text": (event_line("ADDED", "s3cret"), UNUSABLE),
+    "not a Node": (event_line("ADDED", {"kind": "Pod"}), UNUSABLE),
+    "another Node": (event_line("ADDED", version(name="s3cret")), "has sent an event about another Node"),
+    "another Node is deleted": (event_line("DELETED", version(name="n2")), "about another Node"),
+    "a long line": (b"x" * ((4 << 20) + 1), "has sent an event of more than 4 MiB"),
 }
 
 
-@pytest.mark.parametrize("status", FINAL)
-def test_the_watcher_ends_if_it_is_refused(server: WatchServer, target: Target, folder: Path, status: str) -> None:
-    response, reason = FINAL[status]
+@pytest.mark.parametrize("how", DAMAGED)
+def test_after_a_damaged_event_the_watcher_connects_again(server: WatchServer, how: str) -> None:
+    sent, message = DAMAGED[how]
+    with watching(target_of(server)) as watcher:
+        stream = server.accept().begin()
+        with suppress(OSError):  # it closes the connection in the middle of a long line
+            stream.write(sent)
+        reason = watcher.wait_not_watched(1).reason
+        assert message in reason
+        assert "s3cret" not in reason
+        accept(server)
+        watcher.wait_last("NodeSeen")
+
+
+ODD: dict[str, object] = {
+    "a status that is no object": {**version(), "status": 1},
+    "a capacity that is no object": {**version(), "status": {"capacity": [1]}},
+    "conditions that are no list": {**version(), "status": {"conditions": {"a": 1}}},
+    "a condition that is no object": {**version(), "status": {"conditions": [1]}},
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_a_node_with_odd_parts_is_one_that_has_changed(server: WatchServer, how: str) -> None:
+    """A pass says what is wrong with it."""
+    with watching(target_of(server)) as watcher:
+        stream = accept(server)
+        watcher.wait_seen(1)
+        stream.send("MODIFIED", ODD[how])
+        watcher.wait_seen(2)
+
+
+LOST: dict[str, Callable[[Stream], object]] = {
+    "closed in a chunk": lambda stream: stream.raw(b"100\r\nabc"),
+    "a damaged chunk": lambda stream: stream.raw(b"zz\r\n"),
+    "a negative chunk": lambda stream: stream.raw(b"-1\r\n"),
+    "a chunk that drips": lambda stream: drip(stream, b"fffff\r\n", b" "),
+    "a chunk's length that drips": lambda stream: drip(stream, b"", b"0"),
+    "empty lines without end": lambda stream: drip(stream, b"fffffff\r\n", b"\n" * 999),
+}
+
+
+def drip(stream: Stream, begin: bytes, part: bytes) -> None:
+    """Sends the beginning, then the part again and again until the client disconnects."""
+    stream.raw(begin)
+    with suppress(OSError):
+        while True:
+            stream.raw(part)
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_after_a_lost_connection_the_watcher_connects_again(server: WatchServer, how: str) -> None:
+    """The time limits are for the whole of each step, not for each byte."""
+
+    def lose(stream: Stream) -> None:
+        LOST[how](stream)
+        stream.close()
+
+    with watching(target_of(server), **BRIEF) as watcher:
+        stream = accept(server)
+        watcher.wait_seen(1)
+        Thread(target=lose, args=(stream,), daemon=True).start()
+        accept(server)
+        watcher.wait(lambda: watcher.messages.count(watcher.messages[0]) == 2, "it is seen again")
+
+
+@pytest.mark.parametrize("where", ["handshake", "header"])
+def test_a_response_that_drips_ends_at_the_time_limit(where: str) -> None:
+    with serve_tls(DRIPS[where]) as server:
+        url = server.url if where == "handshake" else server.url.replace("https", "http")
+        with watching(WatchTarget("the API server", url, "n1", verify=False), **BRIEF) as watcher:
+            assert watcher.wait_not_watched().reason == "the API server has not answered a watch of the Node in time"
+
+
+REFUSALS: dict[str, tuple[bytes, str, bool]] = {
+    "401": (failure(401, "s3cret"), "rejected the watcher's credentials (HTTP 401)", True),
+    "403": (failure(403, "s3cret"), 'needs a role with the verb "watch" on "nodes"', False),
+    "302": (answer(302, headers="Location: http://192.0.2.1/\r\n"), "(HTTP 302)", False),
+    "204": (answer(204), "(HTTP 204)", False),
+    "garbage": (b"garbage s3cret\r\n\r\n", "cannot be reached, or its response is damaged", False),
+    "nothing": (b"", "cannot be reached, or its response is damaged", False),
+}
+
+
+@pytest.mark.parametrize("how", REFUSALS)
+def test_each_refusal_is_reported_and_tried_again(server: WatchServer, how: str) -> None:
+    response, message, look_now = REFUSALS[how]
     server.refuse = lambda _: response
-    with watching(folder, target.command) as watcher:
-        assert reason in watcher.wait_not_watched()
-        assert watcher.wait_ended() == 0
-    assert len(server.requests) == 1
-
-
-def test_the_watcher_ends_if_a_proxy_holds_the_responses_back(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    with watching(folder, target.command, BRIEF) as watcher:
-        assert "hold responses back" in watcher.wait_not_watched()
-        assert watcher.wait_ended() == 0
-
-
-def test_a_watch_that_is_held_back_after_the_node_was_seen_may_work_again(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    """An overloaded API server may respond to a GET, but to the next watch too late."""
-    with watching(folder, target.command, BRIEF) as watcher:
-        stream = accept(server)
-        watcher.wait_seen(1)
-        stream.end()
-        server.accept()
-        watcher.wait(lambda: "hold responses back" in str(watcher.messages[-1]), "held back")
-        accept(server)
-        watcher.wait(lambda: watcher.messages[-1] == watcher.messages[0], "seen again")
-
-
-def test_the_watcher_ends_if_the_node_is_another_machines(server: WatchServer, target: Target, folder: Path) -> None:
-    target.set(replace(target_of(server), machine_id="ours"))
-    node = version()
-    node["status"]["nodeInfo"] = {"machineID": "ours"}
-    with watching(folder, target.command) as watcher:
-        stream = server.accept().begin()
-        stream.send("ADDED", node)
-        watcher.wait_seen()
-    node["status"]["nodeInfo"] = {"machineID": "theirs"}
-    with watching(folder, target.command) as watcher:
-        stream = server.accept().begin()
-        stream.send("ADDED", node)
-        assert "belongs to another machine" in watcher.wait_not_watched()
-        assert watcher.wait_ended() == 0
-
-
-def test_new_credentials_are_read_when_the_old_ones_are_refused(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    accepted = "Bearer old"
-
-    def refuse(request: Request) -> bytes | None:
-        return None if request.headers["authorization"] == accepted else failure(401, "Unauthorized")
-
-    server.refuse = refuse
-    target.set(target_of(server, token="old"))
-    with watching(folder, target.command) as watcher:
-        stream = accept(server)
-        watcher.wait_seen(1)
-        accepted = "Bearer new"
-        target.set(target_of(server, token="new"))
-        Event().wait(1.0)
-        stream.end()
-        accept(server)
-        assert watcher.wait_seen(2) == watcher.messages[0]
-        assert target.calls == 2
-
-
-def test_a_denial_after_the_node_was_seen_may_be_temporary(server: WatchServer, target: Target, folder: Path) -> None:
-    with watching(folder, target.command) as watcher:
-        stream = accept(server)
-        watcher.wait_seen(1)
-        server.refuse = lambda _: failure(403, 'User "u" cannot watch resource "nodes"', {"kind": "nodes"})
-        stream.end()
-        watcher.wait(lambda: "may not watch" in str(watcher.messages[-1]), "denied")
+    with watching(target_of(server)) as watcher:
+        failed = watcher.wait_not_watched(1)
+        assert message in failed.reason
+        assert "s3cret" not in failed.reason
+        assert failed.look_now is look_now
         server.refuse = lambda _: None
         accept(server)
-        watcher.wait(lambda: watcher.messages[-1] == watcher.messages[0], "seen again")
+        watcher.wait_last("NodeSeen")
 
 
-@pytest.mark.parametrize(
-    ("result", "reason"),
-    [
-        (TargetError("no kubeconfig", RetryCause.CREDENTIALS), "no kubeconfig"),
-        (TargetError("a defect"), "a defect"),
-        (WatchTarget(ClusterAccess("/k", "https://h", authority="x"), "n1"), "contains no usable certificate"),
-    ],
-)
-def test_the_watcher_ends_without_usable_credentials(
-    target: Target, folder: Path, result: TargetError | WatchTarget, reason: str
-) -> None:
-    target.set(result)
-    with watching(folder, target.command) as watcher:
-        assert reason in watcher.wait_not_watched()
-        assert watcher.wait_ended() == 0
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("exit 3", "ended without a result (exit status 3)"),
-        ("kill -9 $$", "ended without a result (exit status -9)"),
-        ("""echo garbage; echo '["Other", {}]'; echo '["WatchTarget", {"node": 1}]'""", "ended without a result"),
-        ("cat /dev/zero", "the worker that reads the credentials printed more than 4 MiB"),
-        ("""echo '["TargetError", {"reason": "overloaded", "cause": "unreachable"}]'""", "overloaded"),
-    ],
-)
-def test_a_worker_that_fails_is_started_again(
-    server: WatchServer, target: Target, folder: Path, script: str, reason: str
-) -> None:
-    succeeds = folder.parent / "succeeds"
-    whole = f'[ ! -e "$0" ] || exec "$@"; {script}'
-    with watching(folder, ["/bin/sh", "-c", whole, succeeds, *target.command]) as watcher:
-        assert reason in watcher.wait_not_watched(1)
-        succeeds.touch()
-        accept(server)
-        watcher.wait_seen(2)
-
-
-def test_a_target_program_that_is_not_there_is_reported(folder: Path) -> None:
-    with watching(folder, ["/nonexistent"]) as watcher:
-        assert "could not be run" in watcher.wait_not_watched(1)
-
-
-def test_the_worker_may_write_to_standard_error(server: WatchServer, target: Target, folder: Path) -> None:
-    watcher = Watching(folder, ["/bin/sh", "-c", 'echo oops >&2; exec "$@"', "sh", *target.command])
+def test_dead_addresses_come_before_a_live_one(server: WatchServer) -> None:
+    """Connections to the dead ones are dropped: their queue is full."""
+    port = urlsplit(server.url).port
+    dead = []
+    for number in (2, 3, 4):
+        full = socket.create_server((f"127.0.0.{number}", port or 0), backlog=0)
+        waiting = [socket.socket() for _ in range(2)]
+        for client in waiting:
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        dead += [full, *waiting]
+    found = [(2, 1, 6, "", (f"127.0.0.{number}", port)) for number in (2, 3, 4, 1)]
+    resolve = f"import socket\nsocket.getaddrinfo = lambda *_, **__: {found}\n"
+    target = replace(target_of(server), server=f"http://api.example:{port}")
+    watcher = Watching(target, limits=BRIEF, before=resolve)
     try:
         accept(server)
-        watcher.wait_seen()
+        watcher.wait_seen(1)
     finally:
-        assert watcher.end() == "oops\n"
+        assert watcher.end() == ""
+        for opened in dead:
+            opened.close()
 
 
-def test_a_file_that_cannot_be_written_is_reported_and_tried_again(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    (folder / WATCHED_NODE).mkdir()
-    with watching(folder, target.command) as watcher:
-        server.script = lambda stream: stream.begin().send("ADDED", version()).wait_closed()
-        assert watcher.wait_not_watched(1) == f"{folder}/{WATCHED_NODE} could not be written: Is a directory"
-        (folder / WATCHED_NODE).rmdir()
-        watcher.wait_seen(2)
-        folder.rename(folder.with_name("gone"))
-        server.streams[-1].send("MODIFIED", version(2))
-        assert "could not be written: No such file or directory" in watcher.wait_not_watched(3)
-        folder.mkdir()
-        watcher.wait_seen(4)
-        (folder.with_name("gone") / WATCHED_NODE).unlink()
+def test_a_server_that_is_not_there_is_named(server: WatchServer) -> None:
+    port = urlsplit(server.url).port
+    server.close()
+    with watching(replace(target_of(server), server="http://127.0.0.1:1")) as watcher:
+        assert watcher.wait_not_watched().reason.endswith("cannot be reached: Connection refused")
+    assert port
 
 
-def test_a_storm_of_changes_that_concern_no_plan_is_one_message(
-    server: WatchServer, target: Target, folder: Path
-) -> None:
-    with watching(folder, target.command) as watcher:
-        stream = accept(server, 0, dongle="1")
-        for number in range(1, 1000):
-            stream.send("MODIFIED", version(number, dongle="1"))
-        watcher.wait(lambda: watcher.resource_version == "999", "the last version")
-        assert len(watcher.messages) == 1
+@pytest.mark.parametrize("proxy", ["https://127.0.0.1:3128", "socks5://127.0.0.1:1080"])
+def test_a_proxy_that_cannot_be_used_is_reported(server: WatchServer, proxy: str) -> None:
+    with watching(target_of(server, proxy=proxy)) as watcher:
+        assert "cannot be watched through a proxy that is not reached with http" in watcher.wait_not_watched().reason
+    assert server.requests == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_watcher(server: WatchServer, target: Target, folder: Path, number: signal.Signals) -> None:
-    with watching(folder, target.command) as watcher:
-        accept(server)
-        watcher.wait_seen()
-        watcher.process.send_signal(signal.SIGHUP)
-        watcher.process.send_signal(number)
-        assert watcher.wait_ended() == 0
-        assert watcher.node is None
-
-
-def test_a_signal_ends_the_worker_as_well(folder: Path) -> None:
-    marker = f"{folder}/marker"
-    begun = folder / "begun"
-    with watching(folder, ["/bin/sh", "-c", f": {marker}; touch {begun}; sleep 1000"]) as watcher:
-        watcher.wait(begun.exists, "the worker runs")
-        watcher.process.terminate()
-        assert watcher.wait_ended() == 0
-    assert still_alive(marker) == []
+def test_the_watcher_does_not_grow_with_events_and_connections(server: WatchServer) -> None:
+    with watching(target_of(server), LONG_CONNECTION=0.0) as watcher:
+        process = psutil.Process(watcher.process.pid)
+        sizes = []
+        for _ in range(3):
+            for _ in range(30):
+                stream = accept(server, 0, dongle="1")
+                for number in range(1, 100):
+                    stream.send("MODIFIED", version(number, dongle="1"))
+                stream.end()
+            sizes.append(process.memory_full_info().uss)
+        assert {type(message) for message in watcher.messages} == {NodeSeen}
+    assert sizes[2] - sizes[1] < 1 << 20
 
 
 _PARENT = """
 import os, subprocess, sys
 reads, writes = os.pipe()
-child = subprocess.Popen(sys.argv[1:], stdout=writes, stderr=subprocess.DEVNULL)
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=writes, stderr=subprocess.DEVNULL)
+child.stdin.write(sys.argv[1].encode() + b"\\n")
+child.stdin.flush()
 os.close(writes)
 print(os.read(reads, 10000).decode(), flush=True)
 print(child.pid, flush=True)
@@ -375,45 +357,119 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_the_watcher_does_not_outlive_the_service(
-    server: WatchServer, target: Target, folder: Path, stopped: bool
-) -> None:
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_watcher_does_not_outlive_the_service(server: WatchServer, paused: bool) -> None:
     """The service is killed: while the watcher waits for an event, or while it waits for the next attempt."""
-    if stopped:
+    if paused:
         server.refuse = lambda _: failure(429, "later", headers="Retry-After: 3000\r\n")
-    start = "import sys; from capacityd.watcher.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", _PARENT, sys.executable, "-c", start, str(folder), *target.command]
+    start = f"import sys; sys.path.insert(0, '{ROOT}/agent'); from capacityd.watcher.main import main; main([])"
+    fields_of = {name: getattr(target_of(server), name) for name in (f.name for f in fields(WatchTarget))}
+    command = [sys.executable, "-c", _PARENT, json.dumps(fields_of), sys.executable, "-c", start]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        if not stopped:
+        if not paused:
             accept(server)
         assert parent.stdout is not None
-        assert ("NotWatched" if stopped else "NodeSeen") in parent.stdout.readline()
+        assert ("NotWatched" if paused else "NodeSeen") in parent.stdout.readline()
         parent.stdout.readline()
         watcher = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()  # then the watcher is a child of this process, if another test has made this process a subreaper
         watcher.wait(DEADLINE)
-    assert [*folder.iterdir()] == []
 
 
-_MOUNTED = 'mount -t tmpfs -o size=64k tmpfs "$0"; exec "$@"'
+def test_the_target_has_the_fields_of_the_message() -> None:
+    assert set(Target.__init__.__annotations__) - {"return"} == {field.name for field in fields(WatchTarget)}
 
 
-def test_a_full_file_system_is_reported_and_tried_again(server: WatchServer, target: Target, folder: Path) -> None:
-    root = [] if os.geteuid() == 0 else ["-r"]
-    around = ["unshare", *root, "-m", "--propagation", "private", "sh", "-ec", _MOUNTED, str(folder)]
-    watcher = Watching(folder, target.command, around=around)
-    try:
-        server.script = lambda stream: stream.begin().send("ADDED", version()).wait_closed()
-        watcher.wait_seen(1)
-        with suppress(OSError), open(watcher.folder / "fill", "wb", buffering=0) as f:
-            while True:
-                f.write(bytes(4096))
-        server.streams[-1].send("MODIFIED", version(2))
-        assert watcher.wait_not_watched(2) == f"{folder}/{WATCHED_NODE} could not be written: No space left on device"
-        assert [file.name for file in watcher.folder.iterdir()] == ["fill"]
-        (watcher.folder / "fill").unlink()
-        watcher.wait_seen(3)
-    finally:
-        assert watcher.end() == ""
+def test_the_watcher_imports_little() -> None:
+    program = "import sys, capacityd.watcher.main; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "agent")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    loaded = set(done.stdout.split())
+    assert "http.client" in loaded
+    assert not loaded & {"dataclasses", "typing", "kubernetes", "urllib3", "yaml", "asyncio", "ctypes", "argparse"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
+def test_a_signal_ends_the_watcher(server: WatchServer, number: signal.Signals) -> None:
+    watcher = Watching(target_of(server))
+    accept(server)
+    watcher.wait_seen()
+    watcher.process.send_signal(number)
+    assert watcher.wait_ended() == -number
+    watcher.end()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("tls") / "authority")
+
+
+def test_a_watch_trusts_only_its_authority_and_server_name(authority: Authority, tmp_path: Path) -> None:
+    ca = authority.ca_file.read_text()
+    other = Authority.create(tmp_path / "other").ca_file.read_text()
+    pair = certificate(authority, "elsewhere", "DNS:elsewhere.example")
+    refused = "presented a certificate that the watcher does not accept"
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"authority": f"Ein Zertifikat für n1:\n{ca}", "server_name": "elsewhere.example"}, "NodeSeen"),
+        ({"authority": other, "verify": False}, "NodeSeen"),
+        ({"authority": ca}, refused),
+        ({"authority": other, "server_name": "elsewhere.example"}, refused),
+        ({"authority": "garbage"}, "cannot be watched with these certificates"),
+    ]
+    with watch_server(lambda stream: stream.begin().send("ADDED", version()).wait_closed(), pair) as server:
+        for access, message in cases:
+            with watching(target_of(server, **access)) as watcher:
+                watcher.wait_last(message)
+
+
+def test_a_watch_goes_through_the_proxy_with_its_user(authority: Authority) -> None:
+    """A proxy of plain HTTP gets the whole URL, one of TLS a CONNECT. Both get the user."""
+    user = {"Proxy-Authorization": f"Basic {base64.b64encode(b'me:pass').decode()}"}
+
+    def sends(stream: Stream) -> None:
+        stream.begin().send("ADDED", version()).wait_closed()
+
+    with watch_server(sends) as proxy:
+        plain = WatchTarget("it", "http://192.0.2.1:6443", "n1", proxy=proxy.url, proxy_headers=user)
+        with watching(plain) as watcher:
+            watcher.wait_seen()
+        assert proxy.requests[0].path.startswith("http://192.0.2.1:6443/api/v1/nodes?watch=1")
+        assert proxy.requests[0].headers["proxy-authorization"] == user["Proxy-Authorization"]
+    with watch_server(sends, authority.server()) as server, tunnel(server) as connecting:
+        ca = authority.ca_file.read_text()
+        with watching(target_of(server, proxy=connecting.url, proxy_headers=user, authority=ca)) as watcher:
+            watcher.wait_seen()
+        assert connecting.received[0].method == "CONNECT"
+        assert connecting.received[0].headers["proxy-authorization"] == user["Proxy-Authorization"]
+        assert "proxy-authorization" not in server.requests[0].headers
+
+
+@contextmanager
+def tunnel(server: WatchServer) -> Iterator[Server]:
+    """A proxy that connects each client to the server."""
+    port = int(server.url.rpartition(":")[2])
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            request = read_request(self.rfile)
+            assert request is not None
+            proxy.received.append(request)
+            with socket.create_connection(("127.0.0.1", port)) as out:
+                self.wfile.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+                back = Thread(target=_pump, args=(out, self.connection))
+                back.start()
+                _pump(self.connection, out)
+                back.join()
+
+    with Listener(("127.0.0.1", 0), Handler) as listener:
+        proxy = Server(f"http://127.0.0.1:{listener.server_address[1]}")
+        with serving(listener):
+            yield proxy
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)

@@ -8,15 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from capacityd import __version__
 from capacityd.cli import run
 from capacityd.discovery.runner import Discovery
-from capacityd.model.file_codec import to_file
-from capacityd.model.messages import WATCHED_NODE, JobRequest, Message, PassResult, ServiceStatus
+from capacityd.model.messages import JobRequest, Message, PassResult, ServiceStatus
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
-from capacityd.model.watch import WatchedNode
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import pass_memory, runtime_files
 from capacityd.worker.journal import Entry
@@ -79,11 +76,6 @@ class Worker:
         assert reconcile_once(options, JobRequest(Job.RECONCILE, why, memory=self.result.memory)) == 0
         (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
         return self.result
-
-    def watch(self) -> None:
-        """Saves the Node as it is, as a watcher that has just connected."""
-        watched = WatchedNode(self.node.state(), "n1", self.uptime, frozenset(self.readings))
-        (self.folder / WATCHED_NODE).write_bytes(to_file(watched, __version__))
 
     @property
     def memory(self) -> PassMemory:

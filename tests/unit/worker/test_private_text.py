@@ -302,7 +302,7 @@ def outputs(folder: Path, case: Case) -> str:
 
 
 def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
-    """What a command prints. The paths that a worker lets the service watch are left out."""
+    """What a command prints. What a worker lets the service watch is left out."""
     with tempfile.TemporaryFile() as file:
         if not (pid := os.fork()):
             try:
@@ -321,4 +321,5 @@ def output(command: Callable[[], int], environment: Mapping[str, str]) -> str:
         file.seek(0)
         text = file.read().decode()
     assert "Traceback" not in text, text
+    text = re.sub(r'^\["NodeToWatch", .*$', "", text, flags=re.MULTILINE)
     return re.sub(r'"(files|credential_files)": (\[[^]]*\]|\{[^}]*\})', "", text)

@@ -10,11 +10,10 @@ import pytest
 
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.errors import NodeMissing, NodeUnreachable
-from capacityd.model.messages import WATCHED_NODE
+from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import CONDITION, NodeState
 from capacityd.model.plan import Action, Change
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.model.watch import fingerprint
 from capacityd.node.documents.node import node_state
 from capacityd.schema.config import Settings
 from capacityd.worker.pass_state import OtherWriter, PassStatus
@@ -112,13 +111,11 @@ def test_resources_of_other_writers_have_their_writer_in_the_status(
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     """The hash of the Node is the watcher's, whether the pass reads the Node or writes it; "" without a Node."""
     result = worker.make_pass(1000.0, "boot", a=FOUR)
-    assert (result.node, result.written, result.healthy) == (fingerprint(worker.node.state(), {A}), True, True)
-    worker.watch()
+    assert (result.node, result.written) == (fingerprint(worker.node.document), True)
     assert worker.make_pass(1010.0, "node").node == result.node
     assert not worker.result.written
     worker.node.document["status"]["capacity"][A] = "0"
-    assert fingerprint(worker.node.state(), {A}) != result.node
-    (worker.folder / WATCHED_NODE).unlink()
+    assert fingerprint(worker.node.document) != result.node
     worker.node.errors = [NodeMissing("the API server", "n1")]
     assert worker.make_pass(1020.0, "node").node == ""
     worker.node.errors = [NodeUnreachable("nobody there")]

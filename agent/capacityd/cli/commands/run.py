@@ -31,7 +31,7 @@ def run(options: Options) -> int:
     if not os.access(directory, os.W_OK):
         raise CapacitydError(f"{directory} is not writable (run as root?)")
     worker = worker_command(directory, options.selection)
-    watcher = command_for("watcher.main", directory)
+    watcher = command_for("watcher.main")
     command = command_for("service.main", directory, *watcher, "--", *worker)
     os.execv(command[0], command)  # noqa: S606
 

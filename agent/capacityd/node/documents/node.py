@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
@@ -60,6 +61,7 @@ def node_state(document: Any) -> NodeState:
         resource_version=printable_text_at(metadata, "resourceVersion", path="metadata.resourceVersion"),
         system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
         labels=_labels(metadata),
+        fingerprint=_fingerprint(document),
     )
 
 
@@ -74,6 +76,13 @@ def reviewed_user(document: Any) -> tuple[str, str]:
     nodes = extra.get(_NODE_OF_TOKEN) or [""]  # the API server's type is a list of texts; a token has one Node
     name = printable_text_at(user, "username", path="status.userInfo.username")
     return name, printable(str(nodes[0]))
+
+
+def _fingerprint(document: JsonObject) -> str:
+    try:
+        return fingerprint(document)
+    except RecursionError:
+        raise InvalidDocument("this Node is nested too deeply") from None
 
 
 def _annotation(annotations: JsonObject | None, key: str) -> str | None:

@@ -1,0 +1,133 @@
+"""One connection of the watcher: it asks for a watch of the Node, and reads its lines."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import ssl
+from collections import deque
+from urllib.parse import quote, urlsplit
+
+from capacityd import __version__
+from capacityd.watcher.deadline import Late, within
+from capacityd.watcher.target import Target, WatchFailure
+
+_CONNECT = 5.0
+"""Seconds for each of the server's addresses: some may be dead."""
+_CONNECT_TO_ANY = 60.0
+_HEADER = 10.0
+"""Seconds for the TLS handshake and the response's header."""
+_PIECE_BYTES = 1 << 16
+_MAX_LINE_BYTES = 4 << 20
+"""etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
+_ESCAPES = {ord(character): f"\\{character}" for character in "\\,="}
+"""The escapes in the value of a field selector. Source: EscapeValue in k8s.io/apimachinery, pkg/fields/selector.go."""
+
+
+class Connection:
+    """An open watch. Raises WatchFailure if it cannot be opened. context: None without TLS."""
+
+    def __init__(self, target: Target, context: ssl.SSLContext | None) -> None:
+        self._lines: deque[bytes] = deque()
+        self._rest = b""  # the start of a line whose end has not arrived yet
+        server, proxy = urlsplit(target.server), urlsplit(target.proxy or "")
+        if target.proxy and proxy.scheme != "http":
+            raise WatchFailure("cannot be watched through a proxy that is not reached with http")
+        name = (target.server_name or server.hostname or "").rstrip(".")
+        first_hop = proxy if target.proxy else server
+        self._http = _Http(context, name, first_hop.hostname or "", first_hop.port, timeout=_CONNECT)
+        path = f"{server.path.rstrip('/')}/api/v1/nodes?{_query(target.node)}"
+        headers = {"Accept": "application/json", "User-Agent": f"capacityd/{__version__}", **target.headers}
+        if target.proxy and context:
+            self._http.set_tunnel(server.hostname or "", server.port or 443, dict(target.proxy_headers))
+        elif target.proxy:
+            path = f"http://{server.netloc}{path}"
+            headers |= target.proxy_headers
+        try:
+            self._response = self._open(path, headers)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+        try:
+            with within(_CONNECT_TO_ANY):
+                self._http.connect()
+            with within(_HEADER):
+                self._http.secure()
+                self._http.request("GET", path, headers=headers)
+                response = self._http.getresponse()
+        except Late:
+            raise WatchFailure("has not answered a watch of the Node in time") from None
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            raise WatchFailure(_why_unreachable(e)) from None
+        if response.status != http.client.OK:
+            raise refusal(response.status, response.headers.get("Retry-After", ""))
+        return response
+
+    def next_line(self, timeout: float) -> bytes | None:
+        """Returns the next line without its end; None if the server has ended the response.
+
+        Raises Late if no whole line arrives within timeout seconds, and WatchFailure.
+        """
+        with within(timeout):
+            while not self._lines:
+                try:
+                    piece = self._response.read1(_PIECE_BYTES)
+                except (OSError, http.client.HTTPException, ValueError):
+                    raise WatchFailure("has closed the connection, or sent a damaged response") from None
+                if not piece:
+                    return None
+                *lines, self._rest = (self._rest + piece).split(b"\n")
+                self._lines.extend(filter(None, lines))
+                if len(self._rest) > _MAX_LINE_BYTES:
+                    raise WatchFailure(f"has sent an event of more than {_MAX_LINE_BYTES >> 20} MiB")
+            return self._lines.popleft()
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class _Http(http.client.HTTPConnection):
+    """A connection that begins TLS only when it is told to."""
+
+    def __init__(
+        self, context: ssl.SSLContext | None, server_name: str, host: str, port: int | None, timeout: float
+    ) -> None:
+        # A default port keeps http.client from taking the end of an IPv6 address for a port.
+        super().__init__(host, port or (443 if context else 80), timeout=timeout)
+        self._tls = context
+        self._server_name = server_name
+
+    def secure(self) -> None:
+        """Begins TLS, if the server speaks it. From now on, the socket waits without a time limit of its own."""
+        if self._tls:
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._server_name)
+        self.sock.settimeout(None)
+
+
+def refusal(status: int, retry_after: str = "") -> WatchFailure:
+    """The failure that this HTTP status means. retry_after: the header; "" if there is none."""
+    seconds = float(retry_after) if retry_after.isdecimal() and len(retry_after) < 9 else 0.0  # a date counts as none
+    if status == http.client.UNAUTHORIZED:
+        return WatchFailure("rejected the watcher's credentials (HTTP 401)", look_now=True)
+    if status == http.client.FORBIDDEN:
+        advice = 'the identity needs a role with the verb "watch" on "nodes"'
+        return WatchFailure(f"does not let the Node be watched (HTTP 403): {advice}")
+    return WatchFailure(f"does not let the Node be watched now (HTTP {status})", retry_after=seconds)
+
+
+def _query(node: str) -> str:
+    selector = quote(f"metadata.name={node.translate(_ESCAPES)}", safe="=")
+    return f"watch=1&allowWatchBookmarks=true&fieldSelector={selector}"
+
+
+def _why_unreachable(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "presented a certificate that the watcher does not accept"
+    if isinstance(error, socket.gaierror):
+        return "cannot be reached: its name cannot be resolved"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return f"cannot be reached: {os.strerror(error.errno)}"
+    return "cannot be reached, or its response is damaged"

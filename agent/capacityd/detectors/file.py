@@ -1,28 +1,33 @@
-"""file: the whole number in a file that another program writes."""
+"""file: the whole number in a file, or behind a name in a file with a pair in each line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from capacityd.model.errors import Cause, HostError
 from capacityd.model.host import Host
 from capacityd.model.quantity import whole_number
 from capacityd.model.quoting import quoted
-from capacityd.model.reading import Contribution
+from capacityd.model.reading import Absent, Contribution
 from capacityd.model.text import duration_text
 from capacityd.schema.device import ValueDetector
-from capacityd.schema.setting_types import Duration, FilePath, Setting
+from capacityd.schema.setting_types import Duration, FilePath, LineKey, Setting
 
-_MAX_BYTES = 4096
-"""More than any number needs: a larger file is a mistake."""
+_MAX_BYTES = 65536
+"""More than any list of numbers needs: a larger file is a mistake."""
 _MAX_CLOCK_STEP = 60
 """Seconds by which the clock may have been set back since the file was written."""
 
 
-def read(host: Host, settings: Mapping[str, object]) -> Contribution:
-    """The number in the file. Raises HostError also if the file is missing: its writer may not have started yet."""
+def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
+    """The number in the file; Absent if the file does not have the key.
+
+    Raises HostError also if the file is missing: its writer may not have started yet.
+    """
     path = str(settings["path"])
+    key = cast("str | None", settings["key"])  # None: the file contains only the number
     max_age = cast("float | None", settings["max_age"])  # in seconds; None: any age is valid
     try:
         content = host.read_file(path, limit=_MAX_BYTES)
@@ -32,11 +37,23 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution:
         why = f"{e}{host.sandbox_advice([path])}"
         raise HostError(why, errno=e.errno, cause=e.cause, detail=e.detail) from e
     valid_for = None if max_age is None else _valid_for(path, content.age, max_age=max_age)
+    texts = [content.text] if key is None else _values_of(key, content.lines)
+    where = path if key is None else f"{path} {key}"
+    if not texts:
+        return Absent(f"{path} has no {key}")
+    if len(texts) > 1:
+        raise HostError(f"{path} has {key} {len(texts)} times")
     try:
-        number = whole_number(content.text)
+        number = whole_number(texts[0])
     except ValueError as e:
-        raise HostError(f"{path}: {e}", detail=f"it contains {quoted(content.text)}") from e
-    return Contribution(device=path, amount=number, valid_for=valid_for)
+        raise HostError(f"{where}: {e}", detail=f"it contains {quoted(texts[0])}") from e
+    return Contribution(device=where, amount=number, valid_for=valid_for)
+
+
+def _values_of(key: str, lines: Sequence[str]) -> list[str]:
+    """The texts behind a key, one for each line that begins with the key: "key 1", "key = 1", "key: 1"."""
+    pair = re.compile(rf"\s*{re.escape(key)}(?:\s*[=:]\s*|\s+)(.*)")
+    return [match[1] for line in lines if (match := pair.fullmatch(line))]
 
 
 def _valid_for(path: str, age: float, *, max_age: float) -> float:
@@ -56,9 +73,12 @@ def _valid_for(path: str, age: float, *, max_age: float) -> float:
 
 DETECTOR = ValueDetector(
     name="file",
-    about="the whole number in a file; write a temporary file and rename it, so that it is always complete",
+    about="the whole number in a file, or behind a key; write a temporary file and rename it, so that it is complete",
     settings={
         "path": Setting(FilePath(), "the file", required=True),
+        "key": Setting(
+            LineKey(), "the name before the number, in a file with a pair in each line: KEY 1, KEY = 1 or KEY: 1"
+        ),
         "max_age": Setting(Duration(least=1, most=366 * 86400), "if the file is older, the resource is unknown"),
     },
     read=read,

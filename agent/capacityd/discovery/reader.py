@@ -38,12 +38,20 @@ def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bo
             return not_applying
         detector = load_detector(resource.detector)
         if isinstance(detector, ValueDetector):
-            contributions = [detector.read(host, table.settings) for table in resource.tables]
-            shares = [int(one.amount) for one in contributions]  # a ValueDetector reads whole numbers
-            return _quantity(resource, contributions, shares=shares, explain=explain)
+            return _read_values(resource, detector, host, explain=explain)
         return _read_devices(resource, detector, host, explain=explain)
     except HostError as e:
         return explain_error(resource, e) if explain else Unknown(f"{e}{how_to_see(e.detail)}", e.cause)
+
+
+def _read_values(resource: Resource, detector: ValueDetector, host: Host, *, explain: bool) -> Reading:
+    """The sum of the numbers that the tables name; absent if the machine has none of them. Raises HostError."""
+    numbers = [detector.read(host, table.settings) for table in resource.tables]
+    contributions = [number for number in numbers if isinstance(number, Contribution)]
+    if not contributions:
+        return next(number for number in numbers if isinstance(number, Absent))
+    shares = [int(one.amount) for one in contributions]  # a ValueDetector reads whole numbers
+    return _quantity(resource, contributions, shares=shares, explain=explain)
 
 
 def value_of(host: Host, detector: DeviceDetector, device: Device, key: str) -> Value:

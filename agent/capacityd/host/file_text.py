@@ -18,6 +18,12 @@ def text_of(content: str) -> str:
     return printable(content.strip(" \t\n\0"))
 
 
+def stripped_lines(content: str) -> tuple[str, ...]:
+    """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces."""
+    lines = content.replace("\t", " ").strip(" \r\n").split("\n")
+    return tuple(printable(line.rstrip(" \r")) for line in lines)
+
+
 def lines_of(content: str) -> list[str]:
     """The lines of a file that are not empty. Tabs become spaces.
 

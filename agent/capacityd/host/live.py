@@ -13,7 +13,7 @@ import pyudev
 
 from capacityd.host import cpu_memory
 from capacityd.host.ethtool import supported_modes
-from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, text_of
+from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.filesystems import filesystem_size
 from capacityd.host.hwdb import look_up
 from capacityd.host.network import addresses, link_kind, linked_interface
@@ -139,7 +139,8 @@ class LiveHost:
     def read_file(self, path: str, limit: int) -> Content:
         # The configuration names this file, so open_data_file() refuses a link with which another user would choose it.
         raw, modified_epoch = read_regular(path, limit, opener=open_data_file)
-        return Content(printable(raw.strip()), age=time.time() - modified_epoch)
+        lines = stripped_lines(raw.decode("utf-8", "surrogateescape"))
+        return Content(lines, age=time.time() - modified_epoch)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         status, out, err = run_trusted(command, timeout)

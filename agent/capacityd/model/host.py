@@ -17,8 +17,14 @@ from capacityd.model.quoting import length_text, quoted
 class Content:
     """A file's content and its age in seconds."""
 
-    text: str
+    lines: tuple[str, ...]
+    """The lines, printable, without white space around the content and at the ends of lines."""
     age: float
+
+    @property
+    def text(self) -> str:
+        """The content as one line: a line break is an escape."""
+        return r"\n".join(self.lines)
 
 
 @dataclass(frozen=True, slots=True)

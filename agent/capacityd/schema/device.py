@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.host import Host, SystemDevices
-from capacityd.model.reading import Contribution
+from capacityd.model.reading import Absent, Contribution
 from capacityd.model.reasons import KernelEvents
 from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
@@ -129,9 +129,9 @@ class ValueDetector:
     name: str
     about: str
     settings: Mapping[str, Setting]
-    read: Callable[[Host, Mapping[str, object]], Contribution]
-    """Takes the settings of a table; returns the number and its source. If it raises HostError, the resource is
-    unknown."""
+    read: Callable[[Host, Mapping[str, object]], Contribution | Absent]
+    """Takes the settings of a table; returns the number and its source, or that this machine has none. If it raises
+    HostError, the resource is unknown."""
     computed: Callable[[Mapping[str, object]], int] | None = None
     """Takes the settings of a table; returns the number. Only if the settings alone decide it: then the check of the
     configuration computes the quantity."""

@@ -20,6 +20,8 @@ LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 """A label of a DNS name (RFC 1123), as a regular expression."""
 _DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|min|m|h|d)")
 _ABSOLUTE_PATH = r"^/[^\x00]*"
+_LINE_KEY = r"([^\s=:]|\S.*[^\s=:])"
+"""A text without white space at its ends, and without a separator behind it."""
 _EXAMPLE_COMMAND = '["/usr/bin/program", "argument"]'
 _SHARE = re.compile(r"([0-9]{1,3})(?:[.]([0-9]{1,6}))?\s*%")
 _SHELL_CHARACTERS = re.compile(r"[|&;<>$`*?~]")
@@ -154,6 +156,20 @@ class Boolean:
 
     def schema(self) -> Schema:
         return {"type": "boolean"}
+
+
+class LineKey:
+    """The name at the beginning of a line, before a space, "=" or ":"."""
+
+    def parse(self, raw: object) -> str:
+        if not isinstance(raw, str) or not re.fullmatch(_LINE_KEY, raw):
+            raise ValueError(
+                f'must be a name in quotes, without a "=" or ":" behind it; got {describe_toml_value(raw)}'
+            )
+        return raw
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^{_LINE_KEY}$"}
 
 
 @dataclass(frozen=True, slots=True)

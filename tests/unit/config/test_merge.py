@@ -122,8 +122,8 @@ FIELDS: list[tuple[str, Mapping[str, Any]]] = [
         'file = [{ path = "/a" }, { path = "/b", max_age = "2h" }]\nreduce = "max"\nreserve = 1',
         {
             "tables": (
-                Table(settings={"path": "/a", "max_age": None}),
-                Table(settings={"path": "/b", "max_age": 7200.0}),
+                Table(settings={"path": "/a", "key": None, "max_age": None}),
+                Table(settings={"path": "/b", "key": None, "max_age": 7200.0}),
             ),
             "reduce": "max",
             "reserve": Reserve(1),

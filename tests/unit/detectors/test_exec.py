@@ -11,7 +11,7 @@ from capacityd.host.live import LiveHost
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import sandbox
 from capacityd.model.errors import Cause, HostError
-from capacityd.model.reading import Contribution
+from capacityd.model.reading import Absent, Contribution
 from tests.support.forked import forked, has_children, open_files, still_alive
 from tests.support.reachable import make_reachable
 from tests.support.readings import value_detector
@@ -29,10 +29,12 @@ def script(folder: Path, text: str, mode: int = 0o755) -> str:
 def read(*command: str, timeout: float = 20.0) -> Contribution:
     """Returns the contribution. The process that reads it must end up without children and without new open files."""
 
-    def reading() -> Contribution | HostError:
+    def reading() -> Contribution | Absent | HostError:
         before = open_files()
         try:
-            children: Contribution | HostError = DETECTOR.read(LiveHost(), {"command": command, "timeout": timeout})
+            children: Contribution | Absent | HostError = DETECTOR.read(
+                LiveHost(), {"command": command, "timeout": timeout}
+            )
         except HostError as e:
             children = HostError(str(e), e.errno, e.cause, detail=e.detail)
         assert not has_children()
@@ -42,6 +44,7 @@ def read(*command: str, timeout: float = 20.0) -> Contribution:
     children = forked(reading)
     if isinstance(children, HostError):
         raise children
+    assert isinstance(children, Contribution)
     return children
 
 
@@ -174,4 +177,4 @@ def test_a_failure_in_the_services_sandbox_names_the_sandbox(
 
 def test_a_recorded_program_has_its_recorded_output() -> None:
     host = RecordedHost({"programs": {'["/usr/bin/seats"]': [0, "12\n", ""]}})
-    assert DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0}).amount == 12
+    assert DETECTOR.read(host, {"command": ("/usr/bin/seats",), "timeout": 1.0}) == Contribution("/usr/bin/seats", 12)

@@ -13,14 +13,16 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux import sandbox
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-from capacityd.model.reading import Contribution
+from capacityd.model.reading import Absent, Contribution
 from tests.support.readings import value_detector
 
 DETECTOR = value_detector("file")
 
 
 def read(path: object, host: Host | None = None, max_age: float | None = None) -> Contribution:
-    return DETECTOR.read(host or LiveHost(), {"path": str(path), "max_age": max_age})
+    contribution = DETECTOR.read(host or LiveHost(), {"path": str(path), "key": None, "max_age": max_age})
+    assert isinstance(contribution, Contribution)
+    return contribution
 
 
 def error(path: object, max_age: float | None = None) -> str:
@@ -44,12 +46,61 @@ def test_the_amount_is_the_number_in_it(tmp_path: Path, text: str, number: int) 
         (b"-4", "not a whole number from 0 up (2 characters)"),
         (b"\x1b[2J4", "not a whole number from 0 up (8 characters)"),
         (b"1" * 40, "more than Kubernetes can count, which is 9223372036854775807 (40 characters)"),
-        (b"9" * 5000, "is longer than 4096 bytes"),
+        (b"9" * 70_000, "is longer than 65536 bytes"),
     ],
 )
 def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, reason: str) -> None:
     (tmp_path / "seats").write_bytes(raw)
     assert reason in error(tmp_path / "seats")
+
+
+PAIRS = """
+# of the vendor
+tdx 31
+sev_es\t5\r
+seats = 40
+ floating: 12
+nodes=7
+max processes : 3
+none max
+twice 1
+twice = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [("tdx", 31), ("sev_es", 5), ("seats", 40), ("floating", 12), ("nodes", 7), ("max processes", 3)],
+)
+def test_the_amount_is_the_number_behind_the_key(tmp_path: Path, key: str, number: int) -> None:
+    (tmp_path / "capacity").write_text(PAIRS)
+    settings = {"path": str(tmp_path / "capacity"), "key": key, "max_age": None}
+    assert DETECTOR.read(LiveHost(), settings) == Contribution(f"{tmp_path}/capacity {key}", number)
+    assert DETECTOR.read(RecordedHost({"files": {"/c": PAIRS}}), {**settings, "path": "/c"}) == Contribution(
+        f"/c {key}", number
+    )
+
+
+@pytest.mark.parametrize("key", ["sev", "dx", "TDX", "s.*", "31"])
+def test_a_file_without_the_key_has_none(tmp_path: Path, key: str) -> None:
+    (tmp_path / "capacity").write_text(PAIRS)
+    path = str(tmp_path / "capacity")
+    assert DETECTOR.read(LiveHost(), {"path": path, "key": key, "max_age": None}) == Absent(f"{path} has no {key}")
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("twice", "/capacity has twice 2 times"),
+        ("none", "/capacity none: not a whole number from 0 up (3 characters)"),
+        ("max", "/capacity max: not a whole number from 0 up (13 characters)"),
+    ],
+)
+def test_a_doubled_key_and_one_without_a_number_are_unknown(tmp_path: Path, key: str, reason: str) -> None:
+    (tmp_path / "capacity").write_text(PAIRS)
+    with pytest.raises(HostError) as raised:
+        DETECTOR.read(LiveHost(), {"path": str(tmp_path / "capacity"), "key": key, "max_age": None})
+    assert str(raised.value) == f"{tmp_path}{reason}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capacityd.config import load as load_config
 from capacityd.discovery.reader import read_resource
-from capacityd.model.reading import Quantity
+from capacityd.model.reading import Contribution, Quantity
 from capacityd.schema.address_ranges import AddressRanges
 from tests.support.machines import machine
 from tests.support.readings import value_detector
@@ -24,7 +24,9 @@ def pool(cidr: object, *excepted: str) -> int:
         "cidr": AddressRanges(only_networks=True).parse(cidr),
         "except": AddressRanges().parse([*excepted]) if excepted else None,
     }
-    return int(DETECTOR.read(machine(), settings).amount)
+    contribution = DETECTOR.read(machine(), settings)
+    assert isinstance(contribution, Contribution)
+    return int(contribution.amount)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,19 @@ from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Quantity, Unknown
 from capacityd.schema.config import Resource
-from tests.support.machines import Recording, bare, disk, merge, mounts, nvme, pci_function, pci_nic, routes, usb_device
+from tests.support.machines import (
+    Recording,
+    bare,
+    disk,
+    files,
+    merge,
+    mounts,
+    nvme,
+    pci_function,
+    pci_nic,
+    routes,
+    usb_device,
+)
 from tests.support.tour import recordings
 from tests.support.trees import Tree
 
@@ -99,8 +111,16 @@ def working() -> Recording:
     )
 
 
+def numbers() -> Recording:
+    """Numbers in files: confidential VMs, classes of service for the cache, and a licence."""
+    capacity = {"/sys/fs/cgroup/misc.capacity": "tdx 31\nsev 10\nsev_es 5\n"}
+    classes = {"/sys/fs/resctrl/info/L3/num_closids": "16\n"}
+    return merge(bare(), files({**capacity, **classes, "/etc/renderer/licence.conf": "host = lic1\nseats = 40\n"}))
+
+
 RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
-ALL = {**RECORDED, "dongles": dongles(), "cards": cards(), "serial": serial(), "working": working()}
+MADE_UP = {"cards": cards(), "dongles": dongles(), "files": numbers(), "serial": serial(), "working": working()}
+ALL = {**RECORDED, **MADE_UP}
 
 # recipe -> machine -> the expected answer. On any other machine the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
@@ -119,6 +139,10 @@ TRUTH: dict[str, dict[str, int]] = {
     "seats": {"software": 12},
     **{need: {"working": 1} for need in ("nvme-live", "gpu-x16", "disk-running")},
     "port-up": {"network": 3, "working": 1},
+    "render-seats": {"files": 40},
+    "tdx-vm": {"files": 31},
+    "sev-vm": {"files": 15},
+    "l3-class": {"files": 15},
 }
 UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
     **{
@@ -127,6 +151,11 @@ UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
         for machine in ("virtual", "cloud")
     },
     **{("seats", machine): "/run/licences is not part of the recording" for machine in {*ALL} - {"software"}},
+    **{
+        (need, machine): "is not part of the recording"
+        for need in ("render-seats", "tdx-vm", "sev-vm", "l3-class")
+        for machine in {*ALL} - {"files"}
+    },
 }
 
 

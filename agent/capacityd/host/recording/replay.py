@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, text_of
+from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.recording.file_tree import RecordedFiles
 from capacityd.host.recording.format import address_of, read_recording
 from capacityd.model.errors import HostError
@@ -93,9 +93,8 @@ class RecordedHost:
         return lines_of(self._files.optional_content(path, MAX_TABLE_BYTES) or "")
 
     def read_file(self, path: str, limit: int) -> Content:
-        content = self.raw(path, limit)
         age = float(self._recording.get("ages", {}).get(path, 0))
-        return Content(printable(content.strip()), age=age)
+        return Content(stripped_lines(self.raw(path, limit)), age=age)
 
     def run(self, command: Sequence[str], timeout: float) -> Output:
         status, out, err = self._answer("programs", json.dumps(list(command)), subject=f"the output of {command[0]}")

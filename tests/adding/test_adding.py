@@ -18,8 +18,14 @@ from tests import ROOT
 from tests.support.pages import Block, blocks
 
 PAGES = [ROOT / "agent/new-detector.md", ROOT / "agent/adding.md"]
-DEPENDENT = ("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "tests/unit/cli/test_terminal.py")
-"""Unit tests that depend on the detectors, settings, metrics and reasons, beside the tests that the pages name."""
+DEPENDENT = (
+    *("tests/unit/docs", "tests/unit/config", "tests/unit/detectors", "tests/unit/cli/test_terminal.py"),
+    *("tests/unit/discovery/test_reads.py", "tests/corpus/test_corpus.py"),
+)
+"""Tests that depend on the detectors, settings, metrics and reasons, beside the tests that the pages name.
+
+Some machines of the corpus have a watchdog.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -81,16 +87,16 @@ def apply(block: Block, path: Path) -> None:
 
 
 def assert_the_detector_works(folder: Path) -> None:
-    chip = "/sys/devices/platform/MSFT0101:00/tpm/tpm0"
+    watchdog = "/sys/devices/platform/iTCO_wdt.0/watchdog/watchdog0"
     machine = {
-        "files": {f"{chip}/tpm_version_major": "2\n"},
-        "links": {"/sys/class/tpm/tpm0": "../../devices/platform/MSFT0101:00/tpm/tpm0"},
+        "files": {f"{watchdog}/timeout": "30\n", f"{watchdog}/identity": "iTCO_wdt\n"},
+        "links": {"/sys/class/watchdog/watchdog0": "../../devices/platform/iTCO_wdt.0/watchdog/watchdog0"},
     }
     (folder / "machine.json").write_text(json.dumps(machine))
     capacityd = ("/usr/bin/python3", "-B", "-m", "capacityd", "--machine", "machine.json")
-    assert "tpm0" in run(folder, *capacityd, "devices", "tpm")
-    probed = json.loads(run(folder, *capacityd, "probe", "--json", "--config", "conf/examples/tpm.toml"))
-    assert [(r["name"], r["quantity"]) for r in probed["resources"]] == [("example.com/tpm", 1)]
+    assert "watchdog0" in run(folder, *capacityd, "devices", "watchdog")
+    probed = json.loads(run(folder, *capacityd, "probe", "--json", "--config", "conf/examples/watchdog.toml"))
+    assert [(r["name"], r["quantity"]) for r in probed["resources"]] == [("example.com/watchdog", 1)]
 
 
 def run(folder: Path, *command: str) -> str:

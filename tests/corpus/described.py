@@ -38,9 +38,6 @@ HERE = Path(__file__).parent
 MACHINES = HERE / "machines"
 NEEDS = HERE.parents[1] / "docs/recipes.md"
 UNKNOWN = "?"
-NOT_RECORDED = {"seats": "unknown"}
-"""The answers for recipes that read /run, which no recording contains."""
-
 Values = Mapping[str, Any]
 
 

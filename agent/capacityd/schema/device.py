@@ -97,6 +97,9 @@ class DeviceDetector:
     of the model."""
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Key -> TOML value of a test that applies to each table of devices, except to tables that contain the key."""
+    attributes: tuple[str, ...] = ()
+    """Names of files in the devices' folders in /sys that `record` records for this detector, beside those that it
+    records for all (host/recording/contents.py). Reading them does not block, access hardware or change anything."""
     udev_subsystems: tuple[str, ...] = ()
     """The subsystems whose udev events start a pass."""
     kernel_events: frozenset[KernelEvents] = frozenset()

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
@@ -90,8 +91,8 @@ def _hardware_names(host: Host, recording: Recording) -> dict[str, dict[str, str
     """
     recorded_machine = RecordedHost(recording)
     modaliases: set[str | None] = set()
-    for detector in map(load_detector, detector_names()):
-        if isinstance(detector, DeviceDetector) and detector.modalias is not None:
+    for detector in _device_detectors():
+        if detector.modalias is not None:
             with contextlib.suppress(HostError):  # the recording lacks what this detector reads to find devices
                 for device in detector.find(recorded_machine):
                     with contextlib.suppress(HostError):  # the device has no modalias that could be read
@@ -104,11 +105,19 @@ def _hardware_names(host: Host, recording: Recording) -> dict[str, dict[str, str
     return hardware_names
 
 
+def _device_detectors() -> Iterator[DeviceDetector]:
+    """Yields all detectors that enumerate devices."""
+    for detector in map(load_detector, detector_names()):
+        if isinstance(detector, DeviceDetector):
+            yield detector
+
+
 def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
     """The recording, and the unreadable paths: name of the error -> paths. A path whose read hangs is left out."""
+    attributes = {name for detector in _device_detectors() for name in detector.attributes}
     hanging: set[str] = set()
     while True:
-        recorder = Recorder(source, skip=hanging)
+        recorder = Recorder(source, skip=hanging, attributes=attributes)
         recordings: list[Recording] = []  # the recording, if the thread ends with one
         # A thread, because a read that hangs in the kernel can't be interrupted.
         thread = threading.Thread(target=_append_recording, args=(recorder, recordings), daemon=True)

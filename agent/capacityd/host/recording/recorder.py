@@ -38,9 +38,13 @@ class RecorderStoppedError(Exception):
 
 
 class Recorder:
-    """Makes one recording. skip: paths and questions without a response in time in earlier attempts."""
+    """Makes one recording.
 
-    def __init__(self, source: Source, skip: Collection[str] = ()) -> None:
+    skip: paths and questions without a response in time in earlier attempts. attributes: names of attributes to record
+    beside those that contents.py lists.
+    """
+
+    def __init__(self, source: Source, skip: Collection[str] = (), attributes: Collection[str] = ()) -> None:
         self.reading = ""
         """The path or question that is being read; "" before the first one."""
         self.stopped = False
@@ -50,6 +54,7 @@ class Recorder:
         self.files: dict[str, str] = {}  # path -> content
         self._source = source
         self._skip = skip
+        self._attributes = attributes
         self._links: dict[str, str] = {}  # path -> target
         self._errors: dict[str, str] = {}  # path -> name of the errno
         self._left_out: dict[str, list[str]] = {}  # folder -> names of entries that were not read with the folder
@@ -150,7 +155,7 @@ class Recorder:
             path = f"{folder}/{name}"
             if kind == "link":
                 self._record_link(path)
-            elif kind == "file" and folder.startswith(_WITH_ATTRIBUTES) and keeps_file(path):
+            elif kind == "file" and folder.startswith(_WITH_ATTRIBUTES) and self._keeps_file(path):
                 self._record_file(path, _MAX_RECORDED_BYTES)
             elif kind == "folder" and keeps_folder(path):
                 self._record_folder(path)
@@ -161,6 +166,10 @@ class Recorder:
         elif not entries:  # no recorded path shows that an empty folder exists
             self._existing_only.add(folder)
         return entries
+
+    def _keeps_file(self, path: str) -> bool:
+        """Whether to record an attribute."""
+        return keeps_file(path) or os.path.basename(path) in self._attributes
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""

@@ -15,13 +15,12 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Address
 from capacityd.model.text import printable
 
-LINK_MESSAGE = struct.Struct("BxHiII")
+_LINK_MESSAGE = struct.Struct("BxHiII")
 """struct ifinfomsg: family, type, the interface's number, flags, and a mask of flags."""
 
-NEWLINK, GETLINK = 16, 18  # types of messages
-LINKINFO, INFO_KIND = 18, 1  # IFLA_LINKINFO, and IFLA_INFO_KIND in it
+_NEWLINK, _GETLINK = 16, 18  # types of messages
+_LINKINFO, _INFO_KIND = 18, 1  # IFLA_LINKINFO, and IFLA_INFO_KIND in it
 _IFNAME, _LINK, _LINK_NAMESPACE = 3, 5, 37  # IFLA_IFNAME, IFLA_LINK, IFLA_LINK_NETNSID
-_INFO_DATA = 2  # IFLA_INFO_DATA, in IFLA_LINKINFO
 _NEWADDR, _GETADDR = 20, 22
 _ADDRESS, _LOCAL, _FLAGS = 1, 2, 8  # attributes of an address: IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS
 _TEMPORARY, _DUPLICATE = 0x01, 0x08  # flags: IFA_F_TEMPORARY and IFA_F_DADFAILED; for IPv4, 0x01 has another meaning
@@ -45,7 +44,7 @@ def kernel_errors(subject: str) -> Iterator[None]:
         raise HostError(f"{subject} could not be read: the kernel sent an unexpected answer") from e
 
 
-def retried_if_interface_vanishes(read: Callable[[], Answer]) -> Answer:
+def _retried_if_interface_vanishes(read: Callable[[], Answer]) -> Answer:
     """Returns what read returns. Calls it again if an interface has disappeared meanwhile. Raises OSError.
 
     read: turns numbers of interfaces into names, and raises ENXIO for a number without an interface.
@@ -65,8 +64,9 @@ def link_kind(interface: str) -> str:
     Raises HostError, also if the interface does not exist.
     """
     with kernel_errors(f"the kind of {printable(interface)}"):
-        kind, _ = link_info(_link(interface))
-        return kind
+        values = attributes(_link(interface)[_LINK_MESSAGE.size :])
+        info = attributes(values.get(_LINKINFO, b""))  # attributes in an attribute
+        return printable(info.get(_INFO_KIND, b"").rstrip(b"\0"))
 
 
 def linked_interface(interface: str) -> str:
@@ -77,8 +77,8 @@ def linked_interface(interface: str) -> str:
     """
     with kernel_errors(f"the interface that {printable(interface)} uses"):
         message = _link(interface)
-        _family, _type, own_number, *_ = LINK_MESSAGE.unpack_from(message)
-        values = attributes(message[LINK_MESSAGE.size :])
+        _family, _type, own_number, *_ = _LINK_MESSAGE.unpack_from(message)
+        values = attributes(message[_LINK_MESSAGE.size :])
         linked_number = integer(values.get(_LINK, b""))  # 0: none
         is_elsewhere = _LINK_NAMESPACE in values
         if linked_number in (0, own_number) or is_elsewhere:
@@ -86,19 +86,11 @@ def linked_interface(interface: str) -> str:
         return socket.if_indextoname(linked_number)
 
 
-def link_info(message: bytes) -> tuple[str, bytes]:
-    """The kind of the interface in a link message, "" for hardware, and the attributes that only this kind has."""
-    values = attributes(message[LINK_MESSAGE.size :])
-    info = attributes(values.get(LINKINFO, b""))  # attributes in an attribute
-    kind = printable(info.get(INFO_KIND, b"").rstrip(b"\0"))
-    return kind, info.get(_INFO_DATA, b"")
-
-
 def _link(interface: str) -> bytes:
     """The kernel's message about an interface. Raises OSError, and ValueError for an unexpected answer."""
-    body = LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
-    for message_type, message in ask(GETLINK, body, dump=False):
-        if message_type == NEWLINK:
+    body = _LINK_MESSAGE.pack(0, 0, 0, 0, 0) + attribute(_IFNAME, os.fsencode(interface) + b"\0")
+    for message_type, message in ask(_GETLINK, body, dump=False):
+        if message_type == _NEWLINK:
             return message
     raise ValueError  # kernel_errors() turns it into "the kernel sent an unexpected answer"
 
@@ -106,7 +98,7 @@ def _link(interface: str) -> bytes:
 def addresses() -> list[Address]:
     """All addresses, sorted, without addresses that another machine on the link already uses. Raises HostError."""
     with kernel_errors("the addresses of interfaces"):
-        found = retried_if_interface_vanishes(lambda: [*_addresses()])
+        found = _retried_if_interface_vanishes(lambda: [*_addresses()])
     return sorted(found, key=lambda address: (address.interface, address.family, address.address))
 
 

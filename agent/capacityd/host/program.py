@@ -20,12 +20,14 @@ _SECONDS_TO_KILL = 1.0
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
+def run_trusted(
+    command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BYTES
+) -> tuple[int, bytes, bytes]:
     """Runs a program for at most timeout seconds. Afterwards, kills all children of this process.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error.
     Raises ProgramNotTrusted if another user could change a file that the program runs, and another HostError if the
-    program can't be started, does not end in time, or writes more than 64 KiB.
+    program can't be started, does not end in time, or writes more than max_output bytes.
     """
     program = command[0]
     _require_executable(program)
@@ -33,11 +35,11 @@ def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, byt
         raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
     become_subreaper()
     try:
-        return run_program(command, timeout, environment=_ENVIRONMENT, max_output=_MAX_OUTPUT_BYTES, directory="/")
+        return run_program(command, timeout, environment=_ENVIRONMENT, max_output=max_output, directory="/")
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
     except OutputTooLargeError:  # the message is for a command of the configuration: it prints a number
-        message = f"{program} wrote more than {_MAX_OUTPUT_BYTES} bytes; one whole number is expected"
+        message = f"{program} wrote more than {max_output} bytes; one whole number is expected"
         raise ProgramFailed(message) from None
     except OSError as e:
         why = why_not_started(program, e.errno)

@@ -1,18 +1,16 @@
-"""The interfaces of default routes, from a real kernel and from messages that it seldom sends."""
+"""The interfaces of default routes, from a real kernel and from what ip seldom prints."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from capacityd.host import routes
 from capacityd.host.routes import default_interfaces
-from capacityd.linux.netlink import attribute
 from capacityd.model.errors import HostError
 from tests.support.forked import can_be_alone, run_alone
 
@@ -127,92 +125,84 @@ def test_a_table_counts_if_a_rule_selects_it_for_packets_of_the_machine(rule: st
     assert found == [[], here, ["v1", *here]]
 
 
-def route(*attributes: bytes, table: int = 254) -> tuple[int, bytes]:
-    return 24, bytes([2, 0, 0, 0, table, 3, 0, 1, 0, 0, 0, 0]) + b"".join(attributes)
+def route(dst: str = "default", table: int = 254, **fields: Any) -> dict[str, Any]:
+    return {"type": "1", "dst": dst, "table": str(table), "protocol": "3", "flags": [], **fields}
 
 
-def rule(*attributes: bytes, family: int = 2, table: int = 0, action: int = 1) -> tuple[int, bytes]:
-    return 32, bytes([family, 0, 0, 0, table, 0, 0, action, 0, 0, 0, 0]) + b"".join(attributes)
+def rule(table: int | None = None, **fields: Any) -> dict[str, Any]:
+    selected = {"table": str(table)} if table is not None else {}
+    return {"priority": 9, "src": "all", "protocol": "0", **selected, **fields}
 
 
-def hop(number: int, *attributes: bytes) -> tuple[int, bytes]:
-    return 104, bytes([2, 0, 0, 0, 0, 0, 0, 0]) + attribute(1, struct.pack("I", number)) + b"".join(attributes)
+def vrf(table: int) -> dict[str, Any]:
+    return {"ifname": "red", "linkinfo": {"info_kind": "vrf", "info_data": {"table": table}}}
 
 
-def link(kind: bytes, table: int) -> tuple[int, bytes]:
-    data = attribute(2, attribute(1, struct.pack("I", table)))
-    return 16, bytes(16) + attribute(18, attribute(1, kind + b"\0") + data)
+LO: dict[str, Any] = {"dev": "lo"}
+L3MDEV = rule(l3mdev=None)
 
 
-OIF, TABLE_1000 = attribute(4, struct.pack("i", 1)), attribute(15, struct.pack("I", 1000))
-L3MDEV = rule(attribute(19, b"\1"))
+def answers_of(
+    monkeypatch: pytest.MonkeyPatch,
+    routes_of_ipv4: object = (),
+    rules: object = (),
+    links: Sequence[object] = (),
+    hops: object = (),
+    error: bytes = b"",
+    status: int = 0,
+) -> None:
+    """A double of ip. links: ip prints an empty object for each link of another kind."""
+    printed = {"-4 route": routes_of_ipv4, "-4 rule": rules, "link show": [{}, *links, {}], "nexthop show": hops}
 
+    def run_trusted(command: Sequence[str], timeout: float, max_output: int) -> tuple[int, bytes, bytes]:
+        return status, json.dumps(printed.get(" ".join(command[4:6]), [])).encode(), error
 
-def answers_of(monkeypatch: pytest.MonkeyPatch, *messages: tuple[int, bytes]) -> None:
-    """The kernel's answer to each request is those of the messages that have its kind. Routes are of IPv4."""
-
-    def ask(kind: int, body: bytes) -> Iterator[tuple[int, bytes]]:
-        known: Iterable[tuple[int, bytes]] = () if (kind, body[0]) == (26, 10) else messages
-        return (message for message in known if message[0] == kind - 2)
-
-    monkeypatch.setattr(routes, "ask", ask)
+    monkeypatch.setattr(routes, "run_trusted", run_trusted)
 
 
 @pytest.mark.parametrize(
-    ("messages", "counts"),
+    ("printed", "counts"),
     [
-        ([route(OIF)], True),
-        ([route(OIF, table=253)], True),
-        ([route(OIF, table=255)], False),
-        ([route(OIF, table=77)], False),
-        ([route(OIF, TABLE_1000)], False),
-        ([route(OIF, table=77), rule(table=77)], True),
-        ([route(OIF, table=77), rule(table=77, family=128)], False),  # a rule for multicast routing
-        ([route(OIF, table=77), rule(table=77, action=6)], False),  # blackhole
-        ([route(OIF, TABLE_1000), rule(TABLE_1000, table=252)], True),
-        ([route(OIF, TABLE_1000), rule(TABLE_1000, attribute(99, b"new"))], False),
-        ([route(OIF, TABLE_1000), link(b"vrf", 1000)], False),
-        ([route(OIF, TABLE_1000), L3MDEV, link(b"vrf", 1000)], True),
-        ([route(OIF, TABLE_1000), L3MDEV, link(b"vrf", 1001), link(b"bond", 1000)], False),
-        ([route(attribute(30, struct.pack("I", 7))), hop(7, attribute(5, struct.pack("I", 1)))], True),
+        ({"routes_of_ipv4": [route(**LO)]}, True),
+        ({"routes_of_ipv4": [route("0.0.0.0/1", **LO)]}, True),
+        ({"routes_of_ipv4": [route("10.0.0.0/8", **LO)]}, False),
+        ({"routes_of_ipv4": [route("192.0.2.1", **LO)]}, False),
+        ({"routes_of_ipv4": [route(table=253, **LO)]}, True),
+        ({"routes_of_ipv4": [route(table=255, **LO)]}, False),
+        ({"routes_of_ipv4": [route(table=1000, **LO)]}, False),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(1000)]}, True),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(1000, new="x")]}, False),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [{**rule(1000), "not": None, "dport": 4}]}, True),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [rule(action="6")]}, False),  # blackhole
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "links": [vrf(1000)]}, False),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [L3MDEV], "links": [vrf(1000)]}, True),
+        ({"routes_of_ipv4": [route(table=1000, **LO)], "rules": [L3MDEV], "links": [vrf(1001)]}, False),
+        ({"routes_of_ipv4": [route(nhid=7)], "hops": [{"id": 7, **LO}]}, True),
+        ({"routes_of_ipv4": [route(nhid=8)], "hops": [{"id": 7, **LO}, {"id": 8, "group": [{"id": 7}]}]}, True),
+        ({"routes_of_ipv4": [route(nhid=7)], "hops": [{"id": 7, "blackhole": None}]}, False),
     ],
 )
 def test_the_tables_of_rules_and_of_vrfs_count(
-    messages: list[tuple[int, bytes]], counts: bool, monkeypatch: pytest.MonkeyPatch
+    printed: dict[str, Any], counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers_of(monkeypatch, *messages)
+    answers_of(monkeypatch, **printed)
     assert default_interfaces() == (["lo"] if counts else [])
 
 
 @pytest.mark.parametrize(
-    ("messages", "reason"),
+    ("printed", "reason"),
     [
-        ([route()], "there is a default route without an interface"),
-        ([route(attribute(30, struct.pack("I", 7)))], "the next hop 7 of a default route does not exist"),
-        ([route(attribute(4, struct.pack("i", 2**30)))], "the routes could not be read: No such device or address"),
-        ([route(attribute(4, b"x"))], "the routes could not be read: the kernel sent an unexpected answer"),
+        ({"routes_of_ipv4": [route()]}, "there is a default route without an interface"),
+        ({"routes_of_ipv4": [route(nhid=7)]}, "the next hop 7 of a default route does not exist"),
+        ({"routes_of_ipv4": [{"dst": "default"}]}, "the routes could not be read: unexpected output of /bin/ip"),
+        ({"routes_of_ipv4": [[]]}, "the routes could not be read: unexpected output of /bin/ip"),
+        ({"status": 2}, "the routes could not be read: /bin/ip exited with status 2"),
+        ({"error": b"Dump was interrupted"}, "the routes could not be read: they changed during 5 attempts"),
     ],
 )
 def test_a_route_without_a_known_interface_is_unknown(
-    messages: list[tuple[int, bytes]], reason: str, monkeypatch: pytest.MonkeyPatch
+    printed: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers_of(monkeypatch, *messages)
+    answers_of(monkeypatch, **printed)
     with pytest.raises(HostError, match=f"^{reason}$"):
         default_interfaces()
-
-
-@pytest.mark.parametrize(("code", "known"), [(errno.EOPNOTSUPP, True), (errno.ENOBUFS, False)])
-def test_a_kernel_without_policy_rules_has_the_main_table(
-    code: int, known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ask(kind: int, body: bytes) -> list[tuple[int, bytes]]:
-        if kind == 34:
-            raise OSError(code, "")
-        return [route(OIF)] if kind == 26 and body[0] == 2 else []
-
-    monkeypatch.setattr(routes, "ask", ask)
-    if known:
-        assert default_interfaces() == ["lo"]
-    else:
-        with pytest.raises(HostError, match="the routes could not be read"):
-            default_interfaces()

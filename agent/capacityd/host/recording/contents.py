@@ -102,9 +102,6 @@ PROPERTY_IDENTIFIERS = _names(
 A property that is neither in PROPERTIES nor here counts as an identifier, too.
 """
 
-COMPOSED = ("ID_SERIAL", "ID_USB_SERIAL")
-"""Properties that udev composes from the device's vendor, model and serial number, if available."""
-
 VERBATIM = frozenset(_names("ABS EV ID_PART_ENTRY_TYPE KEY LED MODALIAS MSC PROP REL SND SW"))
 """Properties to record unchanged: bit masks and partition types, which only look like identifiers."""
 

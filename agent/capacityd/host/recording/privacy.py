@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from capacityd.host.recording.contents import COMPOSED, VERBATIM, is_identifier, is_identifying_property, keeps_property
+from capacityd.host.recording.contents import VERBATIM, is_identifier, is_identifying_property, keeps_property
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.numbering import PREFIX, SEPARATOR, Numbering, plain
 from capacityd.linux.filesystem_types import may_hang
@@ -29,10 +29,9 @@ SHAPES = {
 
 _SHAPES = re.compile("|".join(SHAPES.values()), re.IGNORECASE)
 _WITH_PUBLIC_UUIDS = re.compile("/(?:wmi|mei|tee)/")  # in these folders, a UUID identifies a kind of device
-_LINKS = re.compile(r"(?<=/by-id/)[^\s,]+|(?<=/by-uuid/)[^\s,]+|(?<=/by-partuuid/)[^\s,]+")
-"""Names of links in /dev/disk that contain a serial number or a UUID."""
+_LINKS = re.compile(r"(?:(?<=/disk/by-id/)|(?<=/disk/by-uuid/)|(?<=/disk/by-partuuid/))[^\s,]+")
+"""Names of links to disks that contain a serial number or a UUID."""
 _WORD = re.compile("[0-9A-Za-z]{6,}")
-_MIN_SUBSTRING = 6  # a shorter identifier is replaced only if it is a separate word
 _HOSTNAME = "host-1"
 
 
@@ -63,18 +62,17 @@ class Privacy:
         self._hostname_pattern = self._pattern_of_hostname(str(recording.get("hostname", "")).lower())
 
     def learn(self, identifier: str) -> None:
-        """Remembers an identifier. redacted_recording() replaces it wherever it is a word.
+        """Remembers an identifier without separators, and its words. redacted_recording() replaces them everywhere.
 
-        Does nothing if an unrelated word is likely to equal the identifier.
+        Leaves out a word if an unrelated word is likely to be equal: one without digits, a short number, or a word that
+        the kernel uses.
         """
-        word = plain(PREFIX.sub("", identifier.strip(), count=1))
-        if not _WORD.fullmatch(word) or word in self._kernel_words:
-            return
-        # A word without digits may be any word, and a short number any number.
-        has_digit = any(char.isdigit() for char in word)
-        is_short_number = word.isdigit() and len(word.lstrip("0")) < 8
-        if has_digit and not is_short_number:
-            self._words[word] = self._numbering.numbered(word)
+        without_prefix = PREFIX.sub("", identifier.strip(), count=1).lower()
+        for word in (plain(without_prefix), *SEPARATOR.split(without_prefix)):
+            has_digit = any(char.isdigit() for char in word)
+            is_short_number = word.isdigit() and len(word.lstrip("0")) < 8
+            if _WORD.fullmatch(word) and has_digit and not is_short_number and word not in self._kernel_words:
+                self._words[word] = self._numbering.numbered(word)
 
     def _learn_recorded(self) -> None:
         """Remembers the identifiers in the recording's files and properties."""
@@ -107,13 +105,10 @@ class Privacy:
         return redacted
 
     def text(self, text: str) -> str:
-        """The text without known identifiers, without the names of links, and without what has an identifier's form."""
+        """The text without known identifiers and without what has an identifier's form."""
         if _WITH_PUBLIC_UUIDS.search(text):
             return text
-        return self._words_of(_LINKS.sub(lambda name: self._numbering.identifier(name[0]), text))
-
-    def _words_of(self, text: str) -> str:
-        """The text without known identifiers, and without what has an identifier's form."""
+        text = _LINKS.sub(lambda name: self._numbering.identifier(name[0]), text)
         text = _SHAPES.sub(lambda shape: self._numbering.unless_placeholder(shape[0]), text)
         text = _WORD.sub(lambda word: self._words.get(word[0].lower(), word[0]), text)
         return self._hostname_pattern.sub(_HOSTNAME, text) if self._hostname_pattern else text
@@ -139,53 +134,30 @@ class Privacy:
         return text if is_public else self.text(text)
 
     def _device(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of a device. Replaces the device's identifiers anywhere in those that udev composes of them.
+        """The properties of a device.
 
         VERBATIM stay as they are. Properties that keeps_property() does not know become numbers. In all others, only
         the identifiers become numbers.
         """
-        own = {  # the device's identifier -> what replaces it
-            value: self._numbering.identifier(value)
-            for name, value in properties.items()
-            if is_identifying_property(name) and value and value not in self._kernel_words
-        }
         redacted = {}
         for name, value in properties.items():
             if name in VERBATIM:
                 redacted[name] = value
-            elif not keeps_property(name):
-                redacted[name] = self._numbering.identifier(value)
-            elif name in COMPOSED:
-                redacted[name] = self._composed(name, properties, own)
-                own[value] = redacted[name]
-            elif name != "DEVLINKS":
+            elif keeps_property(name):
                 redacted[name] = self.text(value)
-        if "DEVLINKS" in properties:  # last, because it contains the composed properties
-            redacted["DEVLINKS"] = self._words_of(_replaced(own, properties["DEVLINKS"]))
+            else:
+                redacted[name] = self._numbering.identifier(value)
         return redacted
-
-    def _composed(self, name: str, properties: Mapping[str, str], own: Mapping[str, str]) -> str:
-        """A property that udev composed from vendor, model and serial number; unchanged if there is no serial number.
-
-        own: identifier of the device -> what replaces it.
-        """
-        value = properties[name]
-        redacted = _replaced(own, value)
-        if redacted != value:
-            return redacted
-        vendor = plain(properties.get(name.replace("SERIAL", "VENDOR"), ""))
-        model = plain(properties.get(name.replace("SERIAL", "MODEL"), ""))
-        has_no_serial_number = plain(value) in (model, vendor + model)
-        return value if has_no_serial_number else self._numbering.identifier(value)
 
     def _mount(self, line: str) -> str:
         """A line of the mount table without identifiers. The source of a network file system is an identifier."""
         before_hyphen, hyphen, after_hyphen = line.partition(" - ")
-        type_, source, options = [*after_hyphen.split(" "), "", "", ""][:3]  # "" for each field that is missing
+        type_, _, source_and_options = after_hyphen.partition(" ")
+        source, space, options = source_and_options.partition(" ")
         may_be_remote = may_hang(type_) and type_ != "autofs" and not source.startswith("/dev/")
         if may_be_remote and re.search("[:/@]", source):  # server:/share, //server/share, user@server
             source = self._numbering.named(source)
-        return f"{self.text(before_hyphen)}{hyphen}{type_} {self.text(source)} {self.text(options)}"
+        return self.text(f"{before_hyphen}{hyphen}{type_} {source}{space}{options}")
 
     def _pattern_of_hostname(self, hostname: str) -> re.Pattern[str] | None:
         """Finds the machine's name with and without its domain; None if the kernel also uses this word."""
@@ -204,14 +176,3 @@ def _pairs(uevent: str) -> dict[str, str]:
 
 def _is_uevent(path: str) -> bool:
     return path.endswith("/uevent")
-
-
-def _replaced(own: Mapping[str, str], text: str) -> str:
-    """Text with a device's identifiers replaced, longest first. own: identifier -> what replaces it."""
-    for identifier in sorted(own, key=len, reverse=True):
-        pattern = re.escape(identifier)
-        if len(identifier) < _MIN_SUBSTRING:
-            pattern = rf"(?<![0-9A-Za-z]){pattern}(?![0-9A-Za-z])"
-        replacement = own[identifier].replace("\\", r"\\")  # re.sub() gives a backslash a meaning
-        text = re.sub(pattern, replacement, text)
-    return text

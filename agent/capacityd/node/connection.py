@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from capacityd import __version__
 from capacityd.node.cluster_access import ClusterAccess
-from capacityd.node.tls import tls_context
+from capacityd.node.tls import tls_contexts
+from capacityd.node.transport_errors import causes
 
 USER_AGENT = f"capacityd/{__version__}"
+_NOT_BY_THIS_AUTHORITY = (7, 20)
+"""CERT_SIGNATURE_FAILURE and UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h."""
 
 
 class VerifiedPool:
@@ -19,10 +24,12 @@ class VerifiedPool:
     """
 
     def __init__(self, pool: Any, access: ClusterAccess) -> None:
+        self._contexts: Iterator[ssl.SSLContext] = iter(())  # those that were not tried yet
         if not access.is_without_tls:
             # Older kubernetes clients name certifi's authorities here. The context would trust these as well.
             pool.connection_pool_kw["ca_certs"] = None
-            pool.connection_pool_kw["ssl_context"] = tls_context(access)
+            self._contexts = tls_contexts(access)
+            pool.connection_pool_kw["ssl_context"] = next(self._contexts)
         self._pool = pool
         self._verify = access.verify
 
@@ -34,4 +41,18 @@ class VerifiedPool:
             if not self._verify:
                 # urllib3 warns about insecure-skip-tls-verify at each request, but the user has chosen it.
                 warnings.simplefilter("ignore")
-            return self._pool.request(method, url, **options)
+            while True:
+                try:
+                    return self._pool.request(method, url, **options)
+                except Exception as e:
+                    # The request was not sent: its credentials follow the handshake.
+                    other = next(self._contexts, None) if _is_by_another_authority(e) else None
+                    if other is None:
+                        raise
+                    self._pool.connection_pool_kw["ssl_context"] = other
+
+
+def _is_by_another_authority(error: Exception) -> bool:
+    """Whether the server's certificate was not signed by the authority that OpenSSL has tried."""
+    failures = (e for e in causes(error) if isinstance(e, ssl.SSLCertVerificationError))
+    return any(failure.verify_code in _NOT_BY_THIS_AUTHORITY for failure in failures)

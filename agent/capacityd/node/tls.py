@@ -6,6 +6,7 @@ The rules of client-go are those of Go's crypto/x509. tests/clientgo/certificate
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 
 from capacityd.model.errors import NodeUnauthorized
 from capacityd.node.cluster_access import ClusterAccess
+
+_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class _Context(ssl.SSLContext):
@@ -32,8 +35,21 @@ class _Context(ssl.SSLContext):
         return super().wrap_bio(*args, **{**options, "server_hostname": self.server_name})
 
 
-def tls_context(access: ClusterAccess) -> ssl.SSLContext:
-    """Returns the context for all connections to a server. Raises NodeUnauthorized if a certificate is unusable."""
+def tls_contexts(access: ClusterAccess) -> Iterator[ssl.SSLContext]:
+    """Yields the context for connections to a server; then, if it has several authorities, one for each alone.
+
+    While a cluster replaces its authority, the old and the new one may have the same name: EKS trusts both for weeks.
+    Go tries both. OpenSSL tries one, unless the certificates have key identifiers. Raises NodeUnauthorized if a
+    certificate is unusable.
+    """
+    yield tls_context(access, access.authority)
+    authorities = _CERTIFICATE.findall(access.authority or "")
+    if len(authorities) > 1:
+        yield from (tls_context(access, authority) for authority in authorities)
+
+
+def tls_context(access: ClusterAccess, authority: str | None) -> ssl.SSLContext:
+    """Returns a context for connections to a server. authority: PEM; None for those of the system."""
     # Unlike create_default_context(), this does not set VERIFY_X509_STRICT: the authorities of many clusters lack the
     # key identifier that this flag requires.
     context = _Context(ssl.PROTOCOL_TLS_CLIENT)
@@ -47,10 +63,10 @@ def tls_context(access: ClusterAccess) -> ssl.SSLContext:
     if not access.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif access.authority is None:
+    elif authority is None:
         context.load_default_certs()
     else:
-        _load_authority(context, access.authority, access)
+        _load_authority(context, authority, access)
     if access.certificate and access.key:
         _load_client_certificate(context, access.certificate, access.key, access)
     return context

@@ -35,7 +35,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     """Explains an exception of urllib3, ssl or socket that ended a request."""
     if isinstance(error, DeadlineExceeded):
         return NodeUnreachable(f"{access.api_server} did not complete its response within {error.seconds:g} s")
-    chain = list(_causes(error))
+    chain = list(causes(error))
     for e in chain:
         if why := _why_not_trusted(e, access):
             return NodeUnauthorized(f"{access.api_server} {why}")
@@ -48,7 +48,7 @@ def from_transport_error(error: BaseException, access: ClusterAccess) -> NodeErr
     return NodeUnreachable(f"{access.api_server} cannot be reached, or its response is incomplete: {reason}")
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """Yields the exception and all its causes. Versions of urllib3 keep these as cause, context, reason or argument."""
     waiting = [error]
     seen: set[int] = set()

@@ -161,7 +161,7 @@ def test_every_form_of_an_address_is_the_one_in_a_certificate(tmp_path: Path, se
     access = ClusterAccess("k", f"https://{server}:6443", authority=authority.ca_file.read_text())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*pair)
-    handshake(tls_context(access), context)
+    handshake(tls_context(access, access.authority), context)
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:

@@ -56,6 +56,21 @@ def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str) -> Non
         open_node(str(path), None, "host", None).read()
 
 
+def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
+    """As on EKS, whose bundle has the old and the new authority for weeks. No request with credentials is repeated."""
+    requests: list[Request] = []
+
+    def listen(request: Request) -> bytes:
+        requests.append(request)
+        return script(request)
+
+    with serve(CASES["both without identifiers"], tmp_path, listen) as (server, path):
+        opened = open_node(str(path), None, "host", None)
+        for _ in range(2):
+            opened.read()
+            assert server.connections - len(requests) <= 2, "both and the old one failed, before the first request"
+
+
 def test_the_key_of_a_client_certificate_is_in_its_own_file(tmp_path: Path) -> None:
     """The file of the certificate may contain another key, as after a renewal."""
     authority = Authority.create(tmp_path / "authority")

@@ -32,7 +32,7 @@ def converted(key: Path, *command: str) -> str:
 
 def use(certificate: str, key: str) -> None:
     """Raises NodeUnauthorized if the certificate and the key cannot be used."""
-    tls_context(ClusterAccess("k", "https://192.0.2.1:6443", certificate=certificate, key=key))
+    tls_context(ClusterAccess("k", "https://192.0.2.1:6443", certificate=certificate, key=key), None)
 
 
 @pytest.mark.parametrize(("algorithm", "encoding"), ENCODINGS)

@@ -295,6 +295,21 @@ def test_a_program_that_another_user_could_change_is_not_run(served: Machine) ->
     served.wait_for_readings({"example.com/programs": 5})
 
 
+def test_a_host_name_that_comes_later_is_seen(served: Machine) -> None:
+    """As from DHCP. The Node is looked for under this name."""
+    before = served.out("uname", "-n")
+    served.write("/usr/local/bin/count", "#!/bin/sh\nuname -n | tr -d '\\n' | wc -c\n", "755")
+    served.run("hostname", "a-name-from-dhcp")
+    try:
+        served.run("systemctl", "reload", UNIT)
+        served.wait_for_readings({"example.com/programs": len("a-name-from-dhcp")})
+    finally:
+        served.run("hostname", before)
+        served.write("/usr/local/bin/count", COUNT, "755")
+        served.run("systemctl", "reload", UNIT)
+    served.wait_for_readings({"example.com/programs": 5})
+
+
 def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None:
     for place in ("/root/odd name:1.toml", "/tmp/a/seats.toml"):
         served.write(place, '[resources."example.com/seats"]\nstatic = { quantity = 3 }\n')

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capacityd.host import filesystems
 from capacityd.host.recording.replay import RecordedHost
+from capacityd.linux import sandbox
+from capacityd.model.errors import HostError
 from capacityd.model.reading import Absent, Unknown
 from capacityd.schema.units import Unit
-from tests.support.forked import can_be_alone, run_alone
+from tests.support.forked import can_be_alone, forked, run_alone
 from tests.support.machines import Recording, disk, errors, machine, merge
+from tests.support.reachable import make_reachable
 from tests.support.readings import counted, event_sources, quantity, read, values
 
 GIB = Unit("GiB", 2**30)
@@ -316,6 +321,29 @@ def test_a_file_system_that_reports_no_size_has_an_unknown_size(kind: str, type_
 
 def test_a_kernel_interface_has_no_size() -> None:
     assert values(machine(table("20 0:9 / /proc proc proc rw", _proc=0)), "filesystem", "size") == {"/proc": None}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_file_system_below_a_closed_folder_is_the_sandboxs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root in a shell may enter the folder; the service, which has no capabilities, may not."""
+    make_reachable(tmp_path)
+    closed = tmp_path / "closed"
+    (closed / "mounted").mkdir(parents=True)
+    closed.chmod(0o750)
+    os.chown(closed, 12345, 12345)
+    (tmp_path / "status").write_text("NoNewPrivs:\t1\n")
+    monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
+
+    def message() -> str:
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+        with pytest.raises(HostError) as raised:
+            filesystems.filesystem_size(f"{closed}/mounted", ["1"])
+        return str(raised.value)
+
+    why = f"the size of {closed}/mounted could not be read: Permission denied (the sandbox of capacityd.service hides"
+    assert forked(message).startswith(why)
 
 
 HANGING = """

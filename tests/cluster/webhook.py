@@ -1,4 +1,4 @@
-"""A real admission webhook for writes to the status of one Node. It denies writes with any code, or alters them."""
+"""Real admission webhooks. That of a Node denies writes to its status with any code, or alters them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,8 +40,7 @@ class Webhook:
         before, after = (request[key]["status"].get("capacity", {}) for key in ("oldObject", "object"))
         if kind == "mutate":
             patch = [op for alters in self.alters for op in _operations(alters, request["object"], before)]
-            encoded = base64.b64encode(json.dumps(patch).encode()).decode()
-            return response | ({"patchType": "JSONPatch", "patch": encoded} if patch else {})
+            return patched(request, patch) if patch else response
         for denies in self.denies:
             if denies.applies(before.get(denies.name), after.get(denies.name)):
                 status = {"code": denies.code, "message": "not on my Nodes"}
@@ -70,16 +69,13 @@ def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, st
 
 
 @contextmanager
-def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
-    """The API server asks the webhook about each write to the status of this Node until the context ends."""
-    hook = Webhook()
+def answering(cluster: Cluster, answer: Callable[[str, Mapping[str, Any]], dict[str, Any]]) -> Iterator[int]:
+    """Serves AdmissionReviews on loopback. answer: from the path and the request to the response. Returns the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(
-                {**review, "request": None, "response": hook.answer(self.path, review["request"])}
-            ).encode()
+            body = json.dumps({**review, "request": None, "response": answer(self.path, review["request"])}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -93,8 +89,25 @@ def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+
+
+def patched(request: Mapping[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The response that allows the request, and changes its object by these operations of a JSON Patch."""
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+
+@contextmanager
+def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
+    """The API server asks the webhook about each write to the status of this Node until the context ends."""
+    hook = Webhook()
+    with answering(cluster, hook.answer) as port:
         for kind, resource in _KINDS.items():
-            cluster.admin.create(f"{_API}/{resource}", _configuration(cluster, kind, node, server.server_address[1]))
+            cluster.admin.create(f"{_API}/{resource}", _configuration(cluster, kind, node, port))
 
         def active() -> bool:
             try_to_write(cluster, node, {"capacity": {"example.com/tried": "1"}})
@@ -106,19 +119,23 @@ def webhook(cluster: Cluster, node: str) -> Iterator[Webhook]:
         finally:
             for kind, resource in _KINDS.items():
                 cluster.admin.delete(f"{_API}/{resource}/{kind}-{node}")
-            server.shutdown()
+
+
+def client_config(cluster: Cluster, port: int, path: str) -> dict[str, str]:
+    """How the API server reaches answering()."""
+    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
+    return {"url": f"https://127.0.0.1:{port}/{path}", "caBundle": authority}
 
 
 def _configuration(cluster: Cluster, kind: str, node: str, port: int) -> dict[str, Any]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
-    authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
     return {
         "metadata": {"name": f"{kind}-{node}"},
         "webhooks": [
             {
                 "name": f"{kind}.example.com",
                 "rules": [rule],
-                "clientConfig": {"url": f"https://127.0.0.1:{port}/{kind}", "caBundle": authority},
+                "clientConfig": client_config(cluster, port, kind),
                 "matchConditions": [{"name": "node", "expression": f"object.metadata.name == '{node}'"}],
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",

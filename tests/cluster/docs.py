@@ -37,16 +37,25 @@ from tests.support.pages import pages, place, play, same
 _PATIENCE = 90.0  # seconds until the output of a command that only reads must be as shown
 _SETTLE = 6.0  # seconds, if the page shows no output yet
 _AGAIN = 1.0  # seconds between two tries; a command takes half a second of CPU time
-_READS = re.compile(r"kubectl (get|describe|events)\b|capacityd (status|devices|probe|plan|fleet|template)\b")
+_READS = re.compile(
+    r"kubectl (get|describe|events)\b|--dry-run=server\b|capacityd (status|devices|probe|plan|fleet|template)\b"
+)
 
 
 class Shell:
-    """A user's shell with kubectl and capacityd. hidden: texts in outputs, and what a reader sees instead of them."""
+    """A user's shell with kubectl and capacityd.
+
+    hidden: texts in outputs, and what a reader sees instead of them. paths: for a reader, and where they are here.
+    """
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.folder = folder
         self.admin = cluster.kubeconfig(ADMIN)
         self.config = folder / "etc/capacityd/conf.d"
+        self.paths = {
+            "/etc/capacityd": f"{folder}/etc/capacityd",
+            "/usr/share/capacityd/examples/kubernetes": str(ROOT / "packaging/kubernetes"),
+        }
         self.hidden = {str(folder): "", cluster.url: "https://10.0.0.1:6443"}
         self._status = 0
         for path in (folder / "bin", folder / "home", self.config):
@@ -77,7 +86,8 @@ class Shell:
         return output
 
     def _output(self, command: str) -> str:
-        command = command.replace("/etc/capacityd", f"{self.folder}/etc/capacityd")
+        for readers, ours in self.paths.items():
+            command = command.replace(readers, ours)
         done = subprocess.run(
             [*TIED_TO_US, "sh", "-c", re.sub(r"\bsudo ", "", command)],
             stdout=subprocess.PIPE,

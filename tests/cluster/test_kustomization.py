@@ -23,7 +23,7 @@ from tests.cluster.versions import MUTATING_POLICIES
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
 
 WORKLOADS = {"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"}
-OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "prometheus", "grafana")
+OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "add-request.yaml", "prometheus", "grafana")
 PARTS = ("identity.yaml", "policy.yaml", *OPTIONAL)
 
 
@@ -133,6 +133,8 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
     for old, new in {
         "domains=example.com": "domains=a.example  c b.example",
         "bandwidth=example.com/nic-mbps": "bandwidth=b.example/wan-mbps",
+        "request=example.com/build": "request=b.example/build",
+        "request-namespace=builds": "request-namespace=default",
         "monitoring=monitoring": "monitoring=default",
     }.items():
         change(folder, old, new)
@@ -148,6 +150,8 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
         lambda: annotations_of(own.admin.create(f"{PODS}?dryRun=All", body)), PATIENCE, "the bandwidth is enforced"
     )
     assert made == both("9M")
+    created = own.admin.create(f"{PODS}?dryRun=All", body)
+    assert created["spec"]["containers"][0]["resources"]["limits"]["b.example/build"] == "1"
     own.admin.get("/apis/monitoring.coreos.com/v1/namespaces/default/prometheusrules/capacityd")
     unchanged = kubectl(own, own.folder / "admin", "diff", "-k", folder)
     assert (unchanged.returncode, unchanged.stdout) == (0, ""), unchanged.stderr

@@ -5,8 +5,9 @@ a systemd unit. In outputs, the paths of the configuration and the kubeconfig an
 replaced by those that a reader would see.
 
 Directives besides those of recorded pages: plug PORT and unplug PORT (a dongle); service start, stop or reload; kubelet
-restart, zero (sets extended resources to 0) or FILE (starts with this configuration); until NAME=QUANTITY (waits until
-it is allocatable); node delete NAME; credentials wrong or right; api away or back.
+restart, zero (sets extended resources to 0) or FILE (starts with this configuration); gone NAME (leaves the key of a
+device plugin as the kubelet does five minutes after the plugin has left); until NAME=QUANTITY (waits until it is
+allocatable); node delete NAME; credentials wrong or right; api away or back.
 """
 
 from __future__ import annotations
@@ -177,6 +178,10 @@ class ClusterWorld:
             self.kubelet().restart(zeroing=what == "zero")
         else:
             self.kubelet(yaml.safe_load((self._shell.folder / "home" / what).read_text()))
+
+    def _do_gone(self, name: str) -> None:
+        self._cluster.set_capacity("n1", {name: "0"})
+        self._do_until(f"{name}=0")
 
     def _do_until(self, wanted: str) -> None:
         name, _, quantity = wanted.partition("=")

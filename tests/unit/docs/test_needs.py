@@ -118,8 +118,22 @@ def numbers() -> Recording:
     return merge(bare(), files({**capacity, **classes, "/etc/renderer/licence.conf": "host = lic1\nseats = 40\n"}))
 
 
+def mounted() -> Recording:
+    """A machine with a file system of 1,000 GiB at /srv/data, and another elsewhere."""
+    gib = {"/": 20 * 2**30, "/srv/data": 1_000 * 2**30, "/srv/other": 50 * 2**30}
+    points = [(point, f"8:{n}", "xfs", f"/dev/sda{n}") for n, point in enumerate(gib, 1)]
+    return merge(bare(), {"filesystem_sizes": gib}, mounts(*points))
+
+
 RECORDED = {Path(path).stem: made for path, made in recordings().items() if path.startswith("machines/")}
-MADE_UP = {"cards": cards(), "dongles": dongles(), "files": numbers(), "serial": serial(), "working": working()}
+MADE_UP = {
+    "cards": cards(),
+    "dongles": dongles(),
+    "files": numbers(),
+    "mounted": mounted(),
+    "serial": serial(),
+    "working": working(),
+}
 ALL = {**RECORDED, **MADE_UP}
 
 # recipe -> machine -> the expected answer. On any other machine the hardware is absent.
@@ -130,6 +144,9 @@ TRUTH: dict[str, dict[str, int]] = {
     "nic-mbps": {"network": 90_000, "working": 9_000},  # less a tenth
     # (3840755982336 + 3840755982336) / 2^30 * 0.9, and 1000 GiB * 0.9: without the system's disk and the small disk
     "scratch-gib": {"storage": 6438, "cards": 900, "cloud": 1571},  # cloud: the two local disks, less a tenth
+    "data-gib": {"mounted": 900},  # less a tenth
+    "iops": {"storage": 200_000, "cards": 100_000},  # two disks, and one
+    "build": dict.fromkeys(ALL, 3),
     "vf": {"network": 2},
     "address": {"virtual": 254 - 1 - 15},
     "serial-port": {"serial": 3},

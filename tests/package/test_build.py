@@ -86,10 +86,15 @@ def test_the_code_that_runs_as_root_is_as_large_as_the_page_says() -> None:
 
 
 def test_the_size_is_that_of_the_pages(packages: Packages) -> None:
-    size = subprocess.run(["dpkg-deb", "--field", packages.current, "Installed-Size"], capture_output=True, check=True)
-    said = f"capacityd itself is {round(int(size.stdout) / 1024)} MiB"
     for page in ("docs/how-to/images.md", "docs/limits.md"):
+        said = f"capacityd itself is {round(installed_mib(packages.current))} MiB"
         assert said in (ROOT / page).read_text(), page
+    (kubectl,) = re.findall(r"kubectl-capacityd itself is (\S+) MiB", (ROOT / "docs/how-to/fleet.md").read_text())
+    assert abs(float(kubectl) - installed_mib(packages.kubectl)) < 0.25
+
+
+def installed_mib(package: Path) -> float:
+    return int(out("--field", package, "Installed-Size")) / 1024
 
 
 def test_links_in_the_package_lead_somewhere(packages: Packages, tmp_path: Path) -> None:

@@ -90,15 +90,27 @@ def _require_known(context: str, contexts_by_path: Mapping[str, _Contexts]) -> N
 
 
 def _paths(kubeconfig: str | None) -> Sequence[str]:
-    """The existing files. Not every file in $KUBECONFIG needs to exist. Raises CredentialsMissing if none does."""
+    """The files that are not missing. Not every file in $KUBECONFIG needs to exist. Raises CredentialsMissing if none
+    does."""
     if kubeconfig is not None:
         return [kubeconfig]
     variable = os.environ.get("KUBECONFIG") or ""
     listed = [path for path in variable.split(os.pathsep) if path]
     if not listed:
         listed = [os.path.expanduser("~/.kube/config")]
-    existing = [path for path in listed if os.path.exists(path)]
+    existing = [path for path in listed if not _is_missing(path)]
     if existing:
         return existing
     places = f"{' and '.join(listed)} (KUBECONFIG)" if variable else f"{listed[0]}, and KUBECONFIG is not set"
     raise CredentialsMissing(f"no kubeconfig found in {places}. Give its path with --kubeconfig", files=listed)
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is no such file. A file in a folder that the user may not enter is not missing, but unreadable."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False

@@ -124,3 +124,12 @@ def test_advice_is_for_a_person_not_for_a_node(tmp_path: Path) -> None:
             load_operators(path)
         with pytest.raises(CredentialsMissing, match="Has the kubelet joined the cluster"):
             load(path)
+
+
+def test_a_file_that_cannot_be_read_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with kubectl. Root may read every file, so a link to itself stands in for one that a user may not read."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "loop"))
+    with pytest.raises(NodeUnauthorized) as raised:
+        load_operators(None)
+    assert "loop, cannot be read: Too many levels of symbolic links" in str(raised.value)

@@ -21,9 +21,11 @@ def make_reachable(folder: Path) -> None:
 def reachable_agent(folder: Path) -> Path:
     """A copy of agent/ below this folder that other users can run.
 
-    They may be unable to enter the project's own folder, for example if it is in /root.
+    They may be unable to enter the project's own folder (in /root), or its files (a checkout with the umask 077).
     """
     agent = folder / "agent"
     shutil.copytree(ROOT / "agent" / "capacityd", agent / "capacityd", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in agent.rglob("*"):
+        path.chmod(0o755)
     make_reachable(agent)
     return agent

@@ -16,7 +16,7 @@ from capacityd.host.ethtool import supported_modes
 from capacityd.host.file_text import MAX_ATTRIBUTE_BYTES, MAX_TABLE_BYTES, lines_of, stripped_lines, text_of
 from capacityd.host.filesystems import filesystem_size
 from capacityd.host.hwdb import look_up
-from capacityd.host.network import addresses, link_kind, linked_interface
+from capacityd.host.network import Link, addresses, links
 from capacityd.host.program import run_trusted
 from capacityd.host.regular_file import ABSENT, read_optional_text, read_regular, read_text, unreadable
 from capacityd.host.routes import default_interfaces
@@ -38,6 +38,7 @@ class LiveHost:
     """
 
     def __init__(self) -> None:
+        self._links: Mapping[str, Link] = {}
         self._udev: Any = None  # one pyudev Context for all devices: each Context loads libudev again, 65 KiB
 
     def listdir(self, folder: str) -> Sequence[str]:
@@ -119,13 +120,24 @@ class LiveHost:
     # Methods of Host that need nothing of this object.
     raw = staticmethod(read_text)
     hardware_names = staticmethod(look_up)
-    link_kind = staticmethod(link_kind)
     link_modes = staticmethod(supported_modes)
-    linked_interface = staticmethod(linked_interface)
     default_interfaces = staticmethod(default_interfaces)
     addresses = staticmethod(addresses)
     filesystem_size = staticmethod(filesystem_size)
     sandbox_advice = staticmethod(sandbox_advice)
+
+    def link_kind(self, interface: str) -> str:
+        return self._link(interface).kind
+
+    def linked_interface(self, interface: str) -> str:
+        return self._link(interface).linked_interface
+
+    def _link(self, interface: str) -> Link:
+        """An interface, from a list that is read at the first call. Raises HostError, also if the list lacks it."""
+        self._links = self._links or links()
+        if interface not in self._links:
+            raise HostError(f"the interface {printable(interface)} does not exist", errno.ENODEV)
+        return self._links[interface]
 
     def memory(self) -> Memory:
         return cpu_memory.memory(self)

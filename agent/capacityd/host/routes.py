@@ -6,22 +6,12 @@ first interface, so nothing would seem to depend on the others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
-from capacityd.host.program import run_trusted
+from capacityd.host.ip import Json, ip, ip_errors
 from capacityd.linux.netlink import MAX_DEFAULT_PREFIX_BITS
 from capacityd.model.errors import HostError
-from capacityd.model.quoting import quoted
-from capacityd.model.text import printable
 
-_IP = ("/bin/ip", "-json", "-details", "-Numeric")
-_TIMEOUT = 10.0  # seconds
-_MAX_BYTES = 64 * 1024 * 1024
-"""Of the output: a route needs about 130 bytes, and a router with all routes of the Internet has a million."""
-_ATTEMPTS = 5
-"""Requests for a list that changes while the kernel sends it. Then ip writes a warning to standard error."""
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
 _TABLES = ("253", "254")  # default and main
@@ -38,8 +28,6 @@ _IGNORED = (
 )
 """Fields of a policy rule that exclude no packets. All others, also those of newer kernels, select packets."""
 
-_Json = Mapping[str, Any]
-
 
 def default_interfaces() -> list[str]:
     """The names of the interfaces of default routes, IPv4 and IPv6, sorted. Raises HostError.
@@ -48,29 +36,27 @@ def default_interfaces() -> list[str]:
     these tables count: main, default, those that policy rules select for all packets, and those of VRFs, which carry
     the packets of programs in the VRF.
     """
-    try:
-        next_hops = {hop["id"]: hop for hop in _ip("nexthop", "show")}
+    with ip_errors("the routes"):
+        next_hops = {hop["id"]: hop for hop in ip("nexthop", "show")}
         names = {
             name
             for family in _FAMILIES
             for route in _default_routes(family, _tables(family))
             for name in _interfaces(route, next_hops)
         }
-    except (LookupError, TypeError, ValueError, AttributeError) as e:
-        raise HostError(f"the routes could not be read: unexpected output of {_IP[0]}", detail=printable(str(e))) from e
     return sorted(names)
 
 
-def _default_routes(family: str, tables: Collection[str]) -> Iterator[_Json]:
+def _default_routes(family: str, tables: Collection[str]) -> Iterator[Json]:
     """Yields the default routes in these tables. Dead next hops count as well."""
-    for route in _ip(family, "route", "show", "table", "all"):
+    for route in ip(family, "route", "show", "table", "all"):
         _address, _, prefix_bits = route["dst"].partition("/")
         is_default = route["dst"] == "default" or 0 < int(prefix_bits or 128) <= MAX_DEFAULT_PREFIX_BITS
         if is_default and route["type"] == _UNICAST and route["table"] in tables:
             yield route
 
 
-def _interfaces(route: _Json, next_hops: Mapping[int, _Json]) -> set[str]:
+def _interfaces(route: Json, next_hops: Mapping[int, Json]) -> set[str]:
     """The interfaces of a route, or of a next-hop object. Raises HostError if the route has none.
 
     With nexthop_compat_mode=0, the kernel names only the object of a route, and the object's interfaces or members.
@@ -90,29 +76,16 @@ def _interfaces(route: _Json, next_hops: Mapping[int, _Json]) -> set[str]:
 def _tables(family: str) -> set[str]:
     """The numbers of the tables whose default routes count."""
     tables = {*_TABLES}
-    for rule in _ip(family, "rule", "show"):
+    for rule in ip(family, "rule", "show"):
         # An inverted rule applies to all packets but those that its fields select, as wg-quick's "not fwmark".
         if "not" in rule or not _excludes_own_packets(rule):
             tables |= {rule["table"]} if "table" in rule else set()
             if "l3mdev" in rule:  # one rule leads to the tables of all VRFs
-                links = _ip("link", "show", "type", "vrf")
-                tables |= {str(link["linkinfo"]["info_data"]["table"]) for link in links if link}
+                links = ip("link", "show", "type", "vrf")
+                tables |= {str(link["linkinfo"]["info_data"]["table"]) for link in links}
     return tables
 
 
-def _excludes_own_packets(rule: _Json) -> bool:
+def _excludes_own_packets(rule: Json) -> bool:
     """Whether a policy rule excludes packets that the machine's own programs send. An inversion is not considered."""
     return any(name not in _IGNORED and value not in _NO_SELECTORS.get(name, ()) for name, value in rule.items())
-
-
-def _ip(*arguments: str) -> Sequence[_Json]:
-    """The objects that ip prints. Raises HostError, and the errors of unexpected output."""
-    for _ in range(_ATTEMPTS):
-        status, out, err = run_trusted([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
-        if status:
-            why = f"the routes could not be read: {_IP[0]} exited with status {status}"
-            raise HostError(why, detail=f"standard error: {quoted(printable(err.strip()))}")
-        if not err:
-            objects: Sequence[_Json] = json.loads(out.decode("utf-8", "surrogateescape") or "[]")
-            return objects
-    raise HostError(f"the routes could not be read: they changed during {_ATTEMPTS} attempts")

@@ -1,18 +1,14 @@
-"""rtnetlink(7): requests to the kernel and events from it, with messages and attributes."""
+"""rtnetlink(7): events from the kernel, with messages and attributes."""
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import struct
 import sys
 from collections.abc import Iterator
 from typing import Literal
 
-_ERROR, _DONE = 2, 3  # types of messages: NLMSG_ERROR, NLMSG_DONE
-_REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10  # flags of messages: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR
-_SOL_NETLINK, _GET_STRICT_CHK = 270, 12  # a socket option: SOL_NETLINK, NETLINK_GET_STRICT_CHK
 _HEADER = struct.Struct("IHHII")  # nlmsghdr: length, type, flags, sequence number, port
 _ATTRIBUTE = struct.Struct("HH")  # nlattr: length, type
 _TYPE_BITS = 0x3FFF  # the bits of the type, without NLA_F_NESTED and NLA_F_NET_BYTEORDER
@@ -21,54 +17,6 @@ _QUEUE_BYTES = 1 << 22  # of events that may wait
 MAX_DEFAULT_PREFIX_BITS = 3
 """The longest prefix of a route that counts as a default route: several replace one, as 0.0.0.0/1 and 128.0.0.0/1 do,
 and 2000::/3 contains all public addresses of IPv6."""
-_ATTEMPTS = 5
-"""Requests for a list that changes while the kernel sends it, as iproute2 and libnl advise."""
-
-
-def ask(message_type: int, body: bytes, *, dump: bool = True) -> list[tuple[int, bytes]]:
-    """Sends a request. Returns type and body of each message in the response. dump: whether the response is a list.
-
-    If the table changed during the read (NLM_F_DUMP_INTR), the list may be incomplete, so this asks again. Raises
-    OSError with the kernel's errno, and EAGAIN if the table changed during each attempt.
-    """
-    for _ in range(_ATTEMPTS):
-        answers = []
-        changed_meanwhile = False
-        for answer_type, flags, answer in _response(message_type, body, dump=dump):
-            if flags & _INTERRUPTED:
-                changed_meanwhile = True
-            if answer_type != _DONE:
-                answers.append((answer_type, answer))
-        if not changed_meanwhile:
-            return answers
-    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-
-def _response(message_type: int, body: bytes, *, dump: bool) -> Iterator[tuple[int, int, bytes]]:
-    """Sends a request. Yields type, flags and body of each message in the response, with the one that ends a list.
-
-    Raises OSError with the kernel's errno.
-    """
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as s:
-        s.setsockopt(_SOL_NETLINK, _GET_STRICT_CHK, 1)  # otherwise, a dump ignores the filters in the body
-        request_flags = _REQUEST | _DUMP if dump else _REQUEST
-        sequence_number, port = 1, 0  # one request a socket, so the numbers do not matter
-        s.send(_HEADER.pack(_HEADER.size + len(body), message_type, request_flags, sequence_number, port) + body)
-        while True:
-            data = s.recv(_BUFFER_BYTES)
-            for answer_type, flags, answer in _messages(data):
-                # _ERROR and _DONE begin with a negated errno. The kernel also ends a list early with an error, such as
-                # EMSGSIZE (netlink_dump_done).
-                code = -integer(answer[:4], signed=True) if answer_type in (_ERROR, _DONE) else 0
-                if answer_type == _ERROR or code > 0:
-                    raise OSError(code, os.strerror(code))
-                yield answer_type, flags, answer
-                if answer_type == _DONE:
-                    return
-            if not dump:
-                return  # the response to any other request is a single message
-            if not data:  # the response stopped before the end of the list
-                raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
 
 def listen(groups: int) -> socket.socket:

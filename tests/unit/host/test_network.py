@@ -1,18 +1,17 @@
-"""Kinds and addresses of interfaces, from a real kernel and from messages that it seldom sends."""
+"""Kinds and addresses of interfaces, from a real kernel and from what ip seldom prints."""
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import struct
-from typing import Literal
-from unittest.mock import MagicMock
+from typing import Any, Literal
 
 import pytest
 
-from capacityd.host.network import addresses, kernel_errors
-from capacityd.linux.netlink import ask, attribute, attributes, integer
+from capacityd.host import network
+from capacityd.host.network import addresses, links
+from capacityd.linux.netlink import attribute, attributes, integer
 from capacityd.model.errors import HostError
 from tests import ROOT
 from tests.support.forked import can_be_alone, run_alone
@@ -49,7 +48,7 @@ elsewhere.kill()
 def test_kinds_and_linked_interfaces_are_those_of_a_real_kernel() -> None:
     """The number of an interface in another network namespace is not that of an interface here."""
     kinds, linked = json.loads(run_alone("mount -t sysfs none /sys", PROGRAM))
-    failed = "could not be read: No such device (19)"
+    gone = "the interface gone does not exist (19)"
     assert kinds == {
         "v0": "veth",
         "p0": "veth",
@@ -59,7 +58,7 @@ def test_kinds_and_linked_interfaces_are_those_of_a_real_kernel() -> None:
         "x1": "vxlan",
         "lo": "",
         "here": "veth",
-        "gone": f"the kind of gone {failed}",
+        "gone": gone,
     }
     assert linked == {
         "v0": "p0",
@@ -70,7 +69,7 @@ def test_kinds_and_linked_interfaces_are_those_of_a_real_kernel() -> None:
         "x1": "",
         "lo": "",
         "here": "",
-        "gone": f"the interface that gone uses {failed}",
+        "gone": gone,
     }
 
 
@@ -106,109 +105,65 @@ def test_addresses_are_those_of_a_real_kernel() -> None:
     assert {one[2][:5] for one in document if one[4] == "link"} == {"fe80:"}
 
 
-IP4, IP6 = bytes([192, 0, 2, 7]), bytes.fromhex("20010db8000000000000000000000007")
+def address(**fields: Any) -> dict[str, Any]:
+    return {"family": "inet6", "local": "2001:db8::7", "prefixlen": 64, "scope": "0", **fields}
 
 
 @pytest.mark.parametrize(
-    ("family", "raw", "flags", "scope", "expected"),
+    ("printed", "expected"),
     [
-        (2, IP4, 0x01 | 0x08, 0, ("192.0.2.7", "global", False)),  # a secondary address
-        (10, IP6, 0x01, 0, ("2001:db8::7", "global", True)),
-        (10, IP6, 0x08, 0, None),  # duplicate: another machine uses it
-        (10, IP6, 0x20, 0, ("2001:db8::7", "global", False)),  # deprecated: only new connections do not use it
-        (10, IP6, 0x80, 253, ("2001:db8::7", "link", False)),
-        (10, IP6, 0x80, 77, ("2001:db8::7", "77", False)),
-        (10, b"", 0x80, 0, None),
-        (7, IP4, 0x80, 0, None),
+        (address(family="inet", local="192.0.2.7", secondary=True), ("ipv4", "192.0.2.7", "global", False)),
+        (address(family="inet", local="192.0.2.7", address="192.0.2.1"), ("ipv4", "192.0.2.7", "global", False)),
+        (address(temporary=True), ("ipv6", "2001:db8::7", "global", True)),
+        (address(dadfailed=True), None),  # another machine uses it
+        (address(deprecated=True), ("ipv6", "2001:db8::7", "global", False)),  # only new connections do not use it
+        (address(scope="253"), ("ipv6", "2001:db8::7", "link", False)),
+        (address(scope="77"), ("ipv6", "2001:db8::7", "77", False)),
+        (address(family="mpls"), None),
     ],
 )
-@pytest.mark.parametrize("wide", [False, True])
-def test_the_local_address_of_a_message_counts_unless_its_flags_exclude_it(
-    family: int,
-    raw: bytes,
-    flags: int,
-    scope: int,
-    expected: tuple[str, str, bool] | None,
-    wide: bool,
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_address_counts_unless_its_flags_exclude_it(
+    printed: dict[str, Any], expected: tuple[str, str, str, bool] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """wide: the flags are in the attribute IFA_FLAGS, which holds 32 bits instead of 8."""
-    message = struct.pack("BBBBi", family, 24, 0xFF - flags if wide else flags, scope, 1)
-    message += (attribute(1, raw) if raw else b"") + (attribute(8, struct.pack("I", flags | 0x100)) if wide else b"")
-    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message), (16, message)])
-    known = [(a.interface, a.address, a.scope, a.temporary) for a in addresses()]
-    assert known == ([("lo", *expected)] if expected else [])
+    monkeypatch.setattr(network, "ip", lambda *_: [{"ifname": "lo", "addr_info": [printed]}])
+    known = [(a.family, a.address, a.scope, a.temporary) for a in addresses()]
+    assert known == ([expected] if expected else [])
 
 
-def test_an_address_of_an_interface_that_disappeared_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = struct.pack("BBBBi", 2, 24, 0x80, 0, 2**30) + attribute(1, IP4)
-    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, message)])
-    with pytest.raises(HostError, match="the addresses of interfaces could not be read: No such device"):
+@pytest.mark.parametrize("printed", [[{"ifname": "lo"}], [{"addr_info": [address()]}], [[1]], {"a": 1}, 7])
+def test_unexpected_output_is_an_error(printed: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capacityd.host.ip.run_trusted", lambda *_, **__: (0, json.dumps(printed).encode(), b""))
+    with pytest.raises(HostError, match="addresses of interfaces could not be read: unexpected output of"):
         addresses()
 
 
-def test_addresses_are_read_again_if_an_interface_disappears_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    messages = [struct.pack("BBBBi", 2, 24, 0x80, 0, index) + attribute(1, IP4) for index in (2**30, 2**30, 1)]
-    monkeypatch.setattr("capacityd.host.network.ask", lambda *_: [(20, messages.pop(0))])
-    assert [a.interface for a in addresses()] == ["lo"]
-
-
-def kernel(*answers: bytes) -> MagicMock:
-    """A double of the socket module. Its sockets return these answers in turn."""
-    double = MagicMock()
-    opened = double.socket.return_value.__enter__.return_value
-    opened.recv.side_effect = answers
-    return double
-
-
-def message(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
-    return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body + bytes(-len(body) % 4)
-
-
-def test_a_response_has_several_messages_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = (message(24, b"one") + message(25, b"and 2"), message(24, b"3"), message(3), message(24, b"late"))
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*known))
-    assert list(ask(26, b"")) == [(24, b"one"), (25, b"and 2"), (24, b"3")]
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"one")))
-    assert list(ask(26, b"", dump=False)) == [(24, b"one")]
-
-
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("status", "out", "err", "reason"),
     [
-        (message(3, struct.pack("i", -errno.EMSGSIZE)), "the routes could not be read: Message too long"),
-        (message(2, struct.pack("i", -1)), "the routes could not be read: Operation not permitted"),
-        (b"", "the routes could not be read: Bad message"),
+        (2, b"", b"RTNETLINK answers: Operation not permitted", "/bin/ip exited with status 2"),
+        (0, b"[]", b"Dump was interrupted and may be inconsistent.\n", "they changed during 5 attempts"),
+        (0, b"[{", b"", "unexpected output of /bin/ip"),
     ],
 )
-def test_an_incomplete_response_is_an_error(answer: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, b"half"), answer, message(3)))
-    with pytest.raises(HostError, match=f"^{error}$"), kernel_errors("the routes"):
-        list(ask(26, b""))
-
-
-INTERRUPTED = 0x10 | 0x2
-
-
-@pytest.mark.parametrize("answer", [message(24, b"half", INTERRUPTED), message(3, flags=INTERRUPTED)])
-def test_a_list_that_changes_while_it_is_read_is_read_again(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel marks all messages after the change. This may be only the one that ends the list."""
-    changed = (message(24, b"one"), answer, message(3, flags=INTERRUPTED))[: 2 if answer[4] == 3 else 3]
-    whole = (message(24, b"one"), message(24, b"two"), message(3, bytes(4)))
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*changed, *changed, *whole))
-    assert list(ask(26, b"")) == [(24, b"one"), (24, b"two")]
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(*changed * 9))
-    with pytest.raises(HostError, match="Resource temporarily unavailable") as raised, kernel_errors("the routes"):
-        ask(26, b"")
-    assert raised.value.errno == errno.EAGAIN
-
-
-def test_a_message_may_be_as_long_as_that_of_a_card_with_many_virtual_functions(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_failure_of_ip_is_an_error(
+    status: int, out: bytes, err: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = bytes(200_000)
-    monkeypatch.setattr("capacityd.linux.netlink.socket", kernel(message(24, known), message(3)))
-    assert list(ask(18, b"")) == [(24, known)]
+    monkeypatch.setattr("capacityd.host.ip.run_trusted", lambda *_, **__: (status, out, err))
+    with pytest.raises(HostError, match=f"^the interfaces could not be read: {reason}$"):
+        links()
+
+
+def test_a_list_that_changes_while_it_is_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(0, b"[]", b"Dump was interrupted"), (0, b'[{"ifname":"c\x07\xe9"},{}]', b"a warning")]
+    monkeypatch.setattr("capacityd.host.ip.run_trusted", lambda *_, **__: answers.pop(0))
+    assert [*links()] == ["c\x07\udce9"]
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="needs namespaces")
+def test_a_name_may_have_any_bytes() -> None:
+    program = "import json; from capacityd.host.network import links; print(json.dumps(sorted(links())))"
+    names = json.loads(run_alone("ip link add name \"a'b\" type veth peer name $(printf 'c\\007\\351d')", program))
+    assert names == ["a'b", "c\x07\udce9d", "lo"]
 
 
 def test_attributes_after_a_damaged_one_are_left_out() -> None:

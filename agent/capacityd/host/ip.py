@@ -1,0 +1,53 @@
+"""What the kernel knows about links, addresses and routes, from ip(8) in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from capacityd.host.program import run_trusted
+from capacityd.model.errors import HostError
+from capacityd.model.quoting import quoted
+from capacityd.model.text import printable
+
+Json = Mapping[str, Any]
+
+_IP = ("/bin/ip", "-json", "-details", "-Numeric")
+_TIMEOUT = 10.0  # seconds
+_MAX_BYTES = 64 * 1024 * 1024
+"""Of the output: a link needs about 1,500 bytes, and a route 130. A router with all routes of the Internet has a
+million."""
+_INTERRUPTED = b"Dump was interrupted"
+"""What ip writes to standard error if a list has changed while the kernel sent it (rtnl_dump_filter_l in iproute2's
+lib/libnetlink.c). Its exit status is 0 then."""
+_ATTEMPTS = 5
+"""Requests for a list that changes meanwhile."""
+
+
+def ip(*arguments: str) -> Sequence[Json]:
+    """The objects that ip prints, in the kernel's order. Raises HostError, and ValueError for unexpected output."""
+    for _ in range(_ATTEMPTS):
+        status, out, err = run_trusted([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
+        if status:
+            detail = f"standard error: {quoted(printable(err.strip()))}"
+            raise HostError(f"{_IP[0]} exited with status {status}", detail=detail)
+        if _INTERRUPTED not in err:
+            # The name of an interface may have any bytes but "/" and white space. An empty list may be printed as
+            # nothing, and an object that a filter leaves out as an empty one.
+            objects = json.loads(out.decode("utf-8", "surrogateescape") or "[]", strict=False)
+            return [printed for printed in objects if printed]
+    raise HostError(f"they changed during {_ATTEMPTS} attempts")
+
+
+@contextmanager
+def ip_errors(subject: str) -> Iterator[None]:
+    """Adds to HostErrors that the subject could not be read. Errors of unexpected output become HostErrors."""
+    failed = f"{subject} could not be read"
+    try:
+        yield
+    except HostError as e:
+        raise HostError(f"{failed}: {e}", e.errno, e.cause, detail=e.detail) from e
+    except (LookupError, TypeError, ValueError, AttributeError) as e:
+        raise HostError(f"{failed}: unexpected output of {_IP[0]}", detail=printable(str(e))) from e

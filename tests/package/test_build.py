@@ -47,10 +47,10 @@ def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
     for package, more in ((packages.current, {"jsonpatch", "systemd"}), (packages.kubectl, set[str]())):
         fields = email.message_from_string(out("--field", package))
         depends = {d.strip() for d in fields["Depends"].split(",")}
-        needed = {f"python3-{name}" for name in libraries | more}
+        on_a_node = package == packages.current
+        needed = {f"python3-{name}" for name in libraries | more} | ({"iproute2"} if on_a_node else set())
         assert depends == {"python3:any", "python3 (>= 3.10)", "python3 (>= 3.11) | python3-tomli"} | needed
         assert fields["Architecture"] == "all"
-        on_a_node = package == packages.current
         assert fields["Recommends"] == ("systemd, udev" if on_a_node else None), "what every node has; no more"
         assert not {"Breaks", "Conflicts", "Replaces"} & {*fields}
 

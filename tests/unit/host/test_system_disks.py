@@ -31,6 +31,8 @@ MULTIPATH = nvme(
 AUTOMOUNT = ("/efi", "0:37", "autofs", "systemd-1")
 GENERATED = files({"/run/systemd/generator.late/efi.automount": "[Automount]\n"})
 USR, ETC = ("/usr", "0:51", "overlay", "sysext"), ("/etc", "0:52", "overlay", "confext")
+ID = "5d" * 32
+ON_B = ("8:17", "ext4", "/dev/sdb1")
 FEWEST_FIELDS = "1 2 8:2 / / rw - ext4 /dev/sda2\n"
 
 
@@ -59,6 +61,9 @@ def with_disks(*parts: Recording) -> RecordedHost:
             for point in ("/boot", "/boot/efi", "/efi", "/etc", "/usr", "/var")
         ),
         ("sda sdb", with_disks(CRYPT, VOLUME, mounts(("/", "253:1", "ext4", "/dev/mapper/vg-root")))),
+        # A container's root file system is on a disk that Docker needs. A volume is on a disk of the pod.
+        ("sda sdb", with_disks(mounts(ROOT, (f"/var/lib/docker/devicemapper/mnt/{ID}", "8:17", "ext4", "/dev/sdb1")))),
+        ("sda", with_disks(mounts(ROOT, (f"/var/lib/kubelet/plugins/kubernetes.io/csi/x/{ID}/globalmount", *ON_B)))),
         ("sda sdb", with_disks(RAID, mounts(("/", "9:128", "ext4", "/dev/md127p1")))),
         ("nvme6n1", with_disks(MULTIPATH, mounts(("/", "259:5", "ext4", "/dev/nvme6n1p1")))),
         ("sda sdb", with_disks(mounts(ROOT, swaps=[("/dev/sdb1", "partition")]))),

@@ -153,6 +153,12 @@ def test_a_failure_of_ip_is_an_error(
         links()
 
 
+def test_the_list_of_interfaces_may_be_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = 'import json; print(json.dumps([{"ifname": "eth0", "vfinfo_list": ["x" * 100] * 10_000}]))'
+    monkeypatch.setattr("capacityd.host.ip._IP", ("/usr/bin/python3", "-c", program))
+    assert [*links()] == ["eth0"]
+
+
 def test_a_list_that_changes_while_it_is_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(0, b"[]", b"Dump was interrupted"), (0, b'[{"ifname":"c\x07\xe9"},{}]', b"a warning")]
     monkeypatch.setattr("capacityd.host.ip.run_trusted", lambda *_, **__: answers.pop(0))

@@ -1,0 +1,170 @@
+"""What is admitted: each is a sentence of docs/explanation.md, with a function that says how long it excuses a breach.
+
+Nothing else is excused. The function returns seconds. 0: it excuses nothing; infinity: for as long as the breach lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from tests.support.judge.faults import What
+from tests.support.judge.ghosts import Ghosts
+from tests.support.judge.observations import Trouble
+from tests.support.judge.promises import MINUTE, REACTION, WRITES, Breach, pace
+
+ANSWERED = 80.0
+"""Seconds until another capacityd counts as gone."""
+NOTICED = 75.0
+"""Seconds until a watch that died without a sign is noticed."""
+POLLED = 300.0
+"""Seconds between two passes that look at a Node that can't be watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An excuse."""
+
+    sentence: str
+    """As it stands on the page."""
+    promises: tuple[str, ...]
+    """The names of the promises whose breaches it may excuse."""
+    excuses: Callable[[Ghosts, Breach], float]
+
+    @property
+    def name(self) -> str:
+        return self.excuses.__name__
+
+
+_TRUE = ("true_only_while_right", "true_when_written")
+_TIME = ("true_only_while_right", "right_in_time")
+_OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_written")
+
+
+def a_limit_holds_a_change_back(ghosts: Ghosts, breach: Breach) -> float:
+    often = (sum(ghosts.at - at < WRITES * MINUTE for at in times) for times in ghosts.passes_with_write.values())
+    return MINUTE if any(number >= WRITES - 1 for number in often) else 0.0
+
+
+def the_node_is_out_of_reach(ghosts: Ghosts, breach: Breach) -> float:
+    if Trouble.API in ghosts.troubles or Trouble.STOPPED in ghosts.troubles:
+        return inf
+    ended = [ghosts.ended[trouble] for trouble in (Trouble.API, Trouble.STOPPED) if trouble in ghosts.ended]
+    until = [span.ended + pace(span.ended - span.began) + REACTION for span in ended]
+    return max([0.0, *(at - breach.since for at in until)])
+
+
+def the_node_is_not_watched(ghosts: Ghosts, breach: Breach) -> float:
+    return POLLED if ghosts.was(Trouble.WATCH, ghosts.at - breach.since) else 0.0
+
+
+def the_watch_is_dead(ghosts: Ghosts, breach: Breach) -> float:
+    return NOTICED if ghosts.was(Trouble.DEAD_WATCH, ghosts.at - breach.since) else 0.0
+
+
+def no_event_reports_a_change(ghosts: Ghosts, breach: Breach) -> float:
+    span = ghosts.troubles.get(Trouble.SOURCES)
+    return inf if span and span.concerns(breach.entry) else 0.0
+
+
+def another_capacityd_writes(ghosts: Ghosts, breach: Breach) -> float:
+    return ANSWERED if ghosts.was(Trouble.OTHER_CAPACITYD, ghosts.at - breach.since + ANSWERED) else 0.0
+
+
+def a_webhook_alters(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if Trouble.ALTERED in ghosts.troubles else 0.0
+
+
+def nothing_can_be_saved(ghosts: Ghosts, breach: Breach) -> float:
+    is_lower = breach.fault is not None and breach.fault.what is What.LOWER
+    return inf if Trouble.FILES in ghosts.troubles and is_lower else 0.0
+
+
+def both_records_are_lost(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if breach.entry in ghosts.orphaned else 0.0
+
+
+def nothing_configures_a_forgotten_key(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if breach.entry in ghosts.forgotten and ghosts.wanted(breach.entry) is None else 0.0
+
+
+def the_annotation_is_believed(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if breach.entry in ghosts.believed else 0.0
+
+
+def another_writer_claims_a_key(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if breach.entry in ghosts.claimed else 0.0
+
+
+def anothers_number_equals_ours(ghosts: Ghosts, breach: Breach) -> float:
+    return inf if "of another writer from" in breach.detail else 0.0
+
+
+ADMITTED = (
+    Admitted(
+        "While the limit of writes holds a change back, the condition can stay True for a minute.",
+        (*_TRUE, "right_in_time"),
+        a_limit_holds_a_change_back,
+    ),
+    Admitted(
+        "While the Node is out of reach, or the service does not run, the condition stays as it is.",
+        ("true_only_while_right",),
+        the_node_is_out_of_reach,
+    ),
+    Admitted(
+        "A change of a Node that is not watched is found within five minutes.",
+        _TIME,
+        the_node_is_not_watched,
+    ),
+    Admitted(
+        "A change of a Node whose watch has died without a sign is found within 75 s.",
+        _TIME,
+        the_watch_is_dead,
+    ),
+    Admitted(
+        "A change of the machine that no event reports is found by the next pass.",
+        _TIME,
+        no_event_reports_a_change,
+    ),
+    Admitted(
+        "While another capacityd writes the Node, and for 80 s after that, either may leave the condition True.",
+        (*_TRUE, "right_in_time"),
+        another_capacityd_writes,
+    ),
+    Admitted(
+        "While a webhook alters the annotation or the condition, they say what the webhook says.",
+        _TRUE,
+        a_webhook_alters,
+    ),
+    Admitted(
+        "While the machine cannot save its files, nothing is lowered or removed.",
+        ("right_in_time",),
+        nothing_can_be_saved,
+    ),
+    Admitted(
+        "A key that the annotation and the machine's file have both lost is no longer capacityd's.",
+        _OWNER,
+        both_records_are_lost,
+    ),
+    Admitted(
+        "Without a file of this Node, a key that nothing configures stays, and the condition says so.",
+        ("right_in_time",),
+        nothing_configures_a_forgotten_key,
+    ),
+    Admitted(
+        "Without a file of this Node, a key that another writer puts into the annotation counts as capacityd's.",
+        _OWNER,
+        the_annotation_is_believed,
+    ),
+    Admitted(
+        "A key that another writer changes, with an annotation that does not list the key, is given up.",
+        _OWNER,
+        another_writer_claims_a_key,
+    ),
+    Admitted(
+        "A number of another writer that equals the published one is removed with it.",
+        ("untouched",),
+        anothers_number_equals_ours,
+    ),
+)

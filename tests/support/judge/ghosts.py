@@ -1,0 +1,274 @@
+"""What the judge remembers and capacityd does not see: whose each value is, and since when something is so."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from tests.support.judge import node_view as view
+from tests.support.judge.observations import Asks, Configuration, Document, NodeIs, Trouble, Wanted, Writer
+
+BOOT_SECONDS = 180.0
+"""Seconds after a boot during which lower_after_boot counts."""
+
+
+_OF_THE_NODE = ("ours", "published", "written_by", "claimed", "annotated_by_others")
+"""What is about the Node as it was, and so returns with a backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a trouble was there, and the entries that it was about; none: it was about everything."""
+
+    began: float
+    ended: float
+    entries: frozenset[str]
+
+    def concerns(self, entry: str) -> bool:
+        """Whether it is about an entry, or about its resource; "": about anything."""
+        about = {entry, view.resource_of(entry)}
+        return not self.entries or not entry or not self.entries.isdisjoint(about)
+
+
+@dataclass
+class Ghosts:
+    """The judge's memory. Times are in seconds."""
+
+    at: float = 0.0
+    booted_at: float = -inf
+    configuration: Configuration = field(default_factory=Configuration)
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """What the machine has."""
+    given: dict[str, Reading] = field(default_factory=dict)
+    """What the last pass has read."""
+    node: Document | None = None
+    seen: list[Document | None] = field(default_factory=list)
+    """The Node as capacityd saw it last, and the times before."""
+    ours: set[str] = field(default_factory=set)
+    """The entries that capacityd has created or adopted on this Node, and has not given up."""
+    published: dict[str, int] = field(default_factory=dict)
+    """Entry -> number that capacityd wrote last."""
+    written_by: dict[str, Writer] = field(default_factory=dict)
+    """Entry -> who gave it its present value."""
+    claimed: set[str] = field(default_factory=set)
+    """The entries of ours that another writer has changed, with a readable annotation that does not list them."""
+    forgotten: set[str] = field(default_factory=set)
+    """The entries of ours that the machine has forgotten, and has not published again since."""
+    orphaned: set[str] = field(default_factory=set)
+    """The entries of ours that were forgotten while the annotation did not list them, or the other way round."""
+    annotated_by_others: set[str] = field(default_factory=set)
+    """The entries that another writer has put into the annotation of this Node."""
+    remembers: bool = False
+    """Whether the machine knows what it has published on this Node."""
+    believed: set[str] = field(default_factory=set)
+    """The entries that another writer had put into the annotation while the machine knew nothing of this Node."""
+    lower_since: dict[str, float] = field(default_factory=dict)
+    """Entry -> since when each pass has read less than is published."""
+    plugins: frozenset[str] | None = frozenset()
+    troubles: dict[Trouble, Span] = field(default_factory=dict)
+    """What is there now."""
+    ended: dict[Trouble, Span] = field(default_factory=dict)
+    """What has been there, the last time."""
+    changed_at: float = -inf
+    """When the world changed the last time: the machine, the configuration, or the Node by another writer."""
+    heard_at: float = -inf
+    """When the service last heard of an event."""
+    began_pass_at: float = -inf
+    passes_with_write: dict[str, list[float]] = field(default_factory=dict)
+    """Entry -> the times of the last passes that wrote it; "": of those that wrote no entry."""
+    requests: list[float] = field(default_factory=list)
+    """The times of the last passes that sent a request."""
+    _backup: dict[str, Any] = field(default_factory=dict)
+
+    def lower_after(self, at: float) -> float:
+        """Seconds for which a reduction must hold at this time."""
+        configuration = self.configuration
+        is_boot = at - self.booted_at < BOOT_SECONDS
+        return max(configuration.lower_after, configuration.lower_after_boot if is_boot else 0.0)
+
+    def wanted(self, entry: str) -> Wanted | None:
+        """The configuration of an entry; None: it is not configured."""
+        wanted = self.configuration.resources.get(view.resource_of(entry))
+        return None if wanted is None or (view.is_label(entry) and not wanted.label) else wanted
+
+    def reading(self, entry: str, readings: dict[str, Reading]) -> Reading:
+        """What decides about an entry: a resource that could not be read, or has an error, is unknown."""
+        resource, configuration = view.resource_of(entry), self.configuration
+        if resource in configuration.broken:
+            return Unknown("an error in the configuration")
+        if self.wanted(entry) is not None:
+            return readings.get(resource, Absent("no reading"))
+        return Absent("not configured") if configuration.may_remove else Unknown("perhaps configured")
+
+    def is_plugins(self, entry: str) -> bool:
+        """Whether a device plugin has registered the name."""
+        return entry in (self.plugins or ())
+
+    def may_write(self, entry: str) -> bool:
+        """Whether a key with a value may be changed: it is ours, or the configuration adopts it."""
+        wanted = self.wanted(entry)
+        adopts = wanted is not None and wanted.adopt
+        return not self.is_plugins(entry) and (entry in self.ours or adopts)
+
+    def after(self, asks: Asks) -> Ghosts:
+        """What these ghosts become if the PATCH is stored as it is."""
+        then = replace(self, ours={*self.ours}, published={**self.published}, lower_since={**self.lower_since})
+        for names in ("claimed", "forgotten", "orphaned", "annotated_by_others", "believed"):
+            setattr(then, names, {*getattr(self, names)})
+        then._published(asks.before, asks.after)
+        return then
+
+    # Changes
+
+    def read(self, at: float, readings: dict[str, Reading]) -> None:
+        """A pass reads the machine."""
+        self.given, self.began_pass_at = readings, at
+        del self.seen[:-2]
+        if not self.remembers:
+            self.believed |= self.annotated_by_others
+        self._note_lower()
+
+    def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
+        known = self.troubles.get(trouble)
+        self.troubles[trouble] = Span(known.began if known else self.at, inf, entries)
+
+    def end(self, trouble: Trouble) -> None:
+        if known := self.troubles.pop(trouble, None):
+            self.ended[trouble] = replace(known, ended=self.at)
+
+    def was(self, trouble: Trouble, within: float) -> bool:
+        """Whether the trouble is there, or was within this number of seconds."""
+        if trouble in self.troubles:
+            return True
+        return trouble in self.ended and self.at - self.ended[trouble].ended <= within
+
+    def spans(self, entry: str) -> list[Span]:
+        """The troubles of an entry that have ended; "": all."""
+        return [span for span in self.ended.values() if span.concerns(entry)]
+
+    def forget(self, names: frozenset[str] | None) -> None:
+        """The machine forgets what it knows about its keys."""
+        self.remembers = self.remembers and names is not None
+        self.forgotten |= self.ours if names is None else names & self.ours
+        self._note_orphans()
+
+    def ask(self, asks: Asks) -> None:
+        """capacityd sends a PATCH: counts it as a write of all entries that it would change.
+
+        While the API server fails, nobody knows which PATCHes are carried out, so all of them may be repeated.
+        """
+        if Trouble.API in self.troubles:
+            return
+        before, after = view.stored(asks.before), view.stored(asks.after)
+        parts = view.allocatable(asks.before), view.allocatable(asks.after)
+        names = changed(before, after) | changed(*parts)
+        for name in names or {""}:
+            times = self.passes_with_write.setdefault(name, [])
+            if not times or times[-1] < self.began_pass_at:
+                times.append(self.at)
+                del times[:-20]
+
+    def change(self, change: NodeIs, asked: Document | None) -> None:
+        """The Node changes. asked: what capacityd asked for, if it is capacityd that changes it."""
+        node, before = change.node, self.node
+        if view.uid(node) != view.uid(before):
+            self._new_node(node)
+        old, new = view.stored(before), view.stored(node)
+        for name in changed(old, new):
+            altered = asked is not None and view.stored(asked).get(name) != new.get(name)
+            self.written_by[name] = Writer.OTHER if altered else change.by
+        self.node = node
+        if asked is not None:
+            self._published(before, asked)
+        else:
+            self._others_changed(before, changed(old, new))
+        self._note_orphans()
+
+    def back_up(self) -> None:
+        """The cluster is backed up."""
+        self._backup = {name: copy.deepcopy(getattr(self, name)) for name in _OF_THE_NODE}
+
+    def restore(self, node: Document | None) -> None:
+        """The cluster is restored."""
+        self.node, self.changed_at = node, self.at
+        for name, value in copy.deepcopy(self._backup).items():
+            setattr(self, name, value)
+        self._note_orphans()
+
+    def _new_node(self, node: Document | None) -> None:
+        """Nothing on a new Node is ours."""
+        self.ours, self.published, self.lower_since = set(), {}, {}
+        self.claimed, self.forgotten, self.orphaned = set(), set(), set()
+        self.annotated_by_others, self.written_by = {*view.published(node)}, {}
+        self.remembers, self.believed = False, set()
+        self.passes_with_write = {}
+
+    def _published(self, before: Document | None, asked: Document) -> None:
+        """capacityd has written."""
+        self.remembers = True
+        old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
+        wrote = changed(old, new)
+        for name, quantity in listed.items():
+            was_created = name not in old and name in new
+            wanted = self.wanted(name)
+            adopted = wanted is not None and wanted.adopt
+            if was_created or adopted or name in self.ours:
+                self.ours.add(name)
+            if name in wrote or name not in self.published:
+                self.published[name] = quantity
+            if name in new:
+                self.claimed.discard(name)
+                self.forgotten.discard(name)
+                self.orphaned.discard(name)
+        for name in self.ours - listed.keys():
+            is_own = self.written_by.get(name, Writer.CAPACITYD) is Writer.CAPACITYD or name in wrote
+            if name not in new or not is_own or self.is_plugins(name):
+                self._give_up(name)
+        for name in (self.orphaned | self.claimed | self.believed | self.annotated_by_others) - listed.keys():
+            self._give_up(name)
+        self._note_lower()
+
+    def _give_up(self, name: str) -> None:
+        """The entry is no longer capacityd's."""
+        for names in (self.ours, self.claimed, self.forgotten, self.orphaned, self.annotated_by_others, self.believed):
+            names.discard(name)
+        self.published.pop(name, None)
+
+    def _others_changed(self, before: Document | None, names: set[str]) -> None:
+        self.changed_at = self.at
+        listed, was_listed = view.published(self.node), view.published(before)
+        self.annotated_by_others |= {n for n, q in listed.items() if was_listed.get(n) != q}
+        if not view.is_listed(self.node):
+            return
+        for name in self.ours - listed.keys():
+            text = view.stored(self.node).get(name)
+            if text is not None and view.number(name, text) not in (self.published.get(name), 0):
+                self.claimed.add(name)
+
+    def _note_orphans(self) -> None:
+        listed = view.published(self.node)
+        self.orphaned |= {name for name in self.forgotten if name not in listed}
+
+    def _note_lower(self) -> None:
+        """Notes which entries the last pass read as less than published."""
+        lower = {
+            name: self.lower_since.get(name, self.began_pass_at)
+            for name, quantity in self.published.items()
+            if is_lower(self.reading(name, self.given), quantity)
+        }
+        self.lower_since = lower
+
+
+def is_lower(reading: Reading, quantity: int) -> bool:
+    """Whether a reading is less than a published quantity. What is unknown is not."""
+    if isinstance(reading, Quantity):
+        return reading.value < quantity
+    return isinstance(reading, Absent)
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """The entries whose texts differ."""
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

@@ -1,0 +1,115 @@
+"""Reads what the judge needs from a Node's raw document. It shares no code with capacityd's own reading of Nodes.
+
+An entry is the name of a resource, or of its label: "label " and the resource. The annotation uses these names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from capacityd.model.quantity import whole_quantity
+from tests.support.judge.observations import Document
+
+PUBLISHED, CONFIGURATION = "capacityd/published", "capacityd/configuration"
+CONDITION = "CapacityPublished"
+_LABEL = "label "
+
+
+def label(resource: str) -> str:
+    """The entry of a resource's label."""
+    return _LABEL + resource
+
+
+def is_label(entry: str) -> bool:
+    """Whether an entry is a label."""
+    return entry.startswith(_LABEL)
+
+
+def resource_of(entry: str) -> str:
+    """The resource of an entry."""
+    return entry.removeprefix(_LABEL)
+
+
+def uid(node: Document | None) -> str:
+    """The uid of a Node; "" if there is none."""
+    return str(node["metadata"].get("uid", "")) if node else ""
+
+
+def stored(node: Document | None) -> dict[str, str]:
+    """Entry -> text in capacity, or value of the label."""
+    if node is None:
+        return {}
+    labels = node["metadata"].get("labels") or {}
+    return _part(node, "capacity") | {label(key): str(value) for key, value in labels.items()}
+
+
+def allocatable(node: Document | None) -> dict[str, str]:
+    """Resource -> text in allocatable."""
+    return {} if node is None else _part(node, "allocatable")
+
+
+def _part(node: Document, name: str) -> dict[str, str]:
+    return dict(node["status"].get(name) or {})
+
+
+def number(entry: str, text: str | None) -> int | None:
+    """The whole number in a stored text; None for any other text. A label is only matched as it is written."""
+    if text is None:
+        return None
+    found = whole_quantity(text)
+    return None if is_label(entry) and text != str(found) else found
+
+
+def annotation(node: Document | None) -> str | None:
+    """The text of the annotation."""
+    annotations: Mapping[str, str] = (node["metadata"].get("annotations") if node else None) or {}
+    return annotations.get(PUBLISHED)
+
+
+def is_listed(node: Document | None) -> bool:
+    """Whether the annotation can be read."""
+    return _content(node) is not None
+
+
+def published(node: Document | None) -> dict[str, int]:
+    """Entry -> number in the annotation."""
+    return {name: n for name, n in (_content(node) or {}).items() if type(n) is int and "/" in name}
+
+
+def _content(node: Document | None) -> dict[str, Any] | None:
+    return _parsed(annotation(node))
+
+
+@lru_cache
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    try:
+        content = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def conditions(node: Document | None) -> list[Mapping[str, Any]]:
+    """All conditions of capacityd's type."""
+    every = (node["status"].get("conditions") if node else None) or []
+    return [condition for condition in every if condition.get("type") == CONDITION]
+
+
+def is_true(node: Document | None) -> bool:
+    """Whether the condition is True."""
+    return any(condition.get("status") == "True" for condition in conditions(node))
+
+
+def rest(node: Document) -> dict[str, Any]:
+    """The Node without what capacityd may change: numbers, labels, its two annotations and its condition."""
+    metadata = {key: value for key, value in node["metadata"].items() if key not in ("labels", "resourceVersion")}
+    annotations = node["metadata"].get("annotations") or {}
+    metadata["annotations"] = {k: v for k, v in annotations.items() if k not in (PUBLISHED, CONFIGURATION)}
+    metadata.pop("managedFields", None)
+    status = {key: value for key, value in node["status"].items() if key not in ("capacity", "allocatable")}
+    every = status.pop("conditions", None) or []
+    status["conditions"] = [condition for condition in every if condition.get("type") != CONDITION]
+    return {**node, "metadata": metadata, "status": status}

@@ -1,0 +1,194 @@
+"""Tells the judge what happens on a machine and its Node, in a few words each."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from tests.support.judge import node_view as view
+from tests.support.judge.judge import Judge
+from tests.support.judge.observations import (
+    Asks,
+    Begins,
+    Booted,
+    Configuration,
+    Configured,
+    Ends,
+    Forgets,
+    Hears,
+    Looks,
+    MachineHas,
+    NodeIs,
+    Observation,
+    PassReads,
+    PluginsAre,
+    Requests,
+    Sees,
+    Shows,
+    Trouble,
+    Wanted,
+    Writer,
+)
+from tests.support.nodes import node
+
+A, B = "example.com/a", "example.com/b"
+LABEL_A = view.label(A)
+
+_READINGS: Mapping[str, Reading] = {"absent": Absent("none"), "unknown": Unknown("busy")}
+
+
+class Story:
+    """A judge, and a world that is told step by step. Each method is one thing that happens, and returns
+    the story."""
+
+    def __init__(self, judge: Judge | None = None, **configuration: Any) -> None:
+        self.judge = judge or Judge()
+        self.at = 0.0
+        self.node: dict[str, Any] | None = None
+        self._readings: dict[str, Reading] = {}
+        self.tell(Booted(-1000.0))
+        self.configure(**configuration)
+
+    def tell(self, observation: Observation) -> Story:
+        self.judge.observe(observation)
+        return self
+
+    # The world
+
+    def waits(self, seconds: float) -> Story:
+        """Time passes, and the judge looks once a second."""
+        end = self.at + seconds
+        while self.at < end:
+            self.at = min(end, self.at + 1.0)
+            self.tell(Looks(self.at))
+        return self
+
+    def boots(self) -> Story:
+        self.tell(Booted(self.at))
+        return self
+
+    def configure(self, *names: str, adopt: bool = False, label: bool = False, **others: Any) -> Story:
+        resources = {name: Wanted(adopt, label) for name in names or (A,)}
+        others.setdefault("lower_after", 10.0)
+        self.tell(Configured(self.at, Configuration(**{"resources": resources, **others})))
+        return self
+
+    def has(self, **numbers: int | str) -> Story:
+        """The machine has this many of a, b, …, or it is "absent" or "unknown"."""
+        for letter, number in numbers.items():
+            reading = Quantity(number) if isinstance(number, int) else _READINGS[number]
+            self._readings[f"example.com/{letter}"] = reading
+        self.tell(MachineHas(self.at, dict(self._readings)))
+        return self
+
+    def registers(self, uid: str = "1", **capacity: str) -> Story:
+        """A kubelet registers the Node."""
+        numbers = {"cpu": "8"} | {f"example.com/{name}": text for name, text in capacity.items()}
+        self.node = node(numbers)
+        self.node["metadata"]["uid"] = uid
+        self.tell(NodeIs(self.at, self.node, Writer.OTHER))
+        return self
+
+    def others(self, by: Writer = Writer.OTHER, **changes: Any) -> Story:
+        """Another writer changes the Node. changes: as in changed()."""
+        self.node = changed(self.node, **changes)
+        self.tell(NodeIs(self.at, self.node, by))
+        return self
+
+    def begins(self, trouble: Trouble) -> Story:
+        self.tell(Begins(self.at, trouble))
+        return self
+
+    def ends(self, trouble: Trouble) -> Story:
+        self.tell(Ends(self.at, trouble))
+        return self
+
+    def hears(self) -> Story:
+        self.tell(Hears(self.at))
+        return self
+
+    def forgets(self) -> Story:
+        self.tell(Forgets(self.at))
+        return self
+
+    def has_plugins(self, *names: str) -> Story:
+        self.tell(PluginsAre(self.at, frozenset(names)))
+        return self
+
+    # capacityd
+
+    def reads(self) -> Story:
+        """A pass reads the machine."""
+        self.tell(PassReads(self.at, dict(self._readings)))
+        return self
+
+    def sees(self) -> Story:
+        self.tell(Requests(self.at))
+        self.tell(Sees(self.at, copy.deepcopy(self.node)))
+        return self
+
+    def writes(self, *, stored: Mapping[str, Any] | None = None, saw: bool = True, **changes: Any) -> Story:
+        """A pass reads the machine and the Node, and writes. stored: what a webhook makes of it."""
+        assert self.node is not None
+        self.reads()
+        if saw:
+            self.sees()
+        after = changed(self.node, **changes)
+        self.tell(Requests(self.at))
+        self.tell(Asks(self.at, self.node, after))
+        self.node = after if stored is None else changed(after, **stored)
+        self.tell(NodeIs(self.at, self.node, Writer.CAPACITYD))
+        return self
+
+    def publishes(self, *, true: bool | None = True, label: bool = False, **numbers: int) -> Story:
+        """A pass writes these numbers everywhere, and what the condition says."""
+        quantities = {f"example.com/{letter}": number for letter, number in numbers.items()}
+        texts = {name: str(number) for name, number in quantities.items()}
+        listed = quantities | ({view.label(name): number for name, number in quantities.items()} if label else {})
+        labels = texts if label else {}
+        old = {*view.published(self.node)} - listed.keys()
+        gone: dict[str, Any] = {view.resource_of(name): None for name in old}
+        of_labels = {view.resource_of(name): None for name in old if view.is_label(name)} | labels
+        self.writes(capacity=gone | texts, allocatable=gone | texts, labels=of_labels, listed=listed, true=true)
+        return self
+
+    def shows(self, text: str) -> Story:
+        self.tell(Shows(self.at, text))
+        return self
+
+
+def changed(
+    document: Mapping[str, Any] | None,
+    *,
+    capacity: Mapping[str, str | None] | None = None,
+    allocatable: Mapping[str, str | None] | None = None,
+    labels: Mapping[str, str | None] | None = None,
+    listed: Mapping[str, int] | str | None = None,
+    true: bool | None = None,
+    **rest: object,
+) -> dict[str, Any]:
+    """The Node with these values; None removes one. listed: the annotation. true: the condition. rest: of spec."""
+    assert document is not None
+    after: dict[str, Any] = copy.deepcopy(dict(document))
+    metadata, status = after["metadata"], after["status"]
+    for part, values in ((status["capacity"], capacity), (status["allocatable"], allocatable)):
+        _merge(part, values or {})
+    _merge(metadata.setdefault("labels", {}), labels or {})
+    if listed is not None:
+        metadata["annotations"][view.PUBLISHED] = listed if isinstance(listed, str) else json.dumps(listed)
+    if true is not None:
+        rest_of = [condition for condition in status["conditions"] if condition["type"] != view.CONDITION]
+        status["conditions"] = [*rest_of, {"type": view.CONDITION, "status": str(true)}]
+    if rest:
+        after["spec"] = rest
+    return after
+
+
+def _merge(part: dict[str, str], values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        part.pop(name, None)
+        if value is not None:
+            part[name] = value

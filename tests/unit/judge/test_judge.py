@@ -1,0 +1,336 @@
+"""The judge finds each broken promise in a short story, and nothing in the story beside it that keeps the promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.judge.judge import BrokenPromise, Judge
+from tests.support.judge.observations import Trouble, Writer
+from tests.unit.judge.stories import LABEL_A, A, B, Story
+
+Happens = Callable[[Story], object]
+
+
+def published(a: int = 4, **configuration: Any) -> Story:
+    """A machine that has published a number, with the condition True."""
+    story = Story(**configuration)
+    story.has(a=a)
+    story.registers()
+    story.publishes(a=a)
+    story.waits(100.0)
+    return story
+
+
+# Each story ends with what breaks the promise, and what would have kept it.
+
+
+def _another_key(story: Story) -> None:
+    story.others(capacity={B: "9"}, allocatable={B: "9"})
+    story.configure(A, B)
+    story.has(b=2)
+
+
+def _of_a_plugin(story: Story) -> None:
+    story.has_plugins(B)
+    story.configure(A, B)
+    story.has(b=2)
+
+
+def _changed_by_another(story: Story) -> None:
+    story.others(capacity={A: "7"}, allocatable={A: "7"})
+    story.has(a="absent")
+    story.reads()
+    story.at += 11.0
+
+
+def _unknown(story: Story) -> None:
+    story.has(a="unknown")
+
+
+def _lower(story: Story) -> None:
+    story.has(a=2)
+    story.reads()
+    story.at += 9.0
+
+
+def _lower_at_boot(story: Story) -> None:
+    story.boots()
+    story.configure(lower_after_boot=60.0)
+    story.has(a=2)
+    story.reads()
+    story.at += 15.0
+
+
+def _observes(story: Story) -> None:
+    story.configure(observe=True)
+
+
+def _unseen(story: Story) -> None:
+    story.sees()
+    story.others(capacity={A: "9"}, allocatable={A: "9"})
+
+
+def _remove(story: Story) -> None:
+    story.writes(capacity={A: None}, allocatable={A: None}, listed={}, true=True)
+
+
+def _give_up(story: Story) -> None:
+    story.writes(listed={}, true=True)
+
+
+BROKEN: dict[str, tuple[str, Happens, Happens]] = {
+    "another's key is changed": ("untouched", _another_key, lambda s: s.publishes(a=4, b=2)),
+    "another's key is taken over": ("untouched", _another_key, lambda s: s.writes(listed={A: 4, B: 9}, true=False)),
+    "another's key is removed": ("untouched", _another_key, lambda s: s.writes(capacity={B: None})),
+    "another's value is removed": ("untouched", _changed_by_another, _remove),
+    "a device plugin's key is written": ("untouched", _of_a_plugin, lambda s: s.publishes(a=4, b=2)),
+    "cpu is changed": ("untouched", lambda s: None, lambda s: s.writes(capacity={"cpu": "7"})),
+    "cpu is removed": (
+        "untouched",
+        lambda s: s.others(listed={A: 4, "cpu": 8}),
+        lambda s: s.writes(capacity={"cpu": None}),
+    ),
+    "the Node's spec is changed": ("untouched", lambda s: None, lambda s: s.writes(unschedulable=True)),
+    "a key is created without a configuration": (
+        "untouched",
+        lambda s: None,
+        lambda s: s.writes(capacity={B: "1"}, allocatable={B: "1"}, listed={A: 4, B: 1}),
+    ),
+    "what is unknown is lowered": ("unknown_keeps", _unknown, lambda s: s.publishes(a=3, true=False)),
+    "what is unknown is raised": ("unknown_keeps", _unknown, lambda s: s.publishes(a=5, true=False)),
+    "what is unknown is removed": ("unknown_keeps", _unknown, _remove),
+    "a number falls early": ("holds", _lower, lambda s: s.publishes(a=2)),
+    "a number falls early after a boot": ("holds", _lower_at_boot, lambda s: s.publishes(a=2)),
+    "a key goes early": ("holds", lambda s: s.has(a="absent").reads(), _remove),
+    "True beside something unknown": ("true_when_written", _unknown, lambda s: s.publishes(a=4)),
+    "True beside another's key": ("true_when_written", _another_key, lambda s: s.writes(true=True)),
+    "True beside a number that is not the machine's": (
+        "true_when_written",
+        lambda s: s.has(a=5),
+        lambda s: s.writes(true=True),
+    ),
+    "True beside another allocatable": (
+        "true_when_written",
+        lambda s: s.others(allocatable={A: "3"}),
+        lambda s: s.writes(true=True),
+    ),
+    "True beside more than is published": (
+        "true_when_written",
+        lambda s: s.others(allocatable={A: "9"}),
+        lambda s: s.writes(true=True),
+    ),
+    "True beside another's number while a reduction is held": (
+        "true_when_written",
+        lambda s: s.has(a=3).others(capacity={A: "8"}, allocatable={A: "8"}),
+        lambda s: s.writes(true=True),
+    ),
+    "True beside a resource with an error": (
+        "true_when_written",
+        lambda s: s.configure(broken=frozenset({B})),
+        lambda s: s.writes(true=True),
+    ),
+    "True beside a file that can't be read": (
+        "true_when_written",
+        lambda s: s.configure(complete=False),
+        lambda s: s.writes(true=True),
+    ),
+    "observe mode writes": ("observes", _observes, lambda s: s.publishes(a=4)),
+    "an unseen value is overwritten": (
+        "seen",
+        _unseen,
+        lambda s: s.writes(saw=False, capacity={A: "4"}, allocatable={A: "4"}),
+    ),
+    "True stays beside a higher number": ("true_only_while_right", lambda s: s.has(a=5), lambda s: s.waits(20.0)),
+    "True stays beside a lower number": ("true_only_while_right", lambda s: s.has(a=3), lambda s: s.waits(30.0)),
+    "True stays beside a kubelet's zero": (
+        "true_only_while_right",
+        lambda s: s.others(capacity={A: "0"}, allocatable={A: "0"}),
+        lambda s: s.waits(20.0),
+    ),
+    "True stays beside a key that is gone": (
+        "true_only_while_right",
+        lambda s: s.has(a="absent"),
+        lambda s: s.waits(30.0),
+    ),
+    "True stays beside a key that nothing configures": (
+        "true_only_while_right",
+        lambda s: s.configure(B).has(b="absent"),
+        lambda s: s.waits(30.0),
+    ),
+    "True stays beside a label of others": (
+        "true_only_while_right",
+        lambda s: s.configure(label=True).others(labels={A: "7"}),
+        lambda s: s.waits(30.0),
+    ),
+    "what is wrong stays wrong": (
+        "right_in_time",
+        lambda s: s.writes(true=False).has(a=5),
+        lambda s: s.waits(90.0),
+    ),
+    "the condition stays False": ("right_in_time", lambda s: s.others(true=False), lambda s: s.waits(90.0)),
+    "a number is written too often": (
+        "few_writes",
+        lambda s: None,
+        lambda s: [(s.waits(2.0), s.has(a=number), s.publishes(a=number)) for number in range(5, 13)],
+    ),
+    "a request while nothing changes": (
+        "quiet",
+        lambda s: s.waits(5000.0).reads().sees().waits(800.0).reads(),
+        lambda s: s.sees(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("promise", "before", "then"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_promise_is_found(promise: str, before: Happens, then: Happens) -> None:
+    story = published()
+    before(story)
+    with pytest.raises(BrokenPromise) as broken:
+        then(story)
+    assert broken.value.name == promise
+
+
+def _adopts(story: Story) -> None:
+    _another_key(story)
+    story.configure(A, B, adopt=True)
+    story.publishes(a=4, b=2)
+
+
+def _reduces_in_time(story: Story) -> None:
+    story.has(a=2)
+    story.waits(1.0)
+    story.reads()
+    story.waits(10.0)
+    story.publishes(a=2)
+
+
+def _removes_in_time(story: Story) -> None:
+    story.has(a="absent")
+    story.reads()
+    story.waits(10.0)
+    story.publishes()
+
+
+def _restores(story: Story) -> None:
+    story.others(capacity={A: "0"}, allocatable={A: "0"})
+    story.waits(2.0)
+    story.publishes(a=4)
+
+
+def _restores_unknown(story: Story) -> None:
+    _unknown(story)
+    story.others(capacity={A: None}, allocatable={A: None})
+    story.waits(2.0)
+    story.publishes(a=4, true=False)
+
+
+def _gives_up(story: Story) -> None:
+    _changed_by_another(story)
+    _give_up(story)
+
+
+def _labels(story: Story) -> None:
+    story.configure(label=True)
+    story.publishes(a=4, label=True)
+    story.waits(100.0)
+    assert LABEL_A in story.judge.ghosts.ours
+
+
+def _says_false(story: Story) -> None:
+    _another_key(story)
+    story.waits(2.0)
+    story.writes(true=False)
+    story.waits(2000.0)
+
+
+def _outage(story: Story) -> None:
+    story.begins(Trouble.API)
+    story.has(a=5)
+    story.waits(2000.0)
+    story.ends(Trouble.API)
+    story.waits(200.0)
+    story.publishes(a=5)
+
+
+def _heartbeats(story: Story) -> None:
+    for _ in range(3):
+        story.waits(3600.0)
+        story.reads()
+        story.sees()
+
+
+KEPT: dict[str, Happens] = {
+    "a key is adopted": _adopts,
+    "a reduction holds for its time": _reduces_in_time,
+    "a key that is gone is removed in time": _removes_in_time,
+    "a kubelet's zero is repaired": _restores,
+    "what is unknown is restored": _restores_unknown,
+    "a key that another has changed is given up": _gives_up,
+    "a label follows its number": _labels,
+    "another's key stays, and the condition says so": _says_false,
+    "an outage lasts for half an hour": _outage,
+    "one request for each resync": _heartbeats,
+}
+
+
+@pytest.mark.parametrize("happens", KEPT.values(), ids=KEPT)
+def test_a_kept_promise_is_no_breach(happens: Happens) -> None:
+    story = published()
+    happens(story)
+    story.waits(15.0)
+
+
+def test_a_lower_number_may_fall_exactly_when_its_time_has_passed() -> None:
+    story = published()
+    story.has(a=2)
+    story.reads()
+    story.at += 10.0
+    story.publishes(a=2)
+
+
+def test_a_blip_begins_the_time_of_a_reduction_anew() -> None:
+    story = published()
+    story.has(a=2)
+    story.reads()
+    story.waits(5.0)
+    story.has(a=4)
+    story.reads()
+    story.waits(1.0)
+    story.has(a=2)
+    story.reads()
+    story.waits(6.0)
+    with pytest.raises(BrokenPromise, match="has fallen to 2 after 6"):
+        story.publishes(a=2)
+
+
+def test_nothing_on_a_new_node_is_ours() -> None:
+    story = published()
+    story.registers(uid="2", a="4")
+    with pytest.raises(BrokenPromise, match="has taken over"):
+        story.publishes(a=4)
+
+
+def test_a_text_that_not_all_can_read_is_found() -> None:
+    story = Story(Judge(secrets=["hidden-7"]))
+    story.shows("nothing to see")
+    with pytest.raises(BrokenPromise, match="hidden-7"):
+        story.shows("a label is hidden-7")
+
+
+def test_another_capacityd_counts_as_another_writer() -> None:
+    story = published()
+    story.others(by=Writer.OTHER_CAPACITYD, capacity={A: "9"}, allocatable={A: "9"}, listed={A: 9})
+    assert story.judge.ghosts.written_by[A] is Writer.OTHER_CAPACITYD
+
+
+def test_an_annotation_alone_makes_no_key_ours() -> None:
+    """Nothing is removed that capacityd has not written, whatever the annotation says."""
+    story = published(judge=Judge(admitted=()))
+    story.others(capacity={B: "9"}, allocatable={B: "9"}, listed={A: 4, B: 9})
+    story.reads()
+    story.waits(11.0)
+    with pytest.raises(BrokenPromise, match="not its own"):
+        story.publishes(a=4)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # These tests begin first, so that none of them still runs when all others have ended.
 _LONGEST = (
-    "test_any_long_history_ends_right_and_publishes_in_time",
+    "test_no_history_breaks_a_promise",
     "test_unreadable_is_never_absent",
     "test_files_that_may_end_an_error_are_watched_while_it_lasts",
 )

@@ -18,7 +18,8 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Exchange, Proxy, fault_proxy
 from tests.cluster.webhook import Webhook, webhook
 from tests.support.denials import Alters, Denies
-from tests.support.model_server import THEIRS
+from tests.support.model.answers import failure
+from tests.support.model.server import THEIRS
 
 _CAPACITY = {"cpu": "8", THEIRS: "8"}
 
@@ -114,7 +115,7 @@ class RealServer:
         changed = {op["path"] for op in json.loads(exchange.request.body) if op["op"] != "test"}
         for denies in self._denies:
             if denies.kind in ("opaque", "storage") and f"/status/capacity/{denies.name.replace('/', '~1')}" in changed:
-                body = denies.error().body
+                body = failure(*denies.status()).body
                 await status(denies.code, body, {"Content-Type": "application/json"})(exchange)
                 return
         head, body = await exchange.fetch()

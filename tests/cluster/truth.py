@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from capacityd.model.quantity import whole_quantity
 from tests.cluster.nodewatch import Version
-from tests.support.truth import ANSWERED, MINUTE, pace
-from tests.support.write_checks import PER_WRITE, WRITES
+from tests.support.judge.admitted import ANSWERED
+from tests.support.judge.promises import MINUTE, WRITES, pace
 
 SLACK = 15.0
 """Seconds for a pass on a busy machine, beside the limits of docs/explanation.md."""
@@ -121,8 +121,8 @@ def belongs_to_another(versions: Sequence[Version], changes: Iterable[Change]) -
 def allowed(lie: Lie, spans: Iterable[Span], writes: Sequence[float]) -> float:
     """For how many seconds this lie may last. writes: when the service changed this quantity."""
     seconds = SLACK
-    if sum(0 <= lie.since - at < WRITES * PER_WRITE for at in writes) >= WRITES - 1:
-        seconds += PER_WRITE
+    if sum(0 <= lie.since - at < WRITES * MINUTE for at in writes) >= WRITES - 1:
+        seconds += MINUTE
     effects = [SLACK]
     for span in spans:
         lasted = span.end - span.begin

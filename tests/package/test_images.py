@@ -21,7 +21,6 @@ BLOCKS = list(blocks((ROOT / "docs/how-to/images.md").read_text()))
 NAMED = {block.name: block.text for block in BLOCKS if block.name}
 CONFIG = (ROOT / "conf/examples/dongle.toml").read_text()
 ENABLED = ("inactive", "enabled")
-_UPDATES = "apt-daily.service"
 RECORD = "/var/lib/capacityd/published.json"
 
 
@@ -70,15 +69,9 @@ def test_the_packer_template_builds_an_image(building: Machine, packages: Packag
     building.run("mv", f"/build/{packages.current.name}", "/tmp/capacityd.deb")
     building.run("mv", "/build/60-hardware.toml", "/tmp/60-hardware.toml")
     (inline,) = re.findall(r"inline = \[\n(.*?)\n    \]", template, re.DOTALL)
-    building.write(f"/etc/systemd/system/{_UPDATES}.d/slow.conf", "[Service]\nExecStart=\nExecStart=sleep 5\n")
-    building.run("systemctl", "daemon-reload")
-    building.run("systemctl", "start", "--no-block", _UPDATES)
-    assert building.run("systemctl", "is-active", _UPDATES, status=3).stdout == "activating\n"
     for line in json.loads(f"[{inline.rstrip(',')}]"):
         # This machine has no network for updating the package lists, and no user but root.
-        if "apt-get update" in line:
-            assert building.run("systemctl", "is-active", _UPDATES, status=3).stdout == "inactive\n"
-        else:
+        if "apt-get update" not in line:
             building.run("sh", "-e", text=line.removeprefix("sudo "), deadline=300)
     assert (building.active, building.enabled) == ENABLED
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
-from capacityd.model.label import label_of
-from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.node.refusal import HttpError
+from tests.support.judge import node_view as view
 
 WEBHOOK = 'admission webhook "w.example.com" denied the request: '
 _POLICY = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
@@ -39,14 +36,15 @@ class Denies:
         """The reason that the condition must quote."""
         return {"opaque": "", "storage": _TOO_LARGE}.get(self.kind, "not on my Nodes")
 
-    def error(self) -> HttpError:
+    def status(self) -> tuple[int, str, Sequence[Mapping[str, str]]]:
+        """The code, the message and the causes of the answer."""
         text = {
             "webhook": WEBHOOK + "not on my Nodes",
             "policy": _POLICY + "not on my Nodes",
             "opaque": GUARD,
             "storage": _TOO_LARGE,
         }[self.kind]
-        return http_error(self.code, text, [{"message": text}] if self.kind == "policy" else [])
+        return self.code, text, [{"message": text}] if self.kind == "policy" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +54,29 @@ class Alters:
     key: str
     value: str | None
 
-
-def http_error(
-    code: int, message: str, causes: Sequence[Mapping[str, str]] = (), retry_after: float | None = None
-) -> HttpError:
-    details = {"name": "n1", "kind": "nodes"} | ({"causes": causes} if causes else {})
-    status = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
-    headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.0f}"}
-    return HttpError(code, headers, json.dumps(status).encode())
-
-
-def capacity_of(document: Mapping[str, Any]) -> dict[str, str]:
-    quantities: dict[str, str] = document["status"].setdefault("capacity", {})
-    return quantities
-
-
-def stored_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """The capacity, and the labels by their names in a plan."""
-    labels: Mapping[str, str] = document["metadata"].get("labels") or {}
-    return capacity_of(document) | {label_of(key): value for key, value in labels.items()}
+    @property
+    def is_about_itself(self) -> bool:
+        """Whether it alters what capacityd writes about itself."""
+        return self.key in ("annotation", "condition")
 
 
 def alter(after: dict[str, Any], before: Mapping[str, Any], alters: Alters) -> None:
     """Alters the Node like a mutating webhook, which runs for the writes of every client."""
+    capacity = after["status"].setdefault("capacity", {})
     if alters.key == "annotation":
-        annotations = after["metadata"].setdefault("annotations", {})
-        annotations.pop(ANNOTATION, None)
-        if alters.value is not None:
-            annotations[ANNOTATION] = alters.value
+        _set(after["metadata"].setdefault("annotations", {}), view.PUBLISHED, alters.value)
     elif alters.key == "condition":
-        conditions = [c for c in after["status"]["conditions"] if c["type"] != CONDITION]
-        ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
+        conditions = [c for c in after["status"]["conditions"] if c["type"] != view.CONDITION]
+        ours = {"type": view.CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
         after["status"]["conditions"] = conditions if alters.value is None else [*conditions, ours]
-    elif capacity_of(after).get(alters.key) != before["status"].get("capacity", {}).get(alters.key):
-        capacity_of(after).pop(alters.key, None)
-        if alters.value is not None:
-            capacity_of(after)[alters.key] = alters.value
+    elif capacity.get(alters.key) != before["status"].get("capacity", {}).get(alters.key):
+        _set(capacity, alters.key, alters.value)
+
+
+def _set(part: dict[str, Any], key: str, value: str | None) -> None:
+    part.pop(key, None)
+    if value is not None:
+        part[key] = value
 
 
 _OURS = st.sampled_from(("example.com/a", "example.com/b", "example.com/c"))

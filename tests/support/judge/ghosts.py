@@ -133,6 +133,8 @@ class Ghosts:
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
+        if trouble is Trouble.STOPPED:  # a start counts anew
+            self.passes_with_write = {}
         self.troubles[trouble] = Span(known.began if known else self.at, inf, entries)
 
     def end(self, trouble: Trouble) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from capacityd import __version__
 from tests import ROOT
 from tests.support.pages import pages
 from tests.unit.docs.test_pages import anchors, links, name_of
@@ -20,7 +18,7 @@ TEMPLATES = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 
 def other_pages() -> list[Path]:
     """The Markdown files of the repository that test_pages.py does not check."""
-    folders = (".github", "agent", "kubectl", "packaging", "tests")
+    folders = (".github", "agent", "packaging", "tests")
     return sorted({page for folder in folders for page in (ROOT / folder).rglob("*.md")} - {*pages()})
 
 
@@ -43,14 +41,6 @@ def test_no_push_ends_a_run_of_another_event(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
     triggers, group = workflow[True], workflow["concurrency"]["group"]  # YAML 1.1 reads "on" as true
     assert "github.event_name" in group or "schedule" not in triggers
-
-
-def test_the_operators_package_has_the_version_of_the_agent_that_it_needs() -> None:
-    project = (ROOT / "kubectl/pyproject.toml").read_text()
-    assert re.findall(r'^version = "(.*)"|"capacityd==(.*?)"', project, re.MULTILINE) == [
-        (__version__, ""),
-        ("", __version__),
-    ]
 
 
 def test_every_template_has_a_name_and_fields_that_github_knows() -> None:

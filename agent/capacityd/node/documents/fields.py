@@ -5,9 +5,11 @@ path: where the field is in the whole object, for messages; "" for a field at th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
+from capacityd.model.quantity import whole_quantity
 from capacityd.model.text import printable
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -18,6 +20,24 @@ class InvalidDocument(ValueError):
 
     str() names the field, and quotes nothing of the object.
     """
+
+
+@contextmanager
+def naming_object(kind: str, document: JsonObject) -> Iterator[None]:
+    """Adds the object's kind and, if there is one, its name to the message of an InvalidDocument.
+
+    Only for lists, which the service does not read: the service's messages contain no text from an object.
+    """
+    try:
+        yield
+    except InvalidDocument as e:
+        metadata = document.get("metadata")
+        if not isinstance(metadata, dict):
+            metadata = {}
+        parts = [metadata.get(key) for key in ("namespace", "name")]
+        name = "/".join(part for part in parts if isinstance(part, str) and part)
+        subject = f'{kind} "{name}"' if name else kind
+        raise InvalidDocument(printable(f"{subject}: {e}")) from e
 
 
 def object_at(parent: JsonObject, key: str, path: str = "") -> JsonObject | None:
@@ -49,3 +69,13 @@ def text_at(parent: JsonObject, key: str, path: str = "") -> str | None:
 def printable_text_at(parent: JsonObject, key: str, path: str = "") -> str:
     """Returns the text at this key, safe to print; "" if it is missing."""
     return printable(text_at(parent, key, path=path) or "")
+
+
+def whole_quantities(quantities: JsonObject | None) -> dict[str, int]:
+    """Returns the quantities that are whole numbers."""
+    numbers = {}
+    for name, quantity in (quantities or {}).items():
+        number = whole_quantity(str(quantity))
+        if number is not None:
+            numbers[name] = number
+    return numbers

@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 from capacityd.node.documents.fields import (
     InvalidDocument,
     JsonObject,
+    naming_object,
     object_at,
     objects_at,
     printable_text_at,
     text_at,
 )
-from kubectl_capacityd.cluster.documents.objects import naming_object
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from typing import Any
 from capacityd.model.label import is_label
 from capacityd.model.node import annotated_quantities, annotation_content, is_annotation_lost, published_resources
 from capacityd.model.quantity import LARGEST_QUANTITY
-from capacityd.node.documents.fields import object_at, text_at
+from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
-from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
 from kubectl_capacityd.cluster.documents.overlays import NodeOverlay, overlaid
 from kubectl_capacityd.model import NodeSummary
 

@@ -9,8 +9,15 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.node.documents.fields import JsonObject, object_at, objects_at, printable_text_at, text_at
-from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
+from capacityd.node.documents.fields import (
+    JsonObject,
+    naming_object,
+    object_at,
+    objects_at,
+    printable_text_at,
+    text_at,
+    whole_quantities,
+)
 from kubectl_capacityd.model import Overlaid
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {

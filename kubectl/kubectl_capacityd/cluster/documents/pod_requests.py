@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from capacityd.node.documents.fields import JsonObject, object_at, objects_at, printable_text_at
-from kubectl_capacityd.cluster.documents.objects import naming_object, whole_quantities
+from capacityd.node.documents.fields import (
+    JsonObject,
+    naming_object,
+    object_at,
+    objects_at,
+    printable_text_at,
+    whole_quantities,
+)
 from kubectl_capacityd.model import PodRequests
 
 _FINISHED = ("Succeeded", "Failed")

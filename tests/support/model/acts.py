@@ -1,0 +1,255 @@
+"""What happens to a machine, its service and its files. Each act is a type; happens() lets it happen in a world."""
+
+from __future__ import annotations
+
+import errno
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.model.reasons import PassReason
+from capacityd.schema.config import Settings
+from tests.support.model.machine import DAMAGE, configuration
+from tests.support.model.server import OURS
+from tests.support.model.world import SYNC, World
+
+COMPARED = 60.0
+"""Seconds between two comparisons of what is watched with what is there."""
+
+
+class Act(Protocol):
+    """Something that happens."""
+
+    def happens(self, world: World) -> None:
+        """Lets it happen. Time may pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Nothing happens for some seconds."""
+
+    seconds: float
+
+    def happens(self, world: World) -> None:
+        world.run(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareChanges:
+    """A reading changes. reason: the event that reports it; None: no event does."""
+
+    name: str
+    reading: Reading
+    reason: PassReason | None = PassReason.HARDWARE
+    valid_for: float | None = None
+    """Seconds until the source of the reading is too old; None: it never is."""
+
+    def happens(self, world: World) -> None:
+        machine = world.machine
+        was_unknown = isinstance(world.judge.ghosts.given.get(self.name), Unknown)
+        machine.set_reading(self.name, self.reading, self.valid_for)
+        if self.valid_for is not None:
+            world.later(self.valid_for, world.look)
+        if self.reason is PassReason.FILE and world.service.sources.used_up:
+            world.unheard[self.name] = machine.uptime + COMPARED
+        elif self.reason is None and not was_unknown:  # an unknown resource is read again and again
+            world.unheard[self.name] = math.inf
+        elif self.reason:
+            world.hear(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareFlaps:
+    """A reading changes several times, with pauses in seconds."""
+
+    name: str
+    readings: tuple[Reading, ...]
+    pause: float
+
+    def happens(self, world: World) -> None:
+        for reading in self.readings:
+            HardwareChanges(self.name, reading).happens(world)
+            world.run(self.pause)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIsReplaced:
+    """Another file is in the place of a watched one, as after a mount over its folder. No event reports it."""
+
+    name: str
+    reading: Reading
+
+    def happens(self, world: World) -> None:
+        world.machine.set_reading(self.name, self.reading)
+        world.unheard[self.name] = world.uptime + COMPARED
+        world.service.sources.found.add(PassReason.FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class InotifyIsUsedUp:
+    """No file can be watched any more, or files can be watched again."""
+
+    used_up: bool = True
+
+    def happens(self, world: World) -> None:
+        world.service.sources.used_up = self.used_up
+        if self.used_up:
+            by = world.uptime + COMPARED
+            world.unheard = {name: min(until, by) for name, until in world.unheard.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChanges:
+    """Another configuration is installed, and the service reloads it."""
+
+    names: frozenset[str] = frozenset(OURS[:2])
+    adopt: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+    labelled: frozenset[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
+    complete: bool = True
+
+    def happens(self, world: World) -> None:
+        world.configure(
+            configuration(self.names, self.adopt, self.broken, self.labelled, self.settings, complete=self.complete)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClockIsSet:
+    """The clock jumps by some seconds."""
+
+    seconds: float
+
+    def happens(self, world: World) -> None:
+        world.machine.booted += self.seconds
+        world.hear(PassReason.CLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReboots:
+    """The machine boots. zeroes: its kubelet sets capacity to 0, after the delay in seconds."""
+
+    zeroes: bool = False
+    delay: float = 0.4
+
+    def happens(self, world: World) -> None:
+        world.reboot()
+        world.start_kubelet(zeroes=self.zeroes, delay=self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineIsImagedAnew:
+    """The machine gets a new image, without capacityd's files."""
+
+    def happens(self, world: World) -> None:
+        world.machine.lose_record()
+        world.forget_record()
+        world.reboot()
+        world.start_kubelet()
+
+
+@dataclass(frozen=True, slots=True)
+class MachineIsSuspended:
+    """The machine sleeps for some seconds."""
+
+    seconds: float
+
+    def happens(self, world: World) -> None:
+        world.suspend(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRestarts:
+    """The service is started again."""
+
+    def happens(self, world: World) -> None:
+        world.service.start()
+        world.look()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIsKilled:
+    """The next worker is killed, while it publishes a change. point: the number of requests and files before."""
+
+    point: int
+    name: str
+    reading: Reading
+
+    def happens(self, world: World) -> None:
+        world.machine.kill_at = self.point
+        HardwareChanges(self.name, self.reading, PassReason.RESUME).happens(world)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFails:
+    """The machine's record can't be read or written. fault: a key of DAMAGE, missing, unwritable, or EIO."""
+
+    fault: str
+
+    def happens(self, world: World) -> None:
+        machine = world.machine
+        if self.fault == "EIO":
+            machine.disk_fails = errno.EIO
+        elif self.fault == "unwritable":
+            machine.obstacle.unlink(missing_ok=True)  # a killed worker may have left it
+            machine.obstacle.mkdir(exist_ok=True)
+        else:
+            machine.lose_record(DAMAGE.get(self.fault))
+            world.forget_record()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginListChanges:
+    """The kubelet's list of device plugins becomes readable or unreadable. reported: by an event."""
+
+    readable: bool
+    reported: bool = True
+
+    def happens(self, world: World) -> None:
+        world.machine.plugins_readable = self.readable
+        if self.reported:
+            world.hear(PassReason.PLUGINS)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginComes:
+    """A device plugin registers. The kubelet's list has it at once, the Node later; synced: both at once."""
+
+    name: str
+    count: int
+    synced: bool = True
+
+    def happens(self, world: World) -> None:
+        world.plugins[self.name] = self.count
+        world.machine.device_plugins.add(self.name)
+        world.hear(PassReason.PLUGINS)
+        world.later(SYNC, world.sync)
+        if self.synced:  # the kubelet's next write was due
+            world.sync()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLeaves:
+    """A device plugin's key becomes 0; the kubelet's list drops its name later."""
+
+    name: str
+
+    def happens(self, world: World) -> None:
+        if world.plugins.pop(self.name, None) is not None:
+            world.server.write(self.name, "0")
+            world.later(SYNC, lambda: world.forget_plugin(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class AllCausesEnd:
+    """All that keeps the Node from being right ends, mostly without an event. What others have written stays."""
+
+    def happens(self, world: World) -> None:
+        world.end_causes()
+
+
+def has(name: str, quantity: int) -> HardwareChanges:
+    """The machine has this number of a resource's devices."""
+    return HardwareChanges(name, Quantity(quantity))

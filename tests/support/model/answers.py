@@ -1,0 +1,95 @@
+"""What an API server answers, as the bytes of a real one, and how it applies patches."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from capacityd.model.errors import NodeConflict
+from capacityd.node.documents.json_patch import patched
+from tests.support.denials import GUARD
+
+JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
+
+
+class Unreachable(Exception):
+    """No response arrives. The request may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Rejected(Exception):
+    """The API server rejects a request."""
+
+    def __init__(self, code: int, message: str, causes: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.answer = failure(code, message, causes)
+
+
+def failure(
+    code: int, message: str, causes: Sequence[Mapping[str, str]] = (), retry_after: float | None = None
+) -> Answer:
+    """A Status with an error."""
+    details = {"name": "n1", "kind": "nodes"} | ({"causes": causes} if causes else {})
+    status = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
+    headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.0f}"}
+    return Answer(code, json.dumps(status).encode(), headers)
+
+
+def apply(node: dict[str, Any], content_type: str, patch: Any) -> dict[str, Any]:
+    """The Node after a patch of its status. Raises Rejected if a guard of the patch does not hold."""
+    if content_type == STRATEGIC:
+        return _merged(node, patch)
+    assert content_type == JSON_PATCH, content_type
+    try:
+        return patched(node, patch)
+    except NodeConflict as e:
+        raise Rejected(422, GUARD) from e
+
+
+def _merged(node: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A strategic merge patch: maps are merged, null removes a key, and conditions are merged by their type.
+
+    metadata.uid and metadata.resourceVersion are guards.
+    """
+    metadata = patch.get("metadata", {})
+    for guard in ("uid", "resourceVersion"):
+        if metadata.get(guard, node["metadata"].get(guard)) != node["metadata"].get(guard):
+            raise Rejected(409, f'Operation cannot be fulfilled on nodes "n1": the {guard} differs; apply your changes')
+    after = copy.deepcopy(node)
+    for part in ("annotations", "labels"):
+        _merge(after["metadata"].setdefault(part, {}), metadata.get(part) or {})
+    status = patch.get("status", {})
+    for part in ("capacity", "allocatable"):
+        _merge(after["status"].setdefault(part, {}), status.get(part) or {})
+    for condition in status.get("conditions", ()):
+        _merge_condition(after["status"].setdefault("conditions", []), condition)
+    return after
+
+
+def _merge(part: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        part.pop(key, None)
+        if value is not None:
+            part[key] = value
+
+
+def _merge_condition(conditions: list[dict[str, Any]], change: Mapping[str, Any]) -> None:
+    places = [place for place, condition in enumerate(conditions) if condition["type"] == change["type"]]
+    if change.get("$patch") == "delete":
+        for place in reversed(places):
+            del conditions[place]
+    elif places:
+        _merge(conditions[places[0]], change)
+    else:
+        conditions.append(dict(change))

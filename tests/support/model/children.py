@@ -1,0 +1,181 @@
+"""The service's children as the service sees them, in this process: a worker, and the watcher."""
+
+from __future__ import annotations
+
+import json
+import select
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from capacityd.model.codec import encode_variant
+from capacityd.model.fingerprint import fingerprint
+from capacityd.model.messages import NodeSeen, NotWatched, WatcherMessage
+from capacityd.service.child_process import ChildProcess
+from tests.support.judge.observations import Writer
+from tests.support.model import worker
+
+if TYPE_CHECKING:
+    from tests.support.model.service import ModelService
+
+WORKER_TAKES = 0.1
+"""Seconds."""
+PAUSE = 4.0
+"""Seconds until the watcher connects again."""
+IDLE = 65.0
+"""Seconds without a sign of the server after which the watcher opens a new connection."""
+
+
+class ModelChild(ChildProcess):
+    """A child without a process. Subclasses write lines."""
+
+    def __init__(self, service: ModelService) -> None:
+        self.service = service
+        self.pid = service.new_pid()
+        self.output_ended = self.has_no_more_messages = False
+        self.is_killed = False
+        self._lines: list[bytes] = []
+        self._ends = False
+
+    def register(self, poll: select.poll) -> None:
+        """Nothing is polled: has_output says what a poll would."""
+
+    def fileno(self) -> int:
+        return self.pid
+
+    def send(self, line: bytes) -> None:
+        """The child reads nothing."""
+
+    def flush(self) -> None:
+        """Everything was sent at once."""
+
+    @property
+    def has_output(self) -> bool:
+        return bool(self._lines) or self._ends
+
+    def read_lines(self) -> list[bytes]:
+        lines, self._lines = self._lines, []
+        self.output_ended = self.has_no_more_messages = self._ends
+        return lines
+
+    def kill(self) -> None:
+        self.is_killed = True
+        self.service.remove_child(self)
+
+    def write(self, *lines: bytes, end: bool = False) -> None:
+        """Writes lines, and ends."""
+        if not self.is_killed:
+            self._lines += lines
+            self._ends = end
+
+
+class ModelWorker(ModelChild):
+    """A worker. It does its job at once, and answers a moment later."""
+
+    def send(self, line: bytes) -> None:
+        service = self.service
+        if worker.is_check(line):
+            lines, killed = worker.check(service.machine, service.files), False
+        else:
+            lines, killed = service.run_pass(line)
+        if killed:
+            service.killed_pids.add(self.pid)
+        service.world.later(WORKER_TAKES, lambda: self.write(*lines, end=True))
+
+
+class ModelWatcher(ModelChild):
+    """The watcher: each event reaches it after a delay, a connection may end or hang, and the next one begins with the
+    Node as it is. So the watcher may be late, but it learns the end state."""
+
+    def __init__(self, service: ModelService) -> None:
+        super().__init__(service)
+        self._connection = 0  # counts the connections; events of an earlier one are dropped
+        self._hangs = False
+        self._is_connected = False
+        self._arrives_at = 0.0  # when the last event on its way arrives: events keep their order
+        self._last: WatcherMessage | None = None
+        service.server.listeners.append(self._on_change)
+
+    def send(self, line: bytes) -> None:
+        """It gets what to watch."""
+        self._connect()
+
+    def kill(self) -> None:
+        self._disconnect()
+        self.service.server.listeners.remove(self._on_change)
+        super().kill()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its connection is dead, and it does not know."""
+        return self._hangs
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it watches the Node, or seems to."""
+        return self._is_connected
+
+    def cut(self, pause: float) -> None:
+        """The connection ends, and the watcher connects again after this pause."""
+        self._disconnect()
+        if pause:
+            self._report(NotWatched("the API server has ended the connection"))
+        self._later(pause, self._connect)
+
+    def hang(self, seconds: float) -> None:
+        """No event arrives any more, and after this time the watcher opens a new connection."""
+        self._hangs = self._is_connected
+        self._later(min(seconds, IDLE), self.end_hang)
+
+    def end_hang(self) -> None:
+        """The watcher notices that the connection hangs, if it does, and asks for a pass."""
+        if self._hangs:
+            self._last = None
+            self._report(NotWatched("the API server has sent nothing", look_now=True))
+            self.cut(0.0)
+
+    def repeat(self) -> None:
+        """The API server sends the Node again, although it has not changed."""
+        self._on_change(Writer.OTHER)
+
+    def _disconnect(self) -> None:
+        self._connection += 1
+        self._is_connected = self._hangs = False
+
+    def _later(self, seconds: float, happens: Callable[[], None]) -> None:
+        connection = self._connection
+        self.service.world.later(seconds, lambda: happens() if connection == self._connection else None)
+
+    def _connect(self) -> None:
+        service = self.service
+        if service.server.fault or not service.can_watch:
+            self._report(NotWatched("the API server refuses"))
+            self._later(PAUSE, self._connect)
+            return
+        self._is_connected = True
+        self._arrives_at = service.machine.uptime
+        self._last = None
+        if service.server.document is None:
+            self._report(NodeSeen(""))  # the server's first bookmark
+        self._on_change(Writer.OTHER)
+
+    def _on_change(self, _: Writer) -> None:
+        if not self._is_connected or self._hangs:
+            return
+        document, delay = self.service.server.document, self.service.watch_delay
+        seen = NodeSeen("" if document is None else fingerprint(document))
+        self._arrives_at = max(self._arrives_at, self.service.machine.uptime + delay)
+        wait = self._arrives_at - self.service.machine.uptime
+        if wait > 0:
+            self._later(wait, lambda: self._take(seen))
+        else:
+            self._take(seen)
+
+    def _take(self, seen: NodeSeen) -> None:
+        """An event arrives."""
+        if not self._hangs:
+            self._report(seen)
+
+    def _report(self, message: WatcherMessage) -> None:
+        if message != self._last:
+            self._last = message
+            self.write(json.dumps(encode_variant(message)).encode())

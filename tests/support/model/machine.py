@@ -1,0 +1,177 @@
+"""A model of a machine: its clocks, readings and files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.schema.config import Config, Resource, Settings
+from tests.support.judge.observations import Configuration, Wanted
+
+EPOCH = 1_700_000_000.5
+BOOT_LASTS = 30.0  # seconds from the end of a machine's work until it has booted again
+FIRST_UPTIME = 10.0
+
+
+class Killed(BaseException):
+    """Simulates SIGKILL. It is not an Exception, so that no handler in the worker catches it."""
+
+
+@dataclass
+class Machine:
+    """A machine. Times are seconds of uptime unless a name says otherwise."""
+
+    folder: Path
+    config: Config
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """The readings by resource. A configured resource without a reading is absent."""
+    uptime: float = 20.0
+    booted: float = EPOCH
+    """The time of the boot in seconds since the epoch, by the machine's clock."""
+    earlier: float = 0.0
+    """Seconds on the judge's clock at the boot."""
+    suspended: float = 0.0
+    """Seconds for which the machine was suspended since its boot."""
+    device_plugins: set[str] = field(default_factory=set)
+    plugins_readable: bool = True
+    kill_at: int | None = None
+    """The point at which the next worker is killed: the number of requests and files before it."""
+    disk_fails: int = 0
+    """The errno with which reading the machine record fails; 0: none."""
+    expires_at: dict[str, float] = field(default_factory=dict)
+    """Name -> when the source of its reading becomes too old, without an event."""
+
+    def __post_init__(self) -> None:
+        self.points = 0
+        """How many kill points the current worker has passed."""
+        self.state_folder, self.run_folder = self.folder / "state", self.folder / "run"
+        for folder in (self.state_folder, self.run_folder):
+            folder.mkdir(parents=True)
+        self.record = self.state_folder / "published.json"
+        """The file with what the machine has published."""
+        self.obstacle = self.state_folder / "published.json.new"
+        """A folder here keeps the record from being written."""
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the machine can read and write its record."""
+        return not (self.disk_fails or os.path.isdir(self.record) or os.path.isdir(self.obstacle))
+
+    @property
+    def steady(self) -> float:
+        """Seconds on the judge's clock."""
+        return self.earlier + self.uptime
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch, by the machine's clock."""
+        return self.booted + self.uptime
+
+    @property
+    def plugins(self) -> frozenset[str] | None:
+        """The names in the kubelet's list of device plugins; None if the list can't be read."""
+        return frozenset(self.device_plugins) if self.plugins_readable else None
+
+    def probe(self) -> dict[str, Reading]:
+        """The readings of all configured resources."""
+        readings: dict[str, Reading] = {name: Unknown("broken") for name in self.config.broken}
+        return readings | {resource.name: self._read(resource.name) for resource in self.config.resources}
+
+    def _read(self, name: str) -> Reading:
+        reading, expires_at = self.readings.get(name, Absent("none")), self.expires_at.get(name)
+        if expires_at is None or not isinstance(reading, Quantity):
+            return reading
+        return replace(reading, valid_for=left) if (left := expires_at - self.uptime) > 0 else Unknown("too old")
+
+    def set_reading(self, name: str, reading: Reading, valid_for: float | None = None) -> None:
+        """Changes a reading. valid_for: seconds until its source is too old; None: no limit."""
+        self.readings[name] = reading
+        self.expires_at.pop(name, None)
+        if valid_for is not None:
+            self.expires_at[name] = self.uptime + valid_for
+
+    def reboot(self) -> None:
+        """The machine boots again. /run is empty."""
+        self.expires_at = {name: at - self.uptime - BOOT_LASTS for name, at in self.expires_at.items()}
+        self.booted += self.uptime + BOOT_LASTS
+        self.earlier += self.uptime + BOOT_LASTS - FIRST_UPTIME
+        self.uptime, self.suspended = FIRST_UPTIME, 0.0
+        shutil.rmtree(self.run_folder)
+        self.run_folder.mkdir()
+
+    def reach(self, _: str) -> None:
+        """A worker reaches a kill point. Raises Killed if it is to be killed here."""
+        if self.points == self.kill_at:
+            raise Killed
+        self.points += 1
+
+    def lose_record(self, put: Callable[[Path], object] | None = None) -> None:
+        """Removes the record, and puts something else in its place."""
+        remove(self.record)
+        if put:
+            put(self.record)
+
+    def mend_files(self) -> None:
+        """Removes all that keeps the record from being read or written."""
+        self.disk_fails = 0
+        if not self.record.is_file():
+            remove(self.record)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self.obstacle.rmdir()
+
+
+def remove(path: Path) -> None:
+    """Removes a file, or whatever is in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "directory": lambda path: path.mkdir(),
+    "loop": lambda path: path.symlink_to(path),
+    "pipe": lambda path: os.mkfifo(path),
+    "garbage": lambda path: path.write_text("garbage"),
+}
+"""What can be in the place of the record."""
+
+
+def configuration(
+    names: frozenset[str],
+    adopt: frozenset[str] = frozenset(),
+    broken: frozenset[str] = frozenset(),
+    labelled: frozenset[str] = frozenset(),
+    settings: Settings | None = None,
+    *,
+    complete: bool = True,
+) -> Config:
+    """A configuration with these names. For the broken resources, only the names can be read."""
+    return Config(
+        resources=tuple(
+            Resource(name, "static", (), adopt=name in adopt, label=name in labelled) for name in sorted(names - broken)
+        ),
+        settings=settings or Settings(),
+        broken=dict.fromkeys(sorted(names & broken), "an error"),
+        complete=complete,
+    )
+
+
+def for_judge(config: Config) -> Configuration:
+    """The configuration as the judge knows it."""
+    settings = config.settings
+    return Configuration(
+        {resource.name: Wanted(resource.adopt, resource.label) for resource in config.resources},
+        frozenset(config.broken),
+        config.complete,
+        observe=settings.observe,
+        condition=settings.condition,
+        lower_after=settings.lower_after,
+        lower_after_boot=settings.lower_after_boot,
+        resync=settings.resync,
+    )

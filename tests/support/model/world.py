@@ -1,0 +1,339 @@
+"""All that surrounds a machine: time, the kubelet, device plugins, other machines' agents. It tells the judge of it."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from capacityd.model.reading import Reading, Unknown, without_details
+from capacityd.model.reasons import PassReason
+from capacityd.schema.config import Config, Settings
+from tests.support.judge import node_view as view
+from tests.support.judge import observations
+from tests.support.judge.judge import Judge
+from tests.support.judge.observations import Observation, Trouble, Writer
+from tests.support.model.children import ModelWatcher
+from tests.support.model.machine import Machine, configuration, for_judge
+from tests.support.model.server import OURS, SECRET, ModelServer
+from tests.support.model.service import ModelService
+
+SYNC = 10.0
+"""Seconds until the kubelet has written a device plugin's report, and has copied capacity to allocatable."""
+REPORT = 300.0
+"""Seconds between two heartbeats of the Ready condition."""
+
+
+class World:
+    """A machine, its service, and their surroundings. registered: whether the Node exists at first."""
+
+    def __init__(self, folder: Path, seed: int = 1, *, registered: bool = True, judge: Judge | None = None) -> None:
+        self.judge = judge or Judge(secrets=[SECRET])
+        first = configuration(frozenset(OURS[:2]), labelled=frozenset(OURS[:1]))
+        self.machine = Machine(folder, first)
+        self.server = ModelServer()
+        self.unheard: dict[str, float] = {}
+        """Name -> until when the service need not know its reading, which has changed without an event."""
+        self.unhealthy: dict[str, str] = {}
+        """Name -> what the kubelet makes allocatable instead of the capacity."""
+        self.plugins: dict[str, int] = {}
+        """The device plugins that report: name -> number of devices."""
+        self.others: list[ModelService] = []
+        """Services on other machines that write the same Node."""
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._entries = self._kubelet_starts = self._others_started = 0
+        self._asked: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._shown = ""
+        self._restores = False
+        self._plugins: frozenset[str] | None = frozenset()
+        self.server.loses_events = True
+        self.server.listeners.append(self._node_changes)
+        self.server.on_patch = self._asks
+        self.server.on_answer = self._answers
+        self._tell(observations.Booted(self.machine.steady - self.machine.uptime))
+        self._tell(observations.Configured(self.machine.steady, for_judge(self.machine.config)))
+        if registered:
+            self.start_kubelet()
+        self.service = ModelService(self, self.machine, seed)
+        self.look()
+
+    # Time
+
+    @property
+    def uptime(self) -> float:
+        return self.machine.uptime
+
+    def later(self, seconds: float, happens: Callable[[], None]) -> None:
+        """Puts an action on the agenda."""
+        self._entries += 1
+        heapq.heappush(self._agenda, (self.machine.steady + seconds, self._entries, happens))
+
+    def run(self, seconds: float) -> None:
+        """Lets time pass, with all that happens meanwhile."""
+        end = self.machine.steady + seconds
+        while True:
+            for service in (self.service, *self.others):
+                service.attend()
+            due = [self.machine.steady + service.due_in() for service in (self.service, *self.others)]
+            next_at = min([*due, *(at for at, _, _ in self._agenda[:1])])
+            self._move(min(next_at, end))
+            if self._agenda and self._agenda[0][0] <= min(next_at, end):
+                _, _, happens = heapq.heappop(self._agenda)
+                happens()
+                self.look()
+            elif next_at > end:
+                return
+
+    def _move(self, steady: float) -> None:
+        self.machine.uptime = max(self.machine.uptime, steady - self.machine.earlier)
+        for other in self.others:
+            other.machine.uptime = self.machine.uptime
+        self.look()
+
+    def pass_time_at_once(self, seconds: float) -> None:
+        """Lets time pass while no service runs."""
+        end = self.machine.steady + seconds
+        while self._agenda and self._agenda[0][0] <= end:
+            at, _, happens = heapq.heappop(self._agenda)
+            self._move(at)
+            happens()
+        self._move(end)
+
+    # What the judge is told
+
+    def look(self) -> None:
+        """Tells the judge what has changed on the machine, and which troubles have begun or ended."""
+        steady = self.machine.steady
+        if self._plugins != self.machine.plugins:
+            self._plugins = self.machine.plugins
+            self._tell(observations.PluginsAre(steady, self._plugins))
+        known, troubles = self.judge.ghosts.troubles, self._troubles()
+        for trouble, entries in troubles.items():
+            if trouble not in known or known[trouble].entries != entries:
+                self._tell(observations.Begins(steady, trouble, entries))
+        for trouble in known.keys() - troubles.keys():
+            self._tell(observations.Ends(steady, trouble))
+        readings = {name: without_details(reading) for name, reading in self.machine.probe().items()}
+        if readings == self.judge.ghosts.readings:
+            self._tell(observations.Looks(steady))
+        else:
+            self._tell(observations.MachineHas(steady, readings))
+
+    def _troubles(self) -> dict[Trouble, frozenset[str]]:
+        """What is there now, and the entries that it is about; none: everything."""
+        server, machine, service = self.server, self.machine, getattr(self, "service", None)
+        lost = server.lost_answers or server.lost_gets or server.lost_requests
+        fails = any(denies.kind == "storage" for denies in server.denies)
+        everything = {
+            Trouble.API: server.fault or lost or fails or server.document is None or machine.kill_at is not None,
+            Trouble.ALTERED: any(alters.is_about_itself for alters in server.alters),
+            Trouble.DEAD_WATCH: service is not None and service.watcher is not None and service.watcher.hangs,
+            Trouble.FILES: not machine.can_save,
+            Trouble.OTHER_CAPACITYD: bool(self.others),
+            Trouble.PLUGINS: not machine.plugins_readable,
+            Trouble.STOPPED: service is None or not service.has_passed,
+            Trouble.WATCH: service is None or not service.is_watching,
+        }
+        some = {
+            Trouble.DENIED: {d.name for d in server.denies}
+            | {alters.key for alters in server.alters if not alters.is_about_itself},
+            Trouble.SOURCES: {name for name, until in self.unheard.items() if machine.uptime <= until},
+            Trouble.UNHEALTHY: {*self.unhealthy},
+            Trouble.UNREADABLE: {n for n, reading in machine.probe().items() if isinstance(reading, Unknown)},
+        }
+        found = {trouble: frozenset[str]() for trouble, is_there in everything.items() if is_there}
+        return found | {trouble: frozenset(entries) for trouble, entries in some.items() if entries}
+
+    def _tell(self, observation: Observation) -> None:
+        self.judge.observe(observation)
+
+    def _node_changes(self, by: Writer) -> None:
+        node = copy.deepcopy(self.server.document)
+        if self._restores:
+            self._tell(observations.Restores(self.machine.steady, node))
+        else:
+            self._tell(observations.NodeIs(self.machine.steady, node, by))
+
+    def _asks(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        if self.server.requester is Writer.CAPACITYD:
+            self._asked = before, copy.deepcopy(after)
+            self._tell(observations.Asks(self.machine.steady, before, self._asked[1]))
+
+    def _answers(self, document: dict[str, Any] | None) -> None:
+        if self.server.requester is Writer.CAPACITYD:
+            self._tell(observations.Sees(self.machine.steady, copy.deepcopy(document)))
+
+    def pass_begins(self, service: ModelService) -> None:
+        """A pass begins."""
+        if service is self.service:
+            self._asked = None
+
+    def pass_reads(self, service: ModelService, readings: dict[str, Reading]) -> None:
+        """A pass reads the machine."""
+        if service is self.service:
+            self.look()
+            self._tell(observations.PassReads(self.machine.steady, readings))
+            self.unheard.clear()
+
+    def pass_requests(self, service: ModelService) -> None:
+        """A pass sends a request."""
+        if service is self.service:
+            self._tell(observations.Requests(self.machine.steady))
+
+    def pass_ends(self, service: ModelService, *, killed: bool) -> None:
+        """A pass has ended, or was killed."""
+        if service is not self.service:
+            return
+        if self._asked and (killed or self.judge.ghosts.was(Trouble.API, 0.0)):
+            before, after = self._asked
+            new = view.published(after).keys() - view.published(before).keys()
+            self._tell(observations.Forgets(self.machine.steady, frozenset(new)))
+        state = self.machine.run_folder / "state.json"
+        if state.exists() and (text := state.read_text()) != self._shown:
+            self._shown = text
+            self._tell(observations.Shows(self.machine.steady, text))
+        self.look()
+
+    def hear(self, *reasons: PassReason) -> None:
+        """The service hears of events of the machine."""
+        self.unheard.clear()
+        self.look()
+        self._tell(observations.Hears(self.machine.steady))
+        self.service.hear(*reasons)
+
+    def configure(self, config: Config) -> None:
+        """The configuration is replaced, and the service reloads it."""
+        self.machine.config = config
+        self._tell(observations.Configured(self.machine.steady, for_judge(config)))
+        self.look()
+        self.service.configure()
+
+    def forget_record(self) -> None:
+        """The machine has lost its record."""
+        self._tell(observations.Forgets(self.machine.steady))
+
+    def reboot(self) -> None:
+        """The machine boots again, and the service starts."""
+        self.service.stop()
+        self.look()
+        self._agenda = []
+        self.unhealthy = {}  # the kubelet has dropped its reports
+        self.machine.reboot()
+        self._tell(observations.Booted(self.machine.steady - self.machine.uptime))
+        self.service.start()
+        self.look()
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps."""
+        self.service.has_passed = False  # it can't act until its next pass
+        self.look()
+        self.pass_time_at_once(seconds)
+        self.machine.suspended += seconds
+        self.hear(PassReason.RESUME)
+
+    def end_causes(self) -> None:
+        """Ends all that keeps the Node from being right."""
+        server, machine = self.server, self.machine
+        server.fault, server.lost_answers, server.lost_gets, server.lost_requests = "", 0, 0, 0
+        server.denies, server.alters, machine.kill_at = (), (), None
+        server.before_patch.clear()
+        machine.mend_files()
+        machine.plugins_readable = True
+        self.stop_others()
+        self.make_unhealthy({})
+        self.service.watch_delay, self.service.can_watch = 0.0, True
+        self.service.sources.used_up = False
+        for watcher in self.watchers():
+            watcher.end_hang()
+        if server.document is None:
+            self.start_kubelet(delay=0.4)
+        self.look()
+
+    def watchers(self) -> list[ModelWatcher]:
+        """The watchers that run."""
+        return [service.watcher for service in (self.service, *self.others) if service.watcher]
+
+    def back_up(self) -> None:
+        """The cluster's state is saved."""
+        self.server.back_up()
+        self._tell(observations.BacksUp(self.machine.steady))
+
+    def restore(self) -> None:
+        """The cluster's state becomes the saved one."""
+        self._restores = True
+        self.server.restore()
+        self._restores = False
+
+    # The kubelet and its device plugins
+
+    def start_kubelet(self, *, zeroes: bool = False, delay: float = 0.0) -> None:
+        """The kubelet restarts and, after delay, writes the Node. zeroes: sets capacity to 0."""
+        self._kubelet_starts += 1
+        start = self._kubelet_starts
+        if delay:
+            self.later(delay, lambda: self._register(start, zeroes))
+        else:
+            self._register(start, zeroes)
+
+    def _register(self, start: int, zeroes: bool) -> None:
+        if start != self._kubelet_starts:
+            return
+        if self.server.document is None:
+            self.server.register()
+        elif zeroes:
+            self.server.zero()
+        self._report(start)
+
+    def _report(self, start: int) -> None:
+        """The kubelet reports its status with a Ready heartbeat, and repeats this until it restarts."""
+        if start != self._kubelet_starts:
+            return
+        self.sync()
+        if self.server.document is not None:
+            ready = next(c for c in self.server.document["status"]["conditions"] if c["type"] == "Ready")
+            ready["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.machine.now))
+        self.later(REPORT, lambda: self._report(start))
+
+    def sync(self) -> None:
+        """The kubelet writes the counts of device plugins, and copies capacity to allocatable."""
+        for name, count in self.plugins.items():
+            if name in self.machine.device_plugins:
+                self.server.write(name, str(count))
+        self.server.make_allocatable(self.unhealthy)
+
+    def make_unhealthy(self, allocatable: dict[str, str]) -> None:
+        """From now on the kubelet makes this allocatable instead of the capacity, again and again."""
+        self.unhealthy = allocatable
+        self._report_unhealthy()
+
+    def _report_unhealthy(self) -> None:
+        self.sync()
+        if self.unhealthy:
+            self.later(SYNC, self._report_unhealthy)
+
+    def forget_plugin(self, name: str) -> None:
+        """The kubelet's list drops the name of a plugin that has left."""
+        if name not in self.plugins:
+            self.machine.device_plugins.discard(name)
+            self.hear(PassReason.PLUGINS)
+
+    # Another machine with the same identity
+
+    def start_other(self, readings: dict[str, Reading]) -> None:
+        """Another machine's service starts."""
+        config = configuration(frozenset(readings), labelled=frozenset(OURS[:1]), settings=Settings())
+        self._others_started += 1
+        folder = self.machine.folder / f"other{self._others_started}"
+        machine = Machine(folder, config, readings, self.uptime, self.machine.booted)
+        machine.earlier = self.machine.earlier
+        self.others.append(ModelService(self, machine, self._others_started, Writer.OTHER_CAPACITYD))
+        self.look()
+
+    def stop_others(self) -> None:
+        for other in self.others:
+            other.stop()
+        self.others.clear()
+        self.look()

@@ -1,0 +1,102 @@
+"""Random acts, for random histories."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import strategies as st
+
+from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.model.reasons import PassReason
+from capacityd.schema.config import Settings
+from tests.support.denials import Denies, alterations, denials
+from tests.support.model import acts, others
+from tests.support.model.server import LABELS, NAMES, OURS
+
+RESYNC = 3600.0
+
+pauses = st.sampled_from([0.0, 0.3, 2.0, 6.0, 15.0, 70.0, 200.0])
+_names = st.sampled_from(NAMES)
+_ours = st.sampled_from(OURS)
+_entries = st.sampled_from([*NAMES, *LABELS, "cpu"])
+_some = st.frozensets(_names)
+_quantities = st.builds(Quantity, st.integers(0, 4))
+_readings = st.one_of(_quantities, _quantities, st.just(Absent("none")), st.just(Unknown("busy")))
+_values = st.sampled_from([None, "0", "1", "2", "3", "4", "1500m", "1k"])
+_reasons = st.sampled_from([PassReason.HARDWARE, PassReason.FILE, None])
+_annotations = st.one_of(
+    st.sampled_from([None, "", "garbage", "[]", '{"cpu": 8}', '{"example.com/a": "2"}', '{"a/b/c": 1}']),
+    st.dictionaries(_entries, st.integers(0, 4)).map(json.dumps),
+    st.just(json.dumps({f"example.com/x{number}": number for number in range(200)})),
+)
+_settings = st.builds(
+    Settings,
+    observe=st.sampled_from([False, False, False, True]),
+    condition=st.sampled_from([True, True, False]),
+    lower_after=st.sampled_from([10.0, 10.0, 0.0, 6.0, 15.0, 70.0]),
+    resync=st.sampled_from([RESYNC, RESYNC, 900.0]),
+)
+_label_denials = st.builds(Denies, st.sampled_from(LABELS[:2]), st.sampled_from([403, 409, 422, 500]))
+
+_by_others = st.one_of(
+    st.builds(others.OtherWrites, _entries, _values),
+    st.builds(others.OtherAnnotates, _annotations),
+    st.builds(others.AnnotationIsLostWithAValue, _ours, _values, st.sampled_from([None, "", "garbage", "[]"])),
+    st.builds(others.OtherWritesAllocatable, st.sampled_from([*NAMES, "cpu"]), _values),
+    st.builds(others.ConditionIsAdded, st.booleans()),
+    st.builds(others.ConditionIsChanged, st.booleans()),
+    st.builds(others.NodeIsDeleted),
+    st.builds(others.NodeIsRegisteredAnew, st.sampled_from(["", "", *OURS])),
+    st.builds(others.KubeletZeroes),
+    st.builds(others.KubeletRestarts, st.booleans(), st.sampled_from([0.0, 0.4, 20.0])),
+)
+_of_the_machine = st.one_of(
+    st.builds(acts.HardwareChanges, _names, _readings, _reasons),
+    st.builds(acts.HardwareChanges, _ours, _quantities, _reasons),
+    st.builds(
+        acts.HardwareChanges, _ours, _quantities, st.just(PassReason.FILE), st.sampled_from([20.0, 100.0, 300.0])
+    ),
+    st.builds(
+        acts.HardwareFlaps,
+        _ours,
+        st.lists(_readings, min_size=2, max_size=8).map(tuple),
+        st.sampled_from([0.1, 1.5, 10.0, 12.0, 60.0]),
+    ),
+    st.builds(acts.FileIsReplaced, _names, _readings),
+    st.builds(acts.InotifyIsUsedUp, st.booleans()),
+    st.builds(acts.ConfigurationChanges, _some, _some, _some, _some, _settings, st.booleans()),
+    st.builds(acts.ClockIsSet, st.sampled_from([-3600.0, -10.0, 10.0, 100_000.0])),
+    st.builds(acts.MachineReboots, st.booleans(), st.sampled_from([0.4, 20.0])),
+    st.builds(acts.MachineIsImagedAnew),
+    st.builds(acts.MachineIsSuspended, st.sampled_from([30.0, 10_000.0])),
+    st.builds(acts.ServiceRestarts),
+    st.builds(acts.WorkerIsKilled, st.integers(0, 12), _ours, _readings),
+    st.builds(acts.RecordFails, st.just("missing")),
+    st.builds(acts.PluginListChanges, st.booleans(), st.booleans()),
+    st.builds(acts.PluginComes, _names, st.integers(0, 4), st.booleans()),
+    st.builds(acts.PluginLeaves, _names),
+)
+_of_others = st.one_of(
+    _by_others,
+    st.builds(others.JustBeforeAPatch, _by_others, st.builds(acts.HardwareChanges, _ours, _quantities)),
+    st.builds(others.BecomesUnhealthy, _some),
+    st.builds(others.SameIsPublishedByAnother, _ours, st.integers(0, 4), st.booleans()),
+    st.builds(others.WatchIsCut, st.sampled_from([0.0, 5.0, 30.0])),
+    st.builds(others.WatchHangs, st.sampled_from([5.0, 130.0])),
+    st.builds(others.WatchRepeats),
+    st.builds(others.WatchLags, st.sampled_from([0.0, 0.5, 2.0])),
+    st.builds(others.WatchIsForbidden, st.booleans()),
+    st.builds(
+        others.ServerFails,
+        st.sampled_from(["", "", "unreachable", "busy", "denied", "rejected"]),
+        st.integers(0, 2),
+        st.integers(0, 2),
+    ),
+    st.builds(others.AdmissionDenies, st.lists(denials | _label_denials, max_size=2).map(tuple), _readings),
+    st.builds(others.WebhookAlters, st.lists(alterations, max_size=1).map(tuple), _ours, _readings),
+    st.builds(others.OtherCapacitydStarts, _ours, _readings),
+    st.builds(others.OtherCapacitydStops),
+)
+_rests = st.one_of(st.builds(acts.Waits, st.sampled_from([70.0, 700.0, 8000.0])), st.builds(acts.AllCausesEnd))
+
+random_acts = st.one_of(_rests, _of_the_machine, _of_others)

@@ -3,7 +3,8 @@
     python -m tests.cluster.kills [--kills N] [--seed N]
 
 A proxy holds back the request or its answer, and then kills the pass. After each kill, capacity and annotation must
-both be as before or both as wanted, and the next pass must leave the Node as wanted.
+both be as before or both as wanted, the next pass must leave the Node as wanted, and the judge must find no broken
+promise.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import random
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,14 +24,17 @@ from enum import Enum
 from pathlib import Path
 
 from capacityd.model.options import Selection
+from capacityd.model.reading import Quantity
 from tests.cluster.agent import PYTHON
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.faults import Action
+from tests.cluster.judged import JudgedNode
 from tests.cluster.processes import PATIENCE, TIED_TO_US
 from tests.cluster.proxy import Exchange, Proxy, fault_proxy
 from tests.cluster.releases import programs
 from tests.cluster.service import Service, service
+from tests.support.judge.observations import Configuration, Wanted, Writer
 from tests.support.machines import bare
 from tests.support.workers import worker_arguments
 
@@ -66,17 +71,17 @@ class Killer:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def start(self, reason: str = "resync", seconds: float = 0.0, kill_at: int | None = None) -> None:
-        """Starts a pass with clocks this many seconds ahead. kill_at: its kill point, counted from 0; None: never."""
-        self._ask(f"start {reason} {seconds} {-1 if kill_at is None else kill_at}")
+    def start(self) -> None:
+        """Starts a pass."""
+        self._ask("start")
 
     def kill(self) -> bool:
         """Kills the pass. Returns whether it was still running."""
         return self._ask("kill") == "killed"
 
-    def finish(self) -> str:
-        """Waits until the pass ends. Returns the kill point at which it killed itself; "" if it did not."""
-        return self._ask("wait").partition(" ")[2]
+    def finish(self) -> None:
+        """Waits until the pass ends."""
+        self._ask("wait")
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None
@@ -119,6 +124,8 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
         s.join(proxy.url)
         s.start()
         s.stop()
+        adopted = {name: Wanted(adopt=True) for name in NAMES}  # capacityd has published them before the judge came
+        judged = JudgedNode(cluster, s.node, Configuration(adopted), at=time.monotonic)
         assert _published(s) == wanted
         while moments.total() < count:
             before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
@@ -126,22 +133,28 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
                 path.write_text(str(wanted[name]))
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
             over, answers = threading.Event(), list[bool]()
+            readings = {name: Quantity(number) for name, number in wanted.items()}
+            judged.has(readings)
+            judged.seen()
             proxy.faults.clear()
-            proxy.fault(_kill(passes, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
+            proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
             passes.start()
             assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
             moments[moment] += answers[0]
             ended += not answers[0]
             if every and answers[0] and not moments.total() % every:
                 print(f"{moments.total()} kills: {_shown(moments)}", flush=True)
+            judged.changed(Writer.CAPACITYD)
             now = _published(s)
             assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
             written += now == wanted
+            judged.has(readings)
             passes.start()
             passes.finish()
-            now, condition = _published(s), s.condition()
-            assert now == wanted, f"seed {seed}, {moment} after {delay}: the next pass has left {now}, not {wanted}"
-            assert condition["status"] == "True", condition
+            judged.changed(Writer.CAPACITYD)
+            left = f"seed {seed}, {moment} after {delay}: the next pass has left {_published(s)}, not {wanted}"
+            assert not judged.faults(), f"{left}: {judged.faults()}"
+            assert s.condition()["status"] == "True", s.condition()
     return Kills(moments, ended, written)
 
 
@@ -153,11 +166,15 @@ def _published(s: Service) -> Mapping[str, int] | None:
     return annotated if annotated == capacity else None
 
 
-def _kill(passes: Killer, moment: Moment, delay: float, answers: list[bool], over: threading.Event) -> Action:
+def _kill(
+    passes: Killer, judged: JudgedNode, moment: Moment, delay: float, answers: list[bool], over: threading.Event
+) -> Action:
     """Kills the pass this many seconds after this moment. Adds to answers whether it was still running."""
 
     async def action(exchange: Exchange) -> None:
         try:
+            request = exchange.request
+            await asyncio.to_thread(judged.asked, request.headers["content-type"], json.loads(request.body))
             fetched = None if moment is Moment.UNSENT else asyncio.create_task(exchange.fetch())
             if fetched and moment is not Moment.SENT:
                 head, body = await fetched

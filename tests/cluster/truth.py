@@ -1,23 +1,38 @@
-"""Judges the versions of a Node by time: for how long its condition was True beside a wrong number. Pure."""
+"""Tells the judge (tests/support/judge) what happened on a real API server: the versions of a Node, the changes of the
+machine, and the faults. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from capacityd.model.quantity import whole_quantity
+from capacityd.model.reading import Quantity, Reading, Unknown
 from tests.cluster.nodewatch import Version
-from tests.support.judge.admitted import ANSWERED
-from tests.support.judge.promises import MINUTE, WRITES, pace
+from tests.support.judge import node_view as view
+from tests.support.judge import observations
+from tests.support.judge.admitted import ADMITTED, ANSWERED, Admitted
+from tests.support.judge.ghosts import Ghosts
+from tests.support.judge.judge import BrokenPromise, Judge
+from tests.support.judge.observations import Configuration, Observation, Trouble, Wanted, Writer
+from tests.support.judge.promises import MINUTE, Breach, pace
 
 SLACK = 15.0
-"""Seconds for a pass on a busy machine, beside the limits of docs/explanation.md."""
-
-OUTAGES = {"certificate", "role", "nospace", "anew"}
-"""Faults during which the Node cannot be written. After them, the pace of repairs counts."""
-
-UNSEEN = {"mount", "inotify"}
-"""Faults that no event reports: the comparison of each minute finds them."""
+"""Seconds for a pass on a busy machine."""
+_UNSEEN = {"mount", "inotify"}
+"""Faults that no event reports. The comparison of each minute finds them."""
+_TROUBLES = {
+    "agent": Trouble.OTHER_CAPACITYD,
+    "anew": Trouble.API,
+    "certificate": Trouble.API,
+    "condition": Trouble.ALTERED,
+    "inotify": Trouble.SOURCES,
+    "mount": Trouble.SOURCES,
+    "nospace": Trouble.API,
+    "policy": Trouble.DENIED,
+    "role": Trouble.API,
+    "webhook": Trouble.DENIED,
+}
+"""Kind of a fault -> what the judge calls it. Other faults are changes of the Node or of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,112 +54,82 @@ class Span:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lie:
-    """The condition was True beside a wrong quantity."""
-
-    name: str
-    since: float
-    until: float
-
-    @property
-    def lasted(self) -> float:
-        return self.until - self.since
+def _the_machine_is_busy(ghosts: Ghosts, breach: Breach) -> float:
+    return SLACK
 
 
-def lies(versions: Sequence[Version], changes: Sequence[Change], end: float) -> list[Lie]:
-    """All lies until the end, in seconds since the epoch, however short."""
-    found: list[Lie] = []
-    since: dict[str, float] = {}
-    version: Version | None = None
-    wanted: dict[str, int | None] = {}
-    moments: list[Version | Change] = [*versions, *changes]
-    for what in sorted(moments, key=_at):
-        at = _at(what)
-        if isinstance(what, Change):
-            wanted |= what.quantities
-        else:
-            version = None if what.type == "DELETED" else what
-        wrong = wrong_names(version, wanted) if version and version.condition.get("status") == "True" else set()
-        found += [Lie(name, since.pop(name), at) for name in {*since} - wrong]
-        since |= {name: at for name in wrong if name not in since}
-    return found + [Lie(name, at, end) for name, at in since.items()]
+_BUSY = Admitted("", ("true_only_while_right", "right_in_time"), _the_machine_is_busy)
 
 
-def _at(what: Version | Change) -> float:
-    return what.at if isinstance(what, Change) else what.received
+def broken_promise(
+    versions: Sequence[Version], changes: Sequence[Change], spans: Iterable[Span], end: float
+) -> BrokenPromise | None:
+    """The first promise that was broken until the end, in seconds since the epoch; None: none was.
+
+    The first version already has what the machine publishes.
+    """
+    judge = Judge((*ADMITTED, _BUSY))
+    told = [*_versions(versions), *_changes(changes), *_spans(spans)]
+    told += [observations.Looks(float(second)) for second in range(int(versions[0].received), int(end) + 1)]
+    names = {name for change in changes for name in change.quantities}
+    begin = min(observation.at for observation in told)
+    configuration = Configuration({name: Wanted() for name in names}, lower_after=10.0)
+    try:
+        judge.observe(observations.Configured(begin, configuration))
+        for observation in sorted(told, key=lambda observation: observation.at):
+            judge.observe(observation)
+    except BrokenPromise as broken:
+        return broken
+    return None
+
+
+def _versions(versions: Sequence[Version]) -> Iterator[Observation]:
+    """Each version with its writer. capacityd renews the heartbeat, and signs its changes, in every write."""
+    last: Version | None = None
+    for version in versions:
+        by = Writer.CAPACITYD if last is None or _is_signed(last, version) else Writer.OTHER
+        yield observations.NodeIs(version.received, None if version.type == "DELETED" else version.node, by)
+        last = version
+
+
+def _is_signed(last: Version, version: Version) -> bool:
+    return last.condition != version.condition or last.published != version.published
+
+
+def _changes(changes: Iterable[Change]) -> Iterator[Observation]:
+    has: dict[str, Reading] = {}
+    for change in sorted(changes, key=lambda change: change.at):
+        has |= {name: Unknown("too old") if n is None else Quantity(n) for name, n in change.quantities.items()}
+        yield observations.MachineHas(change.at, dict(has))
+
+
+def _spans(spans: Iterable[Span]) -> Iterator[Observation]:
+    for span in spans:
+        if trouble := _TROUBLES.get(span.kind):
+            yield observations.Begins(span.begin - 1.0, trouble)
+            yield observations.Ends(span.end + (MINUTE if span.kind in _UNSEEN else 0.0), trouble)
+
+
+def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
+    """Whether the condition is True, and so is what it says."""
+    parts = view.published(version.node), view.stored(version.node), view.allocatable(version.node)
+    return version.condition.get("status") == "True" and all(
+        quantity is not None and all(str(part.get(name)) == str(quantity) for part in parts)
+        for name, quantity in wanted.items()
+    )
 
 
 def quantities(changes: Iterable[Change]) -> dict[str, int | None]:
     """What the machine has after these changes."""
     merged: dict[str, int | None] = {}
-    for change in sorted(changes, key=_at):
+    for change in sorted(changes, key=lambda change: change.at):
         merged |= change.quantities
     return merged
 
 
-def wrong_names(version: Version, wanted: Mapping[str, int | None]) -> set[str]:
-    """The resources whose number in the annotation, in capacity or in allocatable is not that of the machine."""
-    annotated, stored = version.published, version.node["status"].get("capacity", {})
-    return {
-        name
-        for name, quantity in wanted.items()
-        if quantity is None
-        or annotated.get(name) != quantity
-        or any(whole_quantity(of.get(name, "")) != quantity for of in (stored, version.allocatable))
-    }
-
-
-def is_right(version: Version, wanted: Mapping[str, int | None]) -> bool:
-    """Whether the condition is True, and so is what it says."""
-    return version.condition.get("status") == "True" and not wrong_names(version, wanted)
-
-
-def is_refused(version: Version) -> bool:
-    """Whether the condition says that the service leaves somebody's numbers as they are."""
-    condition = version.condition
-    return (condition.get("status"), condition.get("reason")) == ("False", "Refused")
-
-
-def belongs_to_another(versions: Sequence[Version], changes: Iterable[Change]) -> bool:
-    """Whether another agent was the first to publish on the present Node, for example while this machine's certificate
-    was not valid."""
-    if not versions:
-        return False
-    uid = versions[-1].node["metadata"]["uid"]
-    of_node = (version.published for version in versions if version.node["metadata"]["uid"] == uid)
-    first: Mapping[str, int] = next(filter(None, of_node), {})
-    of_machine = {entry for change in changes for entry in change.quantities.items()}
-    return not first.items() <= of_machine
-
-
-def allowed(lie: Lie, spans: Iterable[Span], writes: Sequence[float]) -> float:
-    """For how many seconds this lie may last. writes: when the service changed this quantity."""
-    seconds = SLACK
-    if sum(0 <= lie.since - at < WRITES * MINUTE for at in writes) >= WRITES - 1:
-        seconds += MINUTE
-    effects = [SLACK]
-    for span in spans:
-        lasted = span.end - span.begin
-        if span.kind in OUTAGES and span.begin <= lie.until and lie.since <= span.end + pace(lasted):
-            effects.append(span.end + pace(lasted) - lie.since + SLACK)
-        if span.kind in UNSEEN and span.begin - 1 <= lie.since <= span.end + MINUTE:
-            effects.append(MINUTE + SLACK)
-        if span.kind == "agent" and span.begin <= lie.until and lie.since <= span.end + ANSWERED:
-            effects.append(max(span.end, lie.since) + ANSWERED - lie.since + SLACK)
-    return seconds - SLACK + max(effects)
-
-
 def right_within(spans: Sequence[Span]) -> float:
-    """Within how many seconds the Node must be right after the end of all faults.
-
-    After an outage, an agent that wrote meanwhile is noticed first, and counts as gone only after that.
-    """
+    """Within how many seconds the Node must be right after the end of all faults."""
     if not spans:
         return SLACK
-    end = max(span.end for span in spans)
-    promised = pace(end - min(span.begin for span in spans))
-    kinds = {span.kind for span in spans}
-    if "agent" in kinds:
-        promised = promised + ANSWERED if kinds & OUTAGES else max(promised, ANSWERED)
-    return promised + SLACK
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    return pace(end - begin) + (ANSWERED if any(span.kind == "agent" for span in spans) else 0.0) + SLACK

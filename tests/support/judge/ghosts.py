@@ -127,9 +127,13 @@ class Ghosts:
         """A pass reads the machine."""
         self.given, self.began_pass_at = readings, at
         del self.seen[:-2]
+        self._note_lower()
+
+    def see(self, node: Document | None) -> None:
+        """capacityd gets the Node."""
+        self.seen.append(node)
         if not self.remembers:
             self.believed |= self.annotated_by_others
-        self._note_lower()
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)

@@ -99,15 +99,17 @@ class Judge:
 
     @_take.register
     def _(self, reads: PassReads) -> None:
+        self._asked = None
         self.ghosts.read(reads.at, dict(reads.readings))
 
     @_take.register
     def _(self, sees: Sees) -> None:
-        self.ghosts.seen.append(sees.node)
+        self.ghosts.see(sees.node)
 
     @_take.register
     def _(self, change: NodeIs) -> None:
-        self.ghosts.change(change, self._asked if change.by is Writer.CAPACITYD else None)
+        asked = self._asked or change.node  # who has not seen the PATCH takes it for what is stored
+        self.ghosts.change(change, asked if change.by is Writer.CAPACITYD else None)
 
     @_take.register
     def _(self, _saves: BacksUp) -> None:

@@ -160,7 +160,7 @@ KINDS = tuple(_CAUSES)
 
 
 def histories(kind: str) -> Sequence[Sequence[tuple[Act, float]]]:
-    """All histories of a kind: acts, each with the seconds after it. The first few also run on a real API server."""
+    """All histories of a kind: acts, each with the seconds after it."""
     causes = _CAUSES[kind]
     results = []
     for turn in range(len(_CHANGES)):

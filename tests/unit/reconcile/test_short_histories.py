@@ -191,7 +191,6 @@ def test_a_key_that_another_capacityd_publishes_first_stays_its_own(world: World
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shortest_histories_of_each_kind_break_no_promise(kind: str) -> None:
-    """These histories include those that `python -m tests.cluster.histories` runs first on a real API server."""
     for history in histories(kind)[:20]:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             world = World(Path(folder) / "machine", judge=lenient_judge())

@@ -9,11 +9,9 @@ from functools import cache, partial
 from typing import cast
 
 from capacityd.host.system_interfaces import system_interfaces
-from capacityd.model.event_filters import AddressPattern, EventFilters, LinkFilter, Pattern
 from capacityd.model.host import Address, Host
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, cached_reader
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE
@@ -51,27 +49,6 @@ def _system(_: Host, device: Device) -> Value:
     return not system.names.isdisjoint(others) or system.has(first)
 
 
-def _filters(resource: Resource) -> EventFilters:
-    """Events of the addresses that the resource may count, according to their networks and interfaces, and of the
-    interfaces that the resource names."""
-    interfaces: set[str] = set()
-    addresses = []
-    for table in resource.tables:
-        interfaces |= {*table.globs("interface")}
-        # Every pod has addresses with the scopes link and host. Their events matter only to a table that counts them.
-        link_local = table.may_match("scope", "link") or table.may_match("scope", "host")
-        addresses += [
-            AddressPattern(network=network, interface=interface, link_local=link_local)
-            for network in table.networks("address")
-            for interface in table.globs("interface")
-        ]
-    # For any interface ("*"), events of links are not needed: the addresses of a removed link have events of their own.
-    named = tuple(Pattern(name=interface) for interface in sorted(interfaces - {"*"}))
-    # software: the links without hardware. Links with hardware always pass the filter.
-    links = LinkFilter(software=named, system=resource.has_test("system"))
-    return EventFilters(links=links, addresses=tuple(addresses))
-
-
 DETECTOR = DeviceDetector(
     name="address",
     about="IP addresses of the machine's interfaces that others can reach",
@@ -98,7 +75,7 @@ DETECTOR = DeviceDetector(
     model_keys=("interface", "family"),
     defaults={"scope": "global", "temporary": False},
     kernel_events=frozenset({KernelEvents.LINKS, KernelEvents.ADDRESSES}),
-    filters=_filters,
+    system_events=frozenset({KernelEvents.ROUTES}),
     suggested_only_if={"system": False},
     shown_by_default=False,
 )

@@ -8,13 +8,11 @@ from functools import cache, partial
 from typing import cast
 
 from capacityd.host.disks import BLOCK, Disk, device_of, nvme_transport, serial_number, whole_disks, world_wide_id
-from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, system_disks
+from capacityd.host.system_disks import system_disks
 from capacityd.model.errors import HostError
-from capacityd.model.event_filters import NO_EVENTS, EventFilters, MountFilter
 from capacityd.model.host import Host, SystemDevices, link_name, read_int, resolve_link
 from capacityd.model.quoting import length_text, quoted
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import PATH_INSTEAD_OF_NAME, SEVERAL_NAMES, WWN_IN_OTHER_FORMAT
@@ -157,14 +155,6 @@ def _size(host: Host, device: Device) -> Value:
     return None
 
 
-def _filters(resource: Resource) -> EventFilters:
-    """Events of the mounts that decide which disks the system depends on; none if the resource does not test this."""
-    if not resource.has_test("system"):
-        return NO_EVENTS
-    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})  # mount points of the system's and the node's file systems
-    return EventFilters(mounts=MountFilter(system_disks=True, system_points=points, system_trees=OS_TREES))
-
-
 DETECTOR = DeviceDetector(
     name="disk",
     about="whole disks; no partitions, no devices made of disks (md, dm, loop), no drives without a medium",
@@ -210,8 +200,7 @@ DETECTOR = DeviceDetector(
     model_keys=("type", "model"),
     defaults={"size": ">0B"},  # a drive without a medium has no size
     udev_subsystems=("block",),
-    kernel_events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),  # mounts and swap may change "system"
-    filters=_filters,
+    system_events=frozenset({KernelEvents.MOUNTS, KernelEvents.SWAPS}),
     vendor_name_key="vendor",
     model_name_key="model",
     suggested_only_if={"system": False},

@@ -12,16 +12,14 @@ from typing import cast
 
 from capacityd.host.automounts import automount
 from capacityd.host.filesystems import Filesystem, filesystems
-from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES, is_of_system, system_filesystems
+from capacityd.host.system_disks import is_of_system, system_filesystems
 from capacityd.linux.filesystem_types import KINDS, has_device, kind_of
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
-from capacityd.model.event_filters import EventFilters, MountFilter, Pattern
 from capacityd.model.host import Host, SystemDevices
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import FINAL_SLASH, NOT_ABSOLUTE
@@ -131,24 +129,6 @@ def _size(host: Host, device: Device) -> Value:
     raise error or HostError("the file system is not mounted anywhere")
 
 
-def _filters(resource: Resource) -> EventFilters:
-    """Events of mounts of the kinds, and at the mount points, that the resource may count.
-
-    If the resource tests "system", also of the mounts that decide which file systems the system depends on.
-    """
-    counted = tuple(
-        Pattern(kind=kind, name=point)
-        for table in resource.tables
-        for kind in KINDS
-        if table.may_match("kind", kind)
-        for point in table.globs("mount")
-    )
-    if not resource.has_test("system"):
-        return EventFilters(mounts=MountFilter(counted=counted))
-    points = frozenset({*OS_FOLDERS, *NODE_FOLDERS})  # mount points of the system's and the node's file systems
-    return EventFilters(mounts=MountFilter(counted=counted, system_points=points, system_trees=OS_TREES))
-
-
 DETECTOR = DeviceDetector(
     name="filesystem",
     about='mounted file systems on disks, unless the table has kind = "network" or another',
@@ -191,7 +171,6 @@ DETECTOR = DeviceDetector(
     model_keys=("type",),
     defaults={"kind": "local"},
     kernel_events=frozenset({KernelEvents.MOUNTS}),
-    filters=_filters,
     suggested_only_if={"system": False},
     shown_by_default=False,
 )

@@ -14,7 +14,6 @@ from capacityd.host.ethtool import speeds_of
 from capacityd.host.interface_kind import hardware_kind, nearest_attribute, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
-from capacityd.model.event_filters import EventFilters, LinkFilter, Pattern
 from capacityd.model.host import (
     Host,
     link_name,
@@ -24,7 +23,6 @@ from capacityd.model.host import (
 )
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
-from capacityd.schema.config import Resource
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system
 from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import NOT_AN_INTERFACE, SEPARATED_BY_BAR
@@ -199,20 +197,6 @@ def _best_speed(host: Host, name: str) -> int:
     return max([*speeds, running or 0])
 
 
-def _filters(resource: Resource) -> EventFilters:
-    """Events of all links with hardware, and of the links without hardware ("software") that the resource may count."""
-    software = tuple(
-        Pattern(kind=kind, name=name)
-        for table in resource.tables
-        for kind in _KINDS_WITHOUT_HARDWARE
-        if table.may_match("kind", kind)
-        for name in table.globs("name")
-    )
-    links = LinkFilter(software=software, system=resource.has_test("system"))
-    # rtnetlink reports the links without hardware, so udev need not report them, too.
-    return EventFilters(links=links, udev_software_links=False)
-
-
 DETECTOR = DeviceDetector(
     name="nic",
     about='network interfaces; physical ones, unless the table has kind = "bond" or another',
@@ -252,5 +236,5 @@ DETECTOR = DeviceDetector(
     modalias=_modalias,
     suggested_only_if={"system": False},
     kernel_events=frozenset({KernelEvents.LINKS}),
-    filters=_filters,
+    system_events=frozenset({KernelEvents.ROUTES}),
 )

@@ -12,7 +12,7 @@ from capacityd.model.quoting import how_to_see, length_text, quoted
 from capacityd.model.reading import Absent, Reading, Unknown
 from capacityd.model.text import has_escapes, strip_control
 from capacityd.schema.config import Resource
-from capacityd.schema.matchers import GlobMatcher, Value
+from capacityd.schema.matchers import Value
 
 
 def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
@@ -47,8 +47,7 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str) 
     if group == "devicetree":
         return tuple(host.lines(f"/proc/device-tree/{name}"))
     if group == "path":
-        matchers = [matcher for test in resource.when if test.key == key for matcher in test.matchers]
-        return _existing(host, [matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)])
+        return _existing(host, resource.when_paths)
     if group == "arch":
         return host.arch()
     return node_name

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from capacityd.host.ip import Json, ip, ip_errors
-from capacityd.linux.netlink import MAX_DEFAULT_PREFIX_BITS
 from capacityd.model.errors import HostError
+
+_MAX_DEFAULT_PREFIX_BITS = 3
+"""The longest prefix of a route that counts as a default route: several replace one, as 0.0.0.0/1 and 128.0.0.0/1 do,
+and 2000::/3 contains all public addresses of IPv6."""
 
 _FAMILIES = ("-4", "-6")
 _UNICAST = "1"  # a type of route: RTN_UNICAST
@@ -51,7 +54,7 @@ def _default_routes(family: str, tables: Collection[str]) -> Iterator[Json]:
     """Yields the default routes in these tables. Dead next hops count as well."""
     for route in ip(family, "route", "show", "table", "all"):
         _address, _, prefix_bits = route["dst"].partition("/")
-        is_default = route["dst"] == "default" or 0 < int(prefix_bits or 128) <= MAX_DEFAULT_PREFIX_BITS
+        is_default = route["dst"] == "default" or 0 < int(prefix_bits or 128) <= _MAX_DEFAULT_PREFIX_BITS
         if is_default and route["type"] == _UNICAST and route["table"] in tables:
             yield route
 

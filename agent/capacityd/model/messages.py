@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.reasons import Activity, Job, KernelEvents, PassReason, RetryCause
 
 
@@ -48,8 +47,6 @@ class ServiceConfig:
     """udev subsystems."""
     kernel: tuple[KernelEvents, ...] = ()
     """The kernel events that come neither from udev nor from files."""
-    filters: EventFilters = ALL_EVENTS
-    """Which events of udev and of the kernel concern the configuration."""
     files: Mapping[str, PassReason] = field(default_factory=dict)
     """Path -> the reason for a pass when the file changes."""
     detectors_timeout: float = 0.0

@@ -31,6 +31,7 @@ class PassReason(str, Enum):
     NODE = "node"  # the Node has changed
     PLUGINS = "plugins"  # the kubelet's list of device plugins has changed
     POLL = "poll"  # the Node or an event source can't be watched, so passes look for changes at intervals
+    ROUTES = "routes"  # a route, or a rule that selects routes, may have changed
     REQUEUE = "requeue"  # an earlier pass requested it
     RESUME = "resume"  # the machine was suspended
     RETRY = "retry"  # the last pass failed
@@ -65,5 +66,6 @@ class KernelEvents(str, Enum):
 
     LINKS = "links"
     ADDRESSES = "addresses"
+    ROUTES = "routes"
     MOUNTS = "mounts"
     SWAPS = "swaps"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd.model.label import label_of, resource_of
-from capacityd.schema.matchers import CidrMatcher, GlobMatcher, KeyMatcher, Matcher, Value
+from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 from capacityd.schema.setting_types import (
     Boolean,
     Duration,
@@ -34,25 +34,6 @@ class Table:
     """For a DeviceDetector: the tests of a device's keys, all of which must match."""
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """For a ValueDetector: the value of each of its settings."""
-
-    def may_match(self, key: str, value: Value) -> bool:
-        """Whether the table can match a device with this value of the key."""
-        return all(test.matches(value) for test in self.tests if test.key == key)
-
-    def globs(self, key: str) -> tuple[str, ...]:
-        """The patterns of a key of type Text, one of which a device must match; "*" if the table does not test the
-        key."""
-        matchers = self._matchers(key)
-        return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)) or ("*",)
-
-    def networks(self, key: str) -> tuple[str, ...]:
-        """The networks of a key of type Network, one of which a device must match; "*" if the table does not test the
-        key."""
-        matchers = self._matchers(key)
-        return tuple(matcher.network for matcher in matchers if isinstance(matcher, CidrMatcher)) or ("*",)
-
-    def _matchers(self, key: str) -> list[Matcher]:
-        return [matcher for test in self.tests if test.key == key for matcher in test.matchers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +81,12 @@ class Resource:
     def has_test(self, key: str) -> bool:
         """Whether the resource's tables, or those of its `except`, test this key."""
         return any(test.key == key for table in (*self.tables, *self.excepts) for test in table.tests)
+
+    @property
+    def when_paths(self) -> tuple[str, ...]:
+        """The paths in `when`: whether they exist decides whether the resource applies."""
+        matchers = [matcher for test in self.when if test.key == "path" for matcher in test.matchers]
+        return tuple(matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher))
 
     def texts_for(self, key: str) -> tuple[str, ...]:
         """The texts, exact or globs, that the resource's tables contain for this key, sorted.

@@ -7,11 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from capacityd.model.event_filters import ALL_EVENTS, EventFilters
 from capacityd.model.host import Host, SystemDevices
 from capacityd.model.reading import Absent, Contribution
 from capacityd.model.reasons import KernelEvents
-from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
 from capacityd.schema.setting_types import Setting
 from capacityd.schema.value_types import Amount, Kind
@@ -104,8 +102,8 @@ class DeviceDetector:
     """The subsystems whose udev events start a pass."""
     kernel_events: frozenset[KernelEvents] = frozenset()
     """Events of the kernel without udev that start a pass."""
-    filters: Callable[[Resource], EventFilters] = lambda _: ALL_EVENTS
-    """Which of these events can change the reading of a resource. By default, all."""
+    system_events: frozenset[KernelEvents] = frozenset()
+    """Further ones that start a pass if a resource tests the key `system`."""
     required_subsystem: RequiredSubsystem | None = None
     """The key that limits the enumeration to some subsystems. None: the detector always enumerates all devices."""
     modalias: Callable[[Host, Device], str | None] | None = None

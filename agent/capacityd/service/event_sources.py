@@ -1,7 +1,6 @@
 """The service's event sources: devices, links, addresses, mounts, swap, files, the clock, signals, and suspends.
 
-An event is only a reason for a reconcile pass. It is parsed only as far as needed to tell whether a configured resource
-can match it (model/event_filters.py): pods cause many events that no resource can match.
+An event only says that something of its kind has happened. A pass looks at what it is.
 """
 
 from __future__ import annotations
@@ -9,32 +8,35 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from capacityd.linux.clock import suspended_seconds
+from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.linux.systemd import EntryKind, Priority, log
-from capacityd.model.event_filters import EventFilters
 from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import AddressEvents, LinkEvents
-from capacityd.service.table_events import SWAPS, TableEvents, mount_events, swap_events
+from capacityd.service.netlink_events import NetlinkEvents
+from capacityd.service.table_events import SWAPS, TableEvents
 from capacityd.service.udev_events import UdevEvents
 
-Source: TypeAlias = UdevEvents | LinkEvents | AddressEvents | TableEvents | FileEvents | ClockEvents
+Source: TypeAlias = UdevEvents | NetlinkEvents | TableEvents | FileEvents | ClockEvents
 
 UDEV = "/run/udev/control"
 """A socket that exists while udev runs."""
 
-_OPENERS: dict[KernelEvents, Callable[[EventFilters], Source]] = {
-    KernelEvents.LINKS: lambda filters: LinkEvents(filters.links),
-    KernelEvents.ADDRESSES: lambda filters: AddressEvents(filters.addresses),
-    KernelEvents.MOUNTS: lambda filters: mount_events(filters.mounts),
-    KernelEvents.SWAPS: lambda _: swap_events(),
+_OPENERS: dict[KernelEvents, Callable[[], Source]] = {
+    KernelEvents.LINKS: partial(NetlinkEvents, KernelEvents.LINKS),
+    KernelEvents.ADDRESSES: partial(NetlinkEvents, KernelEvents.ADDRESSES),
+    KernelEvents.ROUTES: partial(NetlinkEvents, KernelEvents.ROUTES),
+    KernelEvents.MOUNTS: partial(TableEvents, MOUNT_TABLE, PassReason.MOUNTS),
+    KernelEvents.SWAPS: partial(TableEvents, SWAPS, PassReason.SWAPS),
 }
+_LINKS_OF_UDEV = frozenset({"net"})
+"""Subsystems whose events are those of links. Each pod causes some."""
 _MIN_SUSPEND = 5.0  # seconds; only after a longer suspend may connections be dead
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
@@ -77,24 +79,11 @@ class EventSources:
             source.close()
         self._open = {}
         self._unavailable = []
-        self._awaits_udev = False
-        config = self._config
-        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **config.files}
-        openers: list[Callable[[], Source]] = [ClockEvents]
-        if config.subsystems:
-            openers.append(lambda: UdevEvents(config.subsystems, software_links=config.filters.udev_software_links))
-            if not os.path.exists(UDEV):
-                # libudev looks for udev only when the monitor starts, so it must be started again once udev runs.
-                self._unavailable.append("udev is not running: there are no device events")
-                self._awaits_udev = True
-                files[UDEV] = PassReason.HARDWARE  # its creation is an event
-        for kind in config.kernel:
-            if kind is KernelEvents.SWAPS and not os.path.exists(SWAPS):
-                continue  # the kernel was built without swap
-            openers.append(partial(_OPENERS[kind], config.filters))
-        if files:
-            openers.append(lambda: FileEvents(files))
-        for opener in openers:
+        self._awaits_udev = bool(self._config.subsystems) and not os.path.exists(UDEV)
+        if self._awaits_udev:
+            # libudev looks for udev only when the monitor starts, so it must be started again once udev runs.
+            self._unavailable.append("udev is not running: there are no device events")
+        for opener in self._openers():
             try:
                 source = opener()
             # pyudev raises ImportError if libudev is missing, and maps the errors of libudev to the other types.
@@ -103,6 +92,23 @@ class EventSources:
             else:
                 self._open[source.fileno()] = source
         self._log_unavailable(self._unavailable)
+
+    def _openers(self) -> Iterator[Callable[[], Source]]:
+        """Yields a function for each source, which opens it."""
+        config = self._config
+        yield ClockEvents
+        if links := _LINKS_OF_UDEV.intersection(config.subsystems):
+            yield partial(UdevEvents, links, PassReason.LINKS)
+        if devices := set(config.subsystems) - _LINKS_OF_UDEV:
+            yield partial(UdevEvents, devices, PassReason.DEVICES)
+        for kind in config.kernel:
+            if kind is not KernelEvents.SWAPS or os.path.exists(SWAPS):  # the kernel may be built without swap
+                yield _OPENERS[kind]
+        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **config.files}
+        if self._awaits_udev:
+            files[UDEV] = PassReason.HARDWARE  # its creation is an event
+        if files:
+            yield partial(FileEvents, files)
 
     def filenos(self) -> Collection[int]:
         """The file descriptors to poll."""

@@ -12,12 +12,13 @@ import errno
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from capacityd.linux.filesystem_types import may_hang
 from capacityd.linux.mountinfo import MOUNT_TABLE, mount_of
 from capacityd.model.reasons import PassReason
+from capacityd.service.watch_points import watch_points
 
 _BUFFER = 65536
 _EVENT = struct.Struct("iIII")  # inotify_event: watch descriptor, mask, cookie, length of the name
@@ -37,7 +38,6 @@ _FOLDER_MASK = (
     _IN_ATTRIB | _IN_CLOSE_WRITE | _IN_MOVE | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 )
 _FILE_MASK = _IN_MODIFY | _IN_DONT_FOLLOW | _IN_MASK_ADD  # MASK_ADD: if the path is a watched folder, its mask stays
-_MAXSYMLINKS = 40  # the kernel's limit for links in one path
 _NO_WATCH = -1
 _ATTEMPTS = 3  # attempts to watch a folder while it is being created
 
@@ -51,19 +51,20 @@ _State: TypeAlias = tuple[tuple[_Identity, ...], _Identity]
 class FileEvents:
     """Changes of files. A file is watched through its folder or, if that does not exist, the nearest existing parent.
 
-    paths: path -> the reason for a pass when the file changes. The targets of links are also watched.
+    paths: path -> the reason for a pass when the file changes. The targets of links are also watched, except for those
+    that the service would not read: behind a link that belongs neither to root nor to the target's owner.
     """
 
-    def __init__(self, paths: dict[str, PassReason]) -> None:
+    def __init__(self, paths: Mapping[str, PassReason]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "no more files can be watched (fs.inotify.max_user_instances)")
         self._paths = paths
-        self._watched_folders: dict[str, str] = {}  # path from _watch_points() -> the folder watched for it
-        self._watches: dict[int, set[str]] = {}  # watch descriptor -> its paths: several may lead to one inode
+        # Watch descriptor -> name in the watched folder, or "" for what is watched itself -> the paths that an event of
+        # this name may change. Several folders' paths may lead to one inode, and so to one descriptor.
+        self._watches: dict[int, dict[str, set[str]]] = {}
         self._states: dict[str, _State] = {}  # path -> what was there when its watches were set
-        self._remote: set[str] = set()  # the remote mount points when the watches were set
         try:
             self._watch()
         except OSError:
@@ -75,27 +76,26 @@ class FileEvents:
 
     def _watch(self) -> None:
         """Watches what each path requires now, and nothing else, because some folders change often."""
-        folders: dict[str, str] = {}
-        watches: defaultdict[int, set[str]] = defaultdict(set)
-        self._remote = _remote_mount_points()
+        watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        remote = _remote_mount_points()
         for path in self._paths:
-            points = _watch_points(path, self._remote)
+            points = watch_points(path, remote)
             for point in points:
                 descriptor, folder = self._watch_nearest_folder(point)
-                folders[point] = folder
-                watches[descriptor].add(folder)
+                name = point[len(folder.rstrip("/")) + 1 :].partition("/")[0]
+                watches[descriptor][name].add(path)
+                watches[descriptor][""].add(path)
             target = points[-1]
             # truncate(2) does not open the file, so the folder's watch reports no close. The file's own watch does
             # report the change (_IN_MODIFY).
-            if target not in self._remote:
+            if target not in remote:
                 descriptor = self._add(target, _FILE_MASK)
                 if descriptor != _NO_WATCH:
-                    watches[descriptor].add(target)
+                    watches[descriptor][""].add(path)
         for descriptor in self._watches.keys() - watches.keys():
             self._libc.inotify_rm_watch(self._fd, descriptor)
-        self._watched_folders = folders
-        self._watches = watches
-        self._states = {path: _state_of(path, self._remote) for path in self._paths}
+        self._watches = {descriptor: dict(names) for descriptor, names in watches.items()}
+        self._states = {path: _state_of(path, remote) for path in self._paths}
 
     def _watch_nearest_folder(self, path: str) -> tuple[int, str]:
         """Watches the nearest existing folder above the path. Returns the watch descriptor and the folder's path."""
@@ -122,25 +122,21 @@ class FileEvents:
         return descriptor
 
     def drain(self) -> set[PassReason]:
-        """Reads all queued events; returns the reasons for a pass."""
+        """Reads all queued events; returns the reasons for a pass.
+
+        An event of another file in a watched folder costs a look into a table.
+        """
         changed: set[str] = set()
         while True:
             try:
                 data = os.read(self._fd, _BUFFER)
             except BlockingIOError:
                 break
-            changed.update(self._changed_paths(data))
-        last_folders = self._watched_folders
+            for paths in self._changed_paths(data):
+                changed.update(paths)
         if changed:
             self._watch()
-        reasons: set[PassReason] = set()
-        for path, reason in self._paths.items():
-            for point in _watch_points(path, self._remote):
-                # If another folder is watched for a point, a folder on the way was created or removed.
-                has_other_folder = last_folders.get(point) != self._watched_folders.get(point)
-                if has_other_folder or any(_may_affect(changed_path, point) for changed_path in changed):
-                    reasons.add(reason)
-        return reasons
+        return {self._paths[path] for path in changed}
 
     def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there; returns the reasons for a pass.
@@ -153,8 +149,8 @@ class FileEvents:
             self._watch()
         return {self._paths[path] for path in changed}
 
-    def _changed_paths(self, data: bytes) -> Iterable[str]:
-        """The paths that these events concern. "/", which concerns every path, if events were lost."""
+    def _changed_paths(self, data: bytes) -> Iterator[Collection[str]]:
+        """Yields the paths that each event may change: all of them if events were lost."""
         while data:
             descriptor, mask, _, name_length = _EVENT.unpack_from(data)
             event_end = _EVENT.size + name_length
@@ -162,9 +158,9 @@ class FileEvents:
             name = os.fsdecode(data[_EVENT.size : event_end].rstrip(b"\0"))
             data = data[event_end:]
             if mask & _IN_Q_OVERFLOW:
-                yield "/"
-            for watched in self._watches.get(descriptor, ()):
-                yield os.path.join(watched, name) if name else watched
+                yield self._paths
+            else:
+                yield self._watches.get(descriptor, {}).get(name, ())
 
     def close(self) -> None:
         os.close(self._fd)
@@ -172,7 +168,7 @@ class FileEvents:
 
 def _state_of(path: str, remote: Collection[str]) -> _State:
     """Identifies the folders in which a change of the path would be noticed, and the content of the file."""
-    points = _watch_points(path, remote)
+    points = watch_points(path, remote)
     target = points[-1]
     file = None if target in remote else _identity(target, by_content=True)
     return tuple(map(_nearest_folder, points)), file
@@ -202,40 +198,3 @@ def _remote_mount_points() -> set[str]:
     """Mount points of network and FUSE file systems."""
     with open(MOUNT_TABLE, encoding="utf-8", errors="surrogateescape", newline="\n") as f:
         return {mount.point for mount in map(mount_of, f) if mount and may_hang(mount.type)}
-
-
-def _watch_points(path: str, remote: Collection[str]) -> list[str]:
-    """The paths whose change may change the target of this path: each link on the way and, as the last one, the target.
-
-    remote: mount points. Nothing below them is accessed: such a mount point is then the target.
-    """
-    links: dict[str, None] = {}  # an ordered set: a loop of links leads to the same link again
-    followed = 0
-    current = ""
-    parts = path.split("/")
-    while parts:
-        part = parts.pop(0)
-        if part in ("", "."):
-            continue
-        if part == "..":
-            current = os.path.dirname(current)
-            continue
-        current = f"{current}/{part}"
-        if current in remote:
-            break
-        try:
-            target = os.readlink(current)
-        except OSError:
-            continue
-        links[current] = None
-        followed += 1
-        if followed > _MAXSYMLINKS:
-            return [*links]  # open() fails with ELOOP, so there is no target: the last one is a link
-        parts = target.split("/") + parts
-        current = "" if target.startswith("/") else os.path.dirname(current)
-    return [*links, current or "/"]
-
-
-def _may_affect(changed: str, watched: str) -> bool:
-    """Whether a change of the path `changed` may affect the file `watched`: it is that file or a folder above it."""
-    return changed == watched or changed == "/" or watched.startswith(f"{changed}/")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 
 from capacityd.model.pace import LONGEST_RETRY_AFTER, SHORTEST_PAUSE, pause
 from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.service.event_rate import BurstLimit, UnchangedLimit
+from capacityd.service.event_rate import EventRate
 from capacityd.service.node_polls import NodePolls
 
 DEBOUNCE = 0.7
@@ -57,8 +57,7 @@ class Schedule:
         booted_at = now if debounce_first else now - DEBOUNCE_MAX  # so long ago that it no longer waits
         # The events since the last pass: reason -> the times of the first and of the last one.
         self._events: dict[PassReason, tuple[float, float]] = {PassReason.BOOT: (booted_at, booted_at)}
-        self._unchanged_limit = UnchangedLimit()
-        self._burst_limit = BurstLimit()
+        self._rate = EventRate()
         # Passes that start at a time, without an event: reason -> time. No pass starts before the time of START.
         self._timed: dict[PassReason, float] = {PassReason.RESYNC: now + RESYNC_PERIOD}
         self._not_before = -math.inf  # no pass before this time, unless an event ends the wait
@@ -149,9 +148,9 @@ class Schedule:
         times: list[float] = []
         debounced_together: set[PassReason] = set()
         for reason, (_, last) in self._events.items():
-            held_until = self._unchanged_limit.held_until(reason)
-            if last < held_until:  # these events must not delay those of other sources
-                times.append(max(held_until, self._debounced({reason})))
+            held_until = self._rate.held_until(reason)
+            if last < held_until:  # these events must not delay those of other kinds
+                times.append(held_until)
             else:
                 debounced_together.add(reason)
         if debounced_together:
@@ -159,20 +158,16 @@ class Schedule:
         return min(times, default=math.inf)
 
     def _debounced(self, reasons: Collection[PassReason]) -> float:
-        """When the events of these reasons have been debounced and no burst limit holds them back."""
+        """When the events of these reasons have been debounced."""
         first = min(self._events[reason][0] for reason in reasons)
         last = max(self._events[reason][1] for reason in reasons)
         if PassReason.NODE in reasons and self.node_may_end_error:
             # The Node has probably just been registered. A kubelet that starts causes other events, too.
-            at = self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
-        elif reasons == {PassReason.NODE}:
-            at = first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
-        else:
-            debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
-            at = min(last + debounce, first + DEBOUNCE_MAX)
-        # One reason that is not held back starts the pass for all of them.
-        held_until = min(self._burst_limit.held_until(reason, at) for reason in reasons)
-        return max(at, held_until)
+            return self._events[PassReason.NODE][0] + PROMPT_DEBOUNCE
+        if reasons == {PassReason.NODE}:
+            return first + PROMPT_DEBOUNCE  # another writer may change the Node all the time
+        debounce = PROMPT_DEBOUNCE if _PROMPT.issuperset(reasons) else DEBOUNCE
+        return min(last + debounce, first + DEBOUNCE_MAX)
 
     def pop_due(self, now: float) -> frozenset[PassReason]:
         """The reasons for a pass, if one is due; otherwise none. Later events count for the following pass."""
@@ -183,15 +178,16 @@ class Schedule:
             reasons.add(PassReason.RETRY)  # any pass after a failed one is also its retry
         self._pass_reasons = frozenset(reasons)
         self._pass_began = now
-        self._burst_limit.count(reasons, now)
+        self._rate.count(reasons, now)
         self._events = {}
         self._timed = {PassReason.RESYNC: self._timed[PassReason.RESYNC]}  # the pass's end plans the others anew
         self._not_before = -math.inf
         return self._pass_reasons
 
     def count_reading(self, *, changed: bool) -> None:
-        """Counts that the last pass has read the machine. changed: whether a reading differs from the one before."""
-        self._unchanged_limit.count(self._pass_reasons, self._pass_began, changed=changed)
+        """The last pass has read the machine. changed: whether a reading differs from the one before."""
+        if not changed:
+            self._rate.count_unchanged(self._pass_reasons, self._pass_began)
 
     def succeeded(self, now: float, requeue_after: float | None, *, written: bool = False) -> None:
         """A pass has succeeded.

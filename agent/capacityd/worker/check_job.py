@@ -13,12 +13,11 @@ from capacityd.discovery.child import MAX_BUSY, max_blocked_of
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.device_plugins import CHECKPOINT
 from capacityd.model.errors import CapacitydError
-from capacityd.model.event_filters import NO_EVENTS, EventFilters, either
 from capacityd.model.messages import CheckResult, ConfigFiles, ServiceConfig
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
-from capacityd.schema.config import Config, Resource
+from capacityd.schema.config import Config
 from capacityd.schema.device import DeviceDetector
 from capacityd.worker import journal, runtime_files, send_message
 from capacityd.worker.runtime_files import CheckedConfig
@@ -72,42 +71,27 @@ def service_config(config: Config, selection: Selection) -> ServiceConfig:
     """The events and files that the resident process must watch. selection: what the command line selects."""
     subsystems: set[str] = set()
     kernel: set[KernelEvents] = set()
-    filters = NO_EVENTS
     kubeconfig = selection.kubeconfig or config.settings.kubeconfig
     kubeconfig_paths = [kubeconfig] if kubeconfig else KUBECONFIG_PATHS
     files = dict.fromkeys(kubeconfig_paths, PassReason.CREDENTIALS)
     files[CHECKPOINT] = PassReason.PLUGINS  # the kubelet's file that lists the device plugins
     for resource in config.resources:
+        files |= dict.fromkeys(resource.when_paths, PassReason.FILE)
         detector = load_detector(resource.detector)
         if isinstance(detector, DeviceDetector):
             required = detector.required_subsystem
             named = resource.texts_for(required.key) if required else ()  # the subsystems that the resource names
-            own_subsystems = {*detector.udev_subsystems, *named}
-            subsystems |= own_subsystems
+            subsystems |= {*detector.udev_subsystems, *named}
             kernel |= detector.kernel_events
-            filters = either(filters, _filters_of(detector, resource, own_subsystems))
+            if resource.has_test("system"):
+                kernel |= detector.system_events
         elif detector.watched:  # the setting with the path of a file to watch; None if the detector has none
             files |= {str(table.settings[detector.watched]): PassReason.FILE for table in resource.tables}
-    if filters.mounts == NO_EVENTS.mounts:  # no event of a mount concerns a resource
-        kernel.discard(KernelEvents.MOUNTS)
     return ServiceConfig(
         subsystems=tuple(sorted(subsystems)),
         kernel=tuple(sorted(kernel)),
-        filters=filters,
         files=files,
         # An upper limit, because several detectors run at the same time.
         detectors_timeout=MAX_BUSY + sum(max_blocked_of(resource) for resource in config.resources),
         resync=config.settings.resync,
-    )
-
-
-def _filters_of(detector: DeviceDetector, resource: Resource, subsystems: Collection[str]) -> EventFilters:
-    """The filters of a resource, for the event sources that its detector uses. subsystems: those of udev."""
-    wanted = detector.filters(resource)
-    sources = detector.kernel_events
-    return EventFilters(
-        mounts=wanted.mounts if KernelEvents.MOUNTS in sources else NO_EVENTS.mounts,
-        links=wanted.links if KernelEvents.LINKS in sources else NO_EVENTS.links,
-        addresses=wanted.addresses if KernelEvents.ADDRESSES in sources else NO_EVENTS.addresses,
-        udev_software_links=wanted.udev_software_links and "net" in subsystems,
     )

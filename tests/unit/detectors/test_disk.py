@@ -326,4 +326,4 @@ def test_a_disk_that_disappeared_may_count() -> None:
 def test_the_events_that_start_a_pass() -> None:
     """Certain mounts, and swap areas, make a disk the system's."""
     assert event_sources("disk", {"system": False}) == ({"block"}, {"mounts", "swaps"})
-    assert event_sources("disk") == ({"block"}, {"swaps"}), "mounts only decide which disks are the system's"
+    assert event_sources("disk") == ({"block"}, set()), "mounts and swap only decide which disks are the system's"

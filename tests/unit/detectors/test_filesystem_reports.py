@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from capacityd.detectors.filesystem import DETECTOR
 from capacityd.schema.units import Unit
-from capacityd.service.table_events import relevant_mounts
 from tests.support.machines import Recording, errors, files, machine, merge, mount_table
-from tests.support.readings import counted, outcome, quantity, read, resource, values
+from tests.support.readings import counted, outcome, quantity, read, values
 
 ROOT = "8:2 / / ext4 /dev/sda2 rw"
 OSTREE = ("8:4 /ostree/deploy/x/deploy/1.0 / xfs /dev/sda4 rw", "8:4 / /sysroot xfs /dev/sda4 ro")
@@ -94,21 +92,6 @@ def test_whether_the_machine_needs_a_file_system_is_unknown_if_a_folder_of_the_n
     host = machine(mount_table(ROOT, DISK), errors({"/var/lib/docker": "EIO"}))
     assert values(host, "filesystem", "system")["/"] is True
     assert "/var/lib/docker" in str(values(host, "filesystem", "system")["/mnt/k8s-disks/0"])
-
-
-@pytest.mark.parametrize(
-    ("written", "line", "is_event"),
-    [
-        ({"system": False}, BIND, True),
-        ({}, BIND, False),
-        ({}, "0:31 / /tank/.zfs/snapshot/daily zfs tank@daily ro", False),
-        ({}, "0:31 / /tank/data zfs tank/data ro", True),
-    ],
-)
-def test_only_mounts_that_a_resource_counts_start_a_pass(written: dict[str, object], line: str, is_event: bool) -> None:
-    concerned = DETECTOR.filters(resource("filesystem", written)).mounts
-    before, after = (mount_table(ROOT, DISK, *more)["files"]["/proc/self/mountinfo"] for more in ((), (line,)))
-    assert (relevant_mounts(concerned, before) != relevant_mounts(concerned, after)) == is_event
 
 
 @pytest.mark.parametrize(

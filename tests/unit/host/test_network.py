@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import struct
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from capacityd.host import network
 from capacityd.host.network import addresses, links
-from capacityd.linux.netlink import attribute, attributes, integer
 from capacityd.model.errors import HostError
 from tests import ROOT
 from tests.support.forked import can_be_alone, run_alone
@@ -170,22 +168,6 @@ def test_a_name_may_have_any_bytes() -> None:
     program = "import json; from capacityd.host.network import links; print(json.dumps(sorted(links())))"
     names = json.loads(run_alone("ip link add name \"a'b\" type veth peer name $(printf 'c\\007\\351d')", program))
     assert names == ["a'b", "c\x07\udce9d", "lo"]
-
-
-def test_attributes_after_a_damaged_one_are_left_out() -> None:
-    """Attributes after a damaged attribute are left out."""
-    known = attribute(3, b"eth0\0") + attribute(7, b"") + attribute(0x8000 | 18, b"nested")
-    whole = {3: b"eth0\0", 7: b"", 18: b"nested"}
-    for rest in (b"", bytes(8) + known, struct.pack("HH", 3, 9) + known, struct.pack("HH", 9, 9) + b"half", b"\0"):
-        assert attributes(known + rest) == whole
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-def test_integers_have_the_byte_order_of_the_machine(order: Literal["little", "big"]) -> None:
-    assert integer((260).to_bytes(4, order), order=order) == 260
-    assert integer((-19).to_bytes(4, order, signed=True), signed=True, order=order) == -19
-    assert integer(struct.pack("I", 260)) == 260
-    assert integer(b"") == 0
 
 
 def test_no_integer_of_the_kernel_has_a_fixed_byte_order() -> None:

@@ -24,19 +24,18 @@ from typing import TypeAlias
 
 import pytest
 
-from capacityd.model.event_filters import ALL_EVENTS
 from capacityd.model.messages import ServiceConfig
 from capacityd.model.reasons import KernelEvents, PassReason
 from capacityd.service import event_sources
 from capacityd.service.event_sources import EventSources, Signals
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import LinkEvents
+from capacityd.service.netlink_events import NetlinkEvents
 from capacityd.service.udev_events import UdevEvents
 from tests import ROOT
 from tests.cluster.netlink import UdevSender
 from tests.support.forked import can_be_alone, forked, open_files
 
-Source: TypeAlias = FileEvents | LinkEvents | Signals | UdevEvents
+Source: TypeAlias = FileEvents | NetlinkEvents | Signals | UdevEvents
 
 DEADLINE_MS = 20_000
 MANY = 5_000
@@ -88,21 +87,26 @@ def ip(*arguments: str) -> None:
 @alone
 def test_only_udev_events_of_the_configured_subsystems_start_a_pass() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
-    for software_links in (False, True):
-        source = UdevEvents(["usb", "net"], software_links=software_links)
-        for device, subsystem, relevant in (
-            ("virtual/usb/x", "usb", True),
-            ("virtual/block/x", "block", False),
-            ("pci0/net/eth0", "net", True),
-            ("virtual/net/lxc1", "net", software_links),
-        ):
-            sender.send("add", f"/devices/{device}", subsystem)
-            assert source.drain() == ({PassReason.DEVICES} if relevant else set())
-        for action in ("bind", "unbind", "change", "move", "online", "remove"):
-            sender.send(action, "/devices/usb1/1-1", "usb", "usb_device")
-            assert received(source) == {PassReason.DEVICES}
-        assert source.drain() == set()
-        source.close()
+    source = UdevEvents(["usb", "tty"], PassReason.DEVICES)
+    for subsystem, relevant in (("usb", True), ("block", False), ("tty", True), ("net", False)):
+        sender.send("add", "/devices/virtual/x", subsystem)
+        assert source.drain() == ({PassReason.DEVICES} if relevant else set())
+    for action in ("bind", "unbind", "change", "move", "online", "remove"):
+        sender.send(action, "/devices/usb1/1-1", "usb", "usb_device")
+        assert received(source) == {PassReason.DEVICES}
+    assert source.drain() == set()
+    source.close()
+
+
+@alone
+def test_udev_events_of_network_links_are_those_of_links() -> None:
+    """Each pod causes some, so they may wait."""
+    sender = UdevSender(Path("/proc/self/ns/net"))
+    sources = EventSources(lambda _: None)
+    sources.watch(ServiceConfig(("net", "usb")))
+    for subsystem, reason in (("net", PassReason.LINKS), ("usb", PassReason.DEVICES)):
+        sender.send("add", "/devices/virtual/x", subsystem)
+        assert sources.drain(sources.filenos()) == {reason}
 
 
 def _tap(name: str) -> int:
@@ -116,7 +120,7 @@ def _tap(name: str) -> int:
 def test_a_change_of_the_carrier_or_the_name_of_an_interface_starts_a_pass() -> None:
     tap = _tap("tap7")
     ip("link", "set", "tap7", "up")
-    links = LinkEvents(ALL_EVENTS.links)
+    links = NetlinkEvents(KernelEvents.LINKS)
     for carrier in (0, 1):
         fcntl.ioctl(tap, 0x400454E2, struct.pack("i", carrier))  # TUNSETCARRIER
         assert received(links) == {PassReason.LINKS}
@@ -127,7 +131,7 @@ def test_a_change_of_the_carrier_or_the_name_of_an_interface_starts_a_pass() -> 
 
 @alone
 def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
-    udev, sender = UdevEvents(["net"]), UdevSender(Path("/proc/self/ns/net"))
+    udev, sender = UdevEvents(["net"], PassReason.DEVICES), UdevSender(Path("/proc/self/ns/net"))
     with socket.socket(fileno=os.dup(udev.fileno())) as small:  # shrink the buffer: libudev takes 128 MiB if it may
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for number in range(MANY):
@@ -140,10 +144,14 @@ def test_an_overflow_starts_a_pass_and_the_source_continues() -> None:
 
 @alone
 def test_closed_sources_leave_nothing_open() -> None:
-    UdevEvents(["usb"]).close()
+    UdevEvents(["usb"], PassReason.DEVICES).close()
     before = open_files()
     for _ in range(3):
-        for source in (UdevEvents(["usb"]), LinkEvents(ALL_EVENTS.links), FileEvents({"/run/x": PassReason.FILE})):
+        for source in (
+            UdevEvents(["usb"], PassReason.DEVICES),
+            NetlinkEvents(KernelEvents.ROUTES),
+            FileEvents({"/run/x": PassReason.FILE}),
+        ):
             source.close()
             del source
     assert open_files() == before
@@ -152,7 +160,7 @@ def test_closed_sources_leave_nothing_open() -> None:
 @alone
 def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
     """Each pass reopens the source. Here only one more descriptor is free: it suffices for libudev's socket alone."""
-    UdevEvents(["usb"]).close()
+    UdevEvents(["usb"], PassReason.DEVICES).close()
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     first = os.dup(0)  # the lowest free descriptor
@@ -162,7 +170,7 @@ def test_a_source_that_cannot_be_opened_leaks_nothing() -> None:
     for _ in range(3):
         for _ in range(500):
             with pytest.raises(OSError, match="Too many open files"):
-                UdevEvents(["usb"])
+                UdevEvents(["usb"], PassReason.DEVICES)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         sizes.append(_resident())
         assert open_files() == before

@@ -287,3 +287,45 @@ def test_no_free_inotify_watch_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="max_user_watches"):
         FileEvents({str(tmp_path / "seats"): PassReason.FILE})
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_event_of_another_file_looks_at_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer beside a watched file costs the service next to nothing, however many mounts there are."""
+    source = FileEvents({str(tmp_path / "seats"): PassReason.FILE, str(tmp_path / "a/b/c"): PassReason.FILE})
+
+    def look(*_: object) -> None:
+        pytest.fail("it looks")
+
+    monkeypatch.setattr("capacityd.service.file_events.watch_points", look)
+    monkeypatch.setattr("capacityd.service.file_events._remote_mount_points", look)
+    for name in ("other", "seats.new", "b", "c"):
+        write(tmp_path / name)
+    assert source.drain() == set()
+
+
+LINKS: dict[str, tuple[int, int, bool]] = {
+    "root's link to another's file": (0, 1234, True),
+    "another's link to that user's file": (1234, 1234, True),
+    "another's link to root's file": (1234, 0, False),
+    "another's link to a third user's file": (1234, 4321, False),
+    "another's link to nothing": (1234, -1, False),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_link_is_followed_as_the_read_follows_it(tmp_path: Path, kind: str) -> None:
+    """Otherwise, another user would learn when a file changes that only root can see."""
+    link_owner, target_owner, followed = LINKS[kind]
+    target, link = folder_of(tmp_path / "secret" / "seats") / "seats", tmp_path / "link"
+    if target_owner >= 0:
+        write(target)
+        os.chown(target, target_owner, target_owner)
+    link.symlink_to(target)
+    os.lchown(link, link_owner, link_owner)
+    source = FileEvents({str(link): PassReason.FILE})
+    write(target)
+    os.truncate(target, 0)
+    assert source.drain() == (REASONS if followed else set())
+    link.unlink()
+    assert source.drain() == REASONS, "the link itself is watched in any case"

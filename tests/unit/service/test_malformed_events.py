@@ -9,7 +9,6 @@ import json
 import os
 import select
 import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capacityd.linux.systemd import EntryKind, Priority, log, sd_notify
-from capacityd.model.event_filters import ALL_EVENTS, AddressPattern, EventFilters, LinkFilter, MountFilter, Pattern
 from capacityd.model.messages import JobRequest
-from capacityd.model.reasons import Job, PassReason
-from capacityd.service import table_events
+from capacityd.model.reasons import Job, KernelEvents, PassReason
 from capacityd.service.clock_events import ClockEvents
 from capacityd.service.file_events import FileEvents
-from capacityd.service.netlink_events import AddressEvents, LinkEvents
+from capacityd.service.netlink_events import NetlinkEvents
 from capacityd.service.udev_events import UdevEvents
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
@@ -34,15 +31,6 @@ from tests.support.forked import forked
 from tests.unit.service.test_event_sources import alone, received
 
 DEADLINE_MS = 20_000
-
-FILTERS = EventFilters(
-    MountFilter(
-        (Pattern("local", "/srv*"),), system_disks=True, system_points=frozenset({"/"}), system_trees=("/usr",)
-    ),
-    LinkFilter((Pattern("virtual", "vip*"),), system=True),
-    (AddressPattern("192.0.2.0/24"), AddressPattern("2001:db8::/32", "eth*")),
-)
-filters = st.sampled_from((ALL_EVENTS, FILTERS))
 
 
 def check(property_: Callable[..., None], **strategies: st.SearchStrategy[Any]) -> None:
@@ -63,7 +51,7 @@ WITHOUT = {name: b"\0".join(f for f in COMPLETE.split(b"\0") if not f.startswith
 @alone
 def test_malformed_udev_events_end_nothing() -> None:
     sender = UdevSender(Path("/proc/self/ns/net"))
-    source = UdevEvents(["usb"], software_links=False)
+    source = UdevEvents(["usb"], PassReason.DEVICES)
     for body in (
         COMPLETE.replace(b"=7", b"=0"),
         *WITHOUT.values(),
@@ -85,46 +73,22 @@ def test_malformed_udev_events_end_nothing() -> None:
 
 @alone
 def test_a_malformed_event_of_udev_is_a_reason_for_a_pass() -> None:
-    sender, source = UdevSender(Path("/proc/self/ns/net")), UdevEvents(["usb"])
+    sender, source = UdevSender(Path("/proc/self/ns/net")), UdevEvents(["usb"], PassReason.DEVICES)
     sender.send_raw(COMPLETE.replace(b"=7", b"=0"), "usb")
     assert source.drain() == {PassReason.DEVICES}
 
 
-def message(kind: int, body: bytes) -> bytes:
-    return struct.pack("IHHII", 16 + len(body), kind, 0, 0, 0) + body
-
-
-ATTRIBUTES = st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=20))).map(
-    lambda pairs: b"".join(struct.pack("HH", 4 + len(v), k) + v + bytes(-len(v) % 4) for k, v in pairs)
-)
-BODY = st.tuples(st.binary(min_size=8, max_size=16), ATTRIBUTES | st.binary(max_size=40)).map(b"".join)
-MESSAGES = st.lists(st.builds(message, st.sampled_from((16, 17, 20, 21, 3, 99)), BODY), min_size=1).map(b"".join)
-
-
 @alone
-def test_malformed_rtnetlink_messages_end_nothing() -> None:
-    def never_ends(data: bytes, chosen: EventFilters) -> None:
-        for source, reason in (
-            (LinkEvents(chosen.links), PassReason.LINKS),
-            (AddressEvents(chosen.addresses), PassReason.ADDRESSES),
-        ):
-            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sender:
-                sender.sendto(data, source._socket.getsockname())
-            assert source.drain() <= {reason}
-            assert not select.select([source], [], [], 0)[0], "everything has been read"
-            source.close()
+def test_any_rtnetlink_message_is_an_event() -> None:
+    def is_event(data: bytes) -> None:
+        source = NetlinkEvents(KernelEvents.ROUTES)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sender:
+            sender.sendto(data, source._socket.getsockname())
+        assert source.drain() == {PassReason.ROUTES}
+        assert not select.select([source], [], [], 0)[0], "everything has been read"
+        source.close()
 
-    check(never_ends, data=MESSAGES | st.binary(min_size=1, max_size=100), chosen=filters)
-
-
-LINES = st.from_regex(r"[0-9]+ [0-9]+ [0-9:]+ [^ \n]* [^ \n]* rw - [a-z0-9.]+ [^ \n]* [^\n]*", fullmatch=True)
-
-
-@given(st.lists(st.text() | LINES), filters)
-def test_any_table_of_mounts_or_swap_is_parsed(lines: list[str], chosen: EventFilters) -> None:
-    table = "\n".join(lines)
-    assert table_events.relevant_mounts(chosen.mounts, table) == table_events.relevant_mounts(chosen.mounts, table)
-    table_events._relevant_swaps(table)
+    check(is_event, data=st.binary(min_size=1, max_size=100))
 
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: not {0, 47} & {*name} and name not in (b".", b".."))

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from capacityd.config import load
 from capacityd.discovery.child import MAX_BLOCKED, MAX_BUSY
-from capacityd.host.system_disks import NODE_FOLDERS, OS_FOLDERS, OS_TREES
 from capacityd.model.device_plugins import CHECKPOINT
-from capacityd.model.event_filters import (
-    ALL_EVENTS,
-    NO_EVENTS,
-    AddressPattern,
-    EventFilters,
-    LinkFilter,
-    MountFilter,
-    Pattern,
-)
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
-from capacityd.worker import check_job
 from capacityd.worker.check_job import check, service_config
 from capacityd.worker.runtime_files import read_config
 from tests.support.reachable import make_reachable
-from tests.support.readings import device_detector, device_detectors, event_sources, resource
+from tests.support.readings import device_detectors, event_sources, resource
 
 
 @pytest.mark.parametrize(
@@ -45,9 +32,9 @@ def test_every_device_detector_has_event_sources(detector: str) -> None:
 def test_the_watched_files_are_those_that_credentials_plugins_and_resources_name(tmp_path: Path) -> None:
     """The kubeconfig or its possible paths, the kubelet's checkpoint, and the files that the configuration counts."""
     path = tmp_path / "capacityd.toml"
-    path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\n')
+    path.write_text('[resources."example.com/seats"]\nfile = { path = "/srv/seats" }\nwhen = { path = "/etc/model" }\n')
     kubelets = {CHECKPOINT: PassReason.PLUGINS}
-    counted = {"/srv/seats": PassReason.FILE}
+    counted = {"/etc/model": PassReason.FILE, "/srv/seats": PassReason.FILE}
     config = load(str(path)).config
     credentials = dict.fromkeys(KUBECONFIG_PATHS, PassReason.CREDENTIALS)
     assert service_config(config, Selection()).files == credentials | kubelets | counted
@@ -110,48 +97,23 @@ def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.Capture
     ]
 
 
-PORTS = LinkFilter()
-SYSTEM = MountFilter(system_disks=True, system_points=frozenset({*OS_FOLDERS, *NODE_FOLDERS}), system_trees=OS_TREES)
+KINDS: list[tuple[str, Mapping[str, object], Mapping[str, object], set[str]]] = [
+    ("nic", {}, {}, {"links"}),
+    ("nic", {"system": False}, {}, {"links", "routes"}),
+    ("nic", {}, {"system": True}, {"links", "routes"}),
+    ("address", {}, {}, {"links", "addresses"}),
+    ("address", {"system": True}, {}, {"links", "addresses", "routes"}),
+    ("disk", {}, {}, set()),
+    ("disk", {"system": False}, {}, {"mounts", "swaps"}),
+    ("filesystem", {}, {}, {"mounts"}),
+    ("memory", {}, {}, {"swaps"}),
+    ("usb", {}, {}, set()),
+]
 
 
-def filters(*resources: tuple[str, Mapping[str, object]], **more: Any) -> EventFilters:
-    """The filters of a configuration with these detectors and tables."""
-    return service_config(
-        Config(tuple(resource(name, table, **more) for name, table in resources)), Selection()
-    ).filters
-
-
-def test_only_what_a_resource_can_match_concerns_it() -> None:
-    assert filters(("nic", {})) == replace(NO_EVENTS, links=PORTS)
-    assert filters(("nic", {"system": False})) == replace(NO_EVENTS, links=LinkFilter(system=True))
-    assert filters(("nic", {}), excepts=({"system": True},)).links == LinkFilter(system=True)
-    bonds = LinkFilter((Pattern("bond", "up*"), Pattern("bond", "x")))
-    assert filters(("nic", {"kind": ["bond", "physical"], "name": ["up*", "x"]})).links == bonds
-    assert filters(("disk", {})) == filters(("memory", {})) == filters(("usb", {})) == NO_EVENTS
-    assert filters(("disk", {"system": False})).mounts == SYSTEM
-    assert filters(("filesystem", {})).mounts == MountFilter((Pattern("local"),))
-    shm = {"kind": "memory", "mount": "/dev/shm"}
-    assert filters(("filesystem", shm)).mounts == MountFilter((Pattern("memory", "/dev/shm"),))
-    assert filters(("address", {})) == replace(NO_EVENTS, links=PORTS, addresses=(AddressPattern(),))
-    vips = {"address": ["192.0.2.0/24", "2001:db8::/32"], "interface": "vip*"}
-    patterns = (AddressPattern("192.0.2.0/24", "vip*"), AddressPattern("2001:db8::/32", "vip*"))
-    assert filters(("address", {"scope": ["global", "link"]})).addresses == (AddressPattern(link_local=True),)
-    links = LinkFilter((Pattern(name="vip*"),))
-    assert filters(("address", vips)) == replace(NO_EVENTS, links=links, addresses=patterns)
-    assert filters(("udev", {"subsystem": "net"})) == replace(NO_EVENTS, udev_software_links=True)
-    assert filters(("udev", {"subsystem": "tty"})) == NO_EVENTS
-
-
-def test_what_concerns_one_resource_concerns_the_configuration() -> None:
-    both = filters(
-        ("nic", {"kind": "vlan"}), ("disk", {"system": False}), ("filesystem", {}), ("udev", {"subsystem": "net"})
-    )
-    mounts = replace(SYSTEM, counted=(Pattern("local"),))
-    assert both == EventFilters(mounts, LinkFilter((Pattern("vlan"),)), (), udev_software_links=True)
-
-
-def test_a_detector_without_filters_is_concerned_by_all_events_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = replace(device_detector("nic"), filters=device_detector("usb").filters)
-    monkeypatch.setattr(check_job, "load_detector", lambda _: detector)
-    expected = replace(NO_EVENTS, links=ALL_EVENTS.links, udev_software_links=True)
-    assert filters(("nic", {})) == expected
+@pytest.mark.parametrize(("detector", "table", "excepted", "kinds"), KINDS)
+def test_only_kinds_of_events_that_can_change_the_reading_are_opened(
+    detector: str, table: Mapping[str, object], excepted: Mapping[str, object], kinds: set[str]
+) -> None:
+    configured = resource(detector, table, excepts=(excepted,) if excepted else ())
+    assert {kind.value for kind in service_config(Config((configured,)), Selection()).kernel} == kinds

@@ -7,7 +7,7 @@ DEMO_NODE := build/node.json
 
 # Packages of the distribution, by purpose: `make packages-run` installs those of `run`.
 # The agent needs these, like the .deb:
-run := iproute2 python3 python3-jsonpatch python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tabulate \
+run := iproute2 python3 python3-kubernetes python3-psutil python3-pyudev python3-systemd python3-tabulate \
 	python3-tomli python3-urllib3 python3-yaml
 # The tests need these. systemd creates the machine id by which capacityd recognises its Node. Go builds the control plane;
 # Debian's Go can download the version that go.mod names.

@@ -45,7 +45,7 @@ class NodeSummary:
     """Extended resource -> what the NodeOverlay that decides for this Node says; empty if NodeOverlays can't be
     listed."""
     labels: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
-    """The published labels according to the annotation: name (model/label.py) -> quantity, value on the Node."""
+    """The published labels according to the annotation: name -> published number, value on the Node."""
 
     @property
     def has_capacityd(self) -> bool:

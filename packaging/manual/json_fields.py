@@ -24,14 +24,22 @@ def _words(values: type[Cause] | type[Reason] | type[WaitReason]) -> str:
     return ", ".join(f"`{value.value}`" for value in values)
 
 
+_TROUBLES = (
+    Field("troubles[].reason", "text", "what is wrong with the Node: a reason of the condition, the most urgent first"),
+    Field("troubles[].name, troubles[].kind", "text or null", "as in `changes`; null for the Node as a whole"),
+    Field("troubles[].text", "text", "for people: may change in any version"),
+)
 _CHANGES = (
     Field("node", "text", "name of the Node"),
-    Field("changes[].name", "text", "name of the resource, or `label ` and the name for its label"),
+    Field("changes[].name", "text", "name of the resource"),
+    Field("changes[].kind", "text", "`resource`, or `label` for the label of this name"),
     Field("changes[].action", "text", "`set`, `remove`, `keep`, `hold`, `refuse` or `deny`"),
-    Field("changes[].old", "text or null", "quantity on the Node"),
-    Field("changes[].new", "text or null", "quantity after the change"),
+    Field("changes[].stored, changes[].allocatable", "text or null", "what the Node has in capacity and allocatable"),
+    Field("changes[].desired", "number or null", "what the Node should have now"),
+    Field("changes[].published", "number or null", "what the annotation says after the change"),
     Field("changes[].reason", "text", "for people: may change in any version"),
-    Field("patch", "list", "the JSON Patch"),
+    *_TROUBLES,
+    Field("patch", "object or null", "the strategic merge patch; null if nothing is to be written"),
 )
 _ERRORS = (
     Field("errors[].file", "text", "path of the file"),
@@ -82,41 +90,30 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("watched_since", "time or null", "since when the Node has been watched; null if it is not"),
         Field("not_watched", "text", 'why the Node is not watched; "" if it is, or if no watch has begun yet'),
         Field("impersonated", "text or null", "the user as whom the service acts (`as` in its kubeconfig)"),
-        Field(
-            "other_agent",
-            "object or null",
-            "if another capacityd writes the Node: name -> the quantity of this machine, and that of the other",
-        ),
-        Field("published_nothing", "true or false", "whether the Node keeps nothing that this machine has published"),
         Field("starts_at_boot", "true, false or null", "whether systemd starts it at boot; null if that is unknown"),
         Field("changed_files", "list", "files that have changed the configuration since the last reload"),
         Field("configuration", "text or null", "hash of the configuration in use"),
         Field("configuration_errors", "list", "errors of the configuration"),
         Field("previous_configuration_active", "true or false", "after a rejected reload"),
-        Field("condition_not_stored", "true or false", "whether the Node lacks the condition that was written"),
+        *_TROUBLES,
+        Field("condition_denied", "text", 'why the API server does not store the condition; "" if it does'),
         Field("waits[].reason", "text", f"why a later pass is due, the earliest first: {_words(WaitReason)}"),
-        Field("waits[].name", "text or null", "the resource that waits; null if the Node does"),
+        Field("waits[].name, waits[].kind", "text or null", "the resource or label that waits; null if the Node does"),
         Field("waits[].until", "number", "when it is due, in seconds since 1970"),
         Field("waits[].text", "text", "the reason and the time left, as `plan`, `status` and the journal print them"),
-        Field("resources[].name", "text", "name of the resource, or `label ` and the name for its label"),
-        Field("resources[].reading", "number or text", "the quantity, `absent` or `unknown`"),
+        Field("resources[].name", "text", "name of the resource"),
+        Field("resources[].kind", "text", "`resource`, or `label` for the label of this name"),
+        Field("resources[].reading", "number, text or null", "the quantity, `absent`, `unknown` or `unconfigured`"),
         Field("resources[].cause", "text or null", "of an unknown reading, as in `probe`"),
         Field("resources[].expect", "number or null", "`expect` of the configuration"),
-        Field("resources[].published", "number or null", "what capacityd has published"),
+        Field("resources[].published", "number or null", "what the annotation says"),
         Field(
             "resources[].capacity, resources[].allocatable",
             "text or null",
             "what the Node has; a label's value",
         ),
         Field("resources[].held_until", "time or null", "when a change that is held back will be written"),
-        Field("resources[].refused, resources[].denied", "true or false", "whether the key is refused or denied"),
-        Field(
-            "resources[].not_configured", "true or false", "whether the Node keeps it although nothing configures it"
-        ),
-        Field("resources[].below_expect", "true or false", "whether the quantity is below `expect`"),
-        Field("resources[].not_allocatable", "true or false", "whether less is allocatable than is published"),
-        Field("resources[].overwritten", "text or null", "allocatable as another writer left it"),
-        Field("resources[].degraded", "true or false", "whether one of these is true, or the reading is unknown"),
+        Field("resources[].trouble", "text or null", "what is wrong with it: a reason of the condition"),
         Field("resources[].note", "text", "for people: may change in any version"),
         Field(
             "other_resources",

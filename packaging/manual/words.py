@@ -16,7 +16,6 @@ FILES = (
     ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
     ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
-    ("/var/lib/capacityd/published.json", "what this machine has published"),
     ("/usr/share/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
 
@@ -33,7 +32,6 @@ COLOUR = (
 ENVIRONMENT = (
     *COLOUR,
     ("RUNTIME_DIRECTORY", "used instead of /run/capacityd; systemd sets it"),
-    ("STATE_DIRECTORY", "used instead of /var/lib/capacityd; systemd sets it"),
 )
 KUBECTL_ENVIRONMENT = (
     (

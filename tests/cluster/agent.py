@@ -85,11 +85,9 @@ class Agent:
         self.kubeconfig = cluster.kubeconfig(self.user, folder / "kubeconfig", credentials=credentials, server=server)
         self._kubelet = kubelet
         self._python = python
-        self.state_directory = folder / "kept"  # its files outlive a reboot
         self._environment = {
             "PATH": os.environ["PATH"],
             "RUNTIME_DIRECTORY": str(folder / "run"),
-            "STATE_DIRECTORY": str(self.state_directory),
         }
         self.configure(DONGLES)
 

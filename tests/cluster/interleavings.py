@@ -12,20 +12,21 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import cast
 
-from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState
+from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, Patch
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node import open_node
-from capacityd.schema.config import Settings
+from capacityd.node import Machine, open_node
+from capacityd.node.documents.patch import patch_document
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user
 from tests.cluster.judged import JudgedNode
 from tests.cluster.releases import programs
 from tests.support.judge.observations import Configuration, Wanted, Writer
-from tests.support.model.answers import JSON_PATCH
-from tests.unit.reconcile.doubles import A, B, Service
+from tests.support.model.answers import STRATEGIC
+from tests.unit.reconcile.doubles import A, B, ServerNode, Service
 
 OTHER = "other.example/card"
 
@@ -80,20 +81,19 @@ class Interleaved:
 
     def __init__(self, node: Node, judged: JudgedNode, interrupt: Callable[[], None]) -> None:
         self._node, self._judged, self._interrupt = node, judged, interrupt
-        self.name = node.name
         self.writes = 0
+
+    def identify(self) -> str:
+        return self._node.identify()
 
     def read(self) -> NodeState:
         state = self._node.read()
         self._judged.seen()
         return state
 
-    def check(self, state: NodeState) -> None:
-        self._node.check(state)
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+    def write(self, patch: Patch) -> NodeState:
         self._interrupt()
-        self._judged.asked(JSON_PATCH, patch)
+        self._judged.asked(STRATEGIC, patch_document(patch))
         written = self._node.write(patch)
         self.writes += 1
         self._judged.changed(Writer.CAPACITYD)
@@ -108,24 +108,24 @@ def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
     """Makes this many passes. Returns how often what happened. Raises AssertionError if one of them was wrong."""
     chance = random.Random(seed)
     name = cluster.create_node()
-    node = open_node(str(cluster.kubeconfig(node_user(name))), None, "no-such-host", None)
+    node = open_node(str(cluster.kubeconfig(node_user(name))), None, Machine("no-such-host", machine_id=None))
     counts: Counter[str] = Counter()
     for number in range(passes):
         try:
-            _make_pass(cluster, node, chance, counts)
+            _make_pass(cluster, node, name, chance, counts)
         except AssertionError as e:
             raise AssertionError(f"pass {number} of seed {seed}: {e}") from e
     return counts
 
 
-def _make_pass(cluster: Cluster, node: Node, chance: random.Random, counts: Counter[str]) -> None:
-    """Makes one pass on the Node, registered anew."""
-    cluster.admin.delete(f"/api/v1/nodes/{node.name}")
-    published = {name: chance.randint(3, 5) for name in (A, B) if chance.random() < 0.7}
-    cluster.create_node(node.name, capacity={OTHER: "2"}, status={"conditions": [{"type": "Ready", "status": "True"}]})
+def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random, counts: Counter[str]) -> None:
+    """Makes one pass on the Node of this name, registered anew."""
+    cluster.admin.delete(f"/api/v1/nodes/{name}")
+    published = {key: chance.randint(3, 5) for key in (A, B) if chance.random() < 0.7}
+    cluster.create_node(name, capacity={OTHER: "2"}, status={"conditions": [{"type": "Ready", "status": "True"}]})
     now = [1000.0]
-    judged = JudgedNode(cluster, node.name, Configuration({A: Wanted(), B: Wanted()}), at=lambda: now[0])
-    other = OtherWriter(cluster, node.name, chance)
+    judged = JudgedNode(cluster, name, Configuration({A: Wanted(), B: Wanted()}), at=lambda: now[0])
+    other = OtherWriter(cluster, name, chance)
 
     def disturb() -> None:
         other.act()
@@ -138,24 +138,23 @@ def _make_pass(cluster: Cluster, node: Node, chance: random.Random, counts: Coun
             left[0] -= 1
             disturb()
 
-    service = Service()
-    service.settings = Settings(lower_after=0.0)
     interleaved = Interleaved(node, judged, interrupt)
-    service.node = interleaved  # type: ignore[assignment]
+    service = Service(cast(ServerNode, interleaved))
+    service.lower_after = 0.0
     if chance.random() < 0.6:
         judged.has({A: Absent("none"), B: Absent("none")} | _full(_readings(published)))
-        service.reconcile(now[0], ("boot",), **_readings(published))
+        service.make_pass(now[0], **_readings(published))
     for _ in range(chance.choice((0, 0, 1, 2, 3))):
         disturb()
     left[0] = chance.choice((0, 1, 1, 2))
     now[0] = 1100.0 + chance.choice((0, 3600))
-    drawn = {name: _reading(chance) for name in "ab"}
+    drawn = {letter: _reading(chance) for letter in "ab"}
     judged.has(_full(drawn))
-    result = service.reconcile(now[0], {chance.choice(("hardware", "node", "resync"))}, **drawn)
+    end = service.make_pass(now[0], **drawn)
     counts.update(other.made)
     counts["passes"] += 1
     counts["PATCHes"] += interleaved.writes
-    counts["failures"] += result.failure is not None
+    counts["failures"] += end.error is not None
 
 
 def _full(readings: Mapping[str, Reading]) -> dict[str, Reading]:

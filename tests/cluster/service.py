@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
-from capacityd.model.node import annotated_quantities
 from capacityd.model.options import Selection
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
@@ -45,7 +44,6 @@ class Service:
         self.config = folder / "capacityd.toml"
         make_reachable(folder)  # as /etc is, so that messages may quote the configuration
         self.runtime_directory = folder / "run"
-        self.state_directory = folder / "state"  # its files outlive a reboot
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
@@ -148,12 +146,12 @@ class Service:
 
     def held_back(self) -> set[str]:
         """The resources whose change the last pass held back."""
-        return {wait.name for wait in self.last_pass().waits if wait.holds_change}
+        return {wait.key.name for wait in self.last_pass().waits if wait.key and wait.holds_change}
 
     def published(self) -> dict[str, int] | None:
-        """The quantities in the annotation when the service last read the Node; None: it has read no Node."""
-        node = self.state().node
-        return annotated_quantities(node.annotation) if node else None
+        """The numbers that the service's last pass has published; None: no pass has read the Node."""
+        status = self.last_pass()
+        return status.published if status.node else None
 
     def log(self) -> str:
         assert self.process is not None
@@ -276,7 +274,6 @@ class Service:
             "LANG=C.UTF-8",
             "SYSTEMD_DEVICE_VERIFY_SYSFS=0",
             f"RUNTIME_DIRECTORY={self.runtime_directory}",
-            f"STATE_DIRECTORY={self.state_directory}",
             f"NOTIFY_SOCKET={self.folder}/notify",
         ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import faults
-from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, DONGLES, Agent, condition_of, our_events
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, DONGLES, Agent, our_events
 from tests.cluster.controlplane import Cluster
 from tests.cluster.proxy import Proxy
 
@@ -49,7 +49,6 @@ def another_writes(
 def test_a_key_that_another_writer_creates_first_is_not_overwritten(
     cluster: Cluster, proxy: Proxy, agent: Agent
 ) -> None:
-    """At first there is no list of conditions to which ours could be appended."""
     agent.configure(DONGLES + SEATS)
     theirs = {"capacity": {DONGLE: "9"}, "conditions": [{"type": "Theirs", "status": "True"}]}
     path = f"/api/v1/nodes/{agent.node}/status"
@@ -82,38 +81,36 @@ def test_an_own_key_that_another_writer_changes_first_is_planned_again(
 
 
 @pytest.mark.protocol
-def test_another_key_and_another_annotation_cause_no_conflict(cluster: Cluster, proxy: Proxy, published: Agent) -> None:
-    """They do not make capacityd plan again: it guards only what it changes."""
-
-    def change() -> None:
-        cluster.set_capacity(published.node, {OTHER: "5", "cpu": "8"})
-        annotate(cluster, published.node, "example.com/note", "theirs")
-
-    with another_writes(cluster, proxy, published, change, tries=1):
+@pytest.mark.parametrize("theirs", [{"capacity": {OTHER: "5"}}, {"conditions": [{"type": "Theirs", "status": "True"}]}])
+def test_any_other_change_is_read_first_and_stays(
+    cluster: Cluster, proxy: Proxy, published: Agent, theirs: dict[str, object]
+) -> None:
+    path = f"/api/v1/nodes/{published.node}/status"
+    with another_writes(cluster, proxy, published, lambda: cluster.admin.patch(path, {"status": theirs}, "strategic")):
         published.run("apply")
-    document = cluster.node(published.node)
-    capacity = document["status"]["capacity"]
-    assert (capacity[DONGLE], capacity[OTHER], capacity["cpu"]) == ("3", "5", "8")
-    assert document["metadata"]["annotations"]["example.com/note"] == "theirs"
+    status = cluster.node(published.node)["status"]
+    assert status["capacity"][DONGLE] == "3"
+    assert status["capacity"].get(OTHER) == ("5" if "capacity" in theirs else None)
+    assert [c["type"] for c in status["conditions"]] == [CONDITION, *(["Theirs"] if "conditions" in theirs else [])]
 
 
 @pytest.mark.protocol
-def test_an_annotation_that_another_writer_changes_first_is_not_overwritten(
+def test_an_annotation_that_another_writer_changes_first_is_read_again(
     cluster: Cluster, proxy: Proxy, published: Agent
 ) -> None:
-    """As if another capacityd had written: ours takes its record into account, and does not overwrite it."""
+    """A key that only the annotation names, with another number than the Node, is given up."""
     cluster.set_capacity(published.node, {OTHER: "5"})
     record = json.dumps({DONGLE: 4, OTHER: 6})
     with another_writes(cluster, proxy, published, lambda: annotate(cluster, published.node, ANNOTATION, record)):
-        published.run("apply", status=4)
+        published.run("apply")
     document = cluster.node(published.node)
     assert (document["status"]["capacity"][DONGLE], document["status"]["capacity"][OTHER]) == ("3", "5")
-    kept = json.loads(document["metadata"]["annotations"][ANNOTATION])
-    assert kept == {DONGLE: 3, OTHER: 6}, "it stays until it is withdrawn"
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
 
 
-def test_an_adopted_key_that_changes_first_does_not_become_ours(cluster: Cluster, proxy: Proxy, agent: Agent) -> None:
-    """capacityd only records this key. The record must equal the stored value, or a foreign value would become ours."""
+def test_an_adopted_key_that_changes_first_is_adopted_all_the_same(
+    cluster: Cluster, proxy: Proxy, agent: Agent
+) -> None:
     cluster.set_capacity(agent.node, {DONGLE: "4"})
     agent.configure(DONGLES + "adopt = true\n")
     with another_writes(cluster, proxy, agent, lambda: cluster.set_capacity(agent.node, {DONGLE: "9"})):
@@ -121,30 +118,6 @@ def test_an_adopted_key_that_changes_first_does_not_become_ours(cluster: Cluster
     document = cluster.node(agent.node)
     assert document["status"]["capacity"][DONGLE] == "4"
     assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
-
-
-@pytest.mark.protocol
-def test_a_condition_that_is_inserted_before_ours_is_not_overwritten(
-    cluster: Cluster, proxy: Proxy, published: Agent
-) -> None:
-    """Our condition has moved, so replacing the old position would overwrite another condition."""
-    cluster.set_capacity(published.node, {"example.com/seats": "1"})
-    published.configure(DONGLES + SEATS)
-    theirs = {"type": "Theirs", "status": "True", "reason": "Here", "message": "first"}
-
-    def change() -> None:
-        patch = [{"op": "add", "path": "/status/conditions/0", "value": theirs}]
-        cluster.admin.patch(f"/api/v1/nodes/{published.node}/status", patch, "json")
-
-    with another_writes(cluster, proxy, published, change):
-        published.run("apply", status=4)
-    document = cluster.node(published.node)
-    assert [c["type"] for c in document["status"]["conditions"]] == ["Theirs", CONDITION]
-    assert document["status"]["conditions"][0]["message"] == "first"
-    ours = condition_of(document)
-    assert ours is not None
-    assert (ours["status"], ours["reason"]) == ("False", "Refused")
-    assert ours["message"].startswith("refused: example.com/seats: ")
 
 
 @pytest.mark.protocol

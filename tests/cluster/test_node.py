@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from capacityd.model.errors import NodeConflict, NodeMissing, NodeRejected, NodeUnauthorized
-from capacityd.model.node import ANNOTATION, CONDITION, Event, Node
-from capacityd.node import open_node
+from capacityd.model.node import ANNOTATION, Condition, Event, Node, NodeState, Patch
+from capacityd.node import Machine, open_node
 from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
@@ -22,55 +23,75 @@ from tests.cluster.versions import OWN_NODE_ONLY, fits
 
 pytestmark = pytest.mark.protocol
 
-KEY = "/status/capacity/example.com~1x"
-RECORD = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
-CONDITION_VALUE = {
-    "type": CONDITION,
-    "status": "True",
-    "reason": "Published",
-    "message": "m",
-    "lastHeartbeatTime": "2026-01-02T03:04:05Z",
-    "lastTransitionTime": "2026-01-02T03:04:05Z",
-}
+NAME = "example.com/x"
+TEXT = "é<&>\u2028 e\u0301 \U0001ffff 0/0 ~1"
+CONDITION = Condition("True", "Published", TEXT, heartbeat=1767323045.0, transition="2026-01-02T03:04:05Z")
 
 
-def check(path: str, value: object) -> dict[str, object]:
-    return {"op": "test", "path": path, "value": value}
+def patch_of(state: NodeState, number: int | None = 1, **more: Any) -> Patch:
+    """A patch that sets one number, on the Node as it was read."""
+    return Patch(state.uid, state.resource_version, capacity={NAME: number}, **more)
 
 
-def add(path: str, value: object) -> dict[str, object]:
-    return {"op": "add", "path": path, "value": value}
+def write(api_node: Node, number: int | None = 1) -> NodeState:
+    """Reads the Node, and sets one number."""
+    return api_node.write(patch_of(api_node.read(), number))
 
 
-def opened(kubeconfig: Path, name: str | None = None, machine_id: str | None = None) -> Node:
-    return open_node(str(kubeconfig), name, "no-such-host", machine_id)
+def opened(kubeconfig: Path, name: str | None = None, machine_id: str | None = None, system_uuid: str = "") -> Node:
+    return open_node(str(kubeconfig), name, Machine("no-such-host", machine_id, system_uuid))
 
 
 @pytest.mark.parametrize("credentials", ["token", "certificate", "exec"])
 def test_read_and_write_as_the_node(cluster: Cluster, node: str, credentials: Credentials) -> None:
     api_node = opened(cluster.kubeconfig(node_user(node), credentials=credentials))
-    assert api_node.name == node
+    assert api_node.identify() == node
     state = api_node.read()
-    assert (state.name, state.has_annotations, state.condition_count) == (node, False, None)
+    assert (state.name, state.annotation, state.conditions) == (node, None, ())
     assert state.uid == cluster.node(node)["metadata"]["uid"]
-    patch = [check("/metadata/uid", state.uid), check(KEY, None), add(KEY, "1000")]
-    patch += [check("/metadata/annotations", None), add("/metadata/annotations", {ANNOTATION: "{}"})]
-    patch += [check("/status/conditions", None), add("/status/conditions", [CONDITION_VALUE])]
-    state = api_node.write(patch)
-    assert state.capacity is not None
-    assert state.capacity["example.com/x"] == "1k", "as stored"
-    assert (state.annotation, state.condition_count) == ("{}", 1)
-    assert state.condition is not None
-    assert state.condition.document == CONDITION_VALUE
-    assert api_node.read() == state
-    api_node.write([check("/status/conditions/0", dict(state.condition.document)), check(KEY, "1k")])
+    annotations, labels = {ANNOTATION: TEXT}, {NAME: 5}
+    patch = patch_of(state, 1000, allocatable={NAME: 7}, labels=labels, annotations=annotations, condition=CONDITION)
+    after = api_node.write(patch)
+    assert cluster.capacity(node)[NAME] == "1k", "as the API server stores it"
+    assert (after.capacity[NAME], after.allocatable[NAME], after.labels[NAME]) == ("1000", "7", "5")
+    assert (after.annotation, after.conditions) == (TEXT, (CONDITION,))
+    assert api_node.read() == after == replace(state.after(patch), resource_version=after.resource_version)
+    removal = {"allocatable": {NAME: None}, "labels": {NAME: None}, "annotations": {ANNOTATION: None}}
+    left = api_node.write(patch_of(after, None, **removal, removes_conditions=True))
+    assert replace(left, resource_version="") == replace(state, resource_version=""), "nothing is left"
+
+
+@pytest.mark.parametrize("whats_there", [{"capacity": None}, {"status": {"conditions": []}}, {}])
+def test_missing_parents_are_created_and_other_entries_stay(cluster: Cluster, whats_there: dict[str, Any]) -> None:
+    name = cluster.create_node(**whats_there)
+    before = cluster.node(name)
+    api_node = opened(cluster.kubeconfig(node_user(name)))
+    api_node.write(patch_of(api_node.read(), 1, annotations={ANNOTATION: "{}"}, condition=CONDITION))
+    after = cluster.node(name)
+    assert after["status"]["capacity"] == {**before["status"].get("capacity", {}), NAME: "1"}
+    assert after["metadata"]["annotations"] == {**before["metadata"].get("annotations", {}), ANNOTATION: "{}"}
+    theirs = [condition["type"] for condition in before["status"].get("conditions", [])]
+    assert [condition["type"] for condition in after["status"]["conditions"]] == [*theirs, "CapacityPublished"]
+
+
+def test_of_several_conditions_of_our_type_one_is_left(cluster: Cluster, node: str) -> None:
+    entries = [{"type": "CapacityPublished", "status": status} for status in ("Unknown", "False")]
+    path, ready = f"/api/v1/nodes/{node}/status", {"type": "Ready", "status": "True"}
+    added = [{"op": "add", "path": "/status/conditions", "value": [entries[0], ready, entries[1]]}]
+    cluster.admin.patch(path, added, "json")
+    api_node = opened(cluster.kubeconfig(node_user(node)))
+    state = api_node.read()
+    assert len(state.conditions) == 2
+    after = api_node.write(replace(patch_of(state), removes_conditions=True, condition=CONDITION))
+    assert after.conditions == (CONDITION,)
+    assert [c["type"] for c in cluster.node(node)["status"]["conditions"]] == ["Ready", "CapacityPublished"]
 
 
 def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
     api_node = opened(cluster.kubeconfig(node_user(node)))
     with cluster.audit.requests(user=node_user(node)) as requests:
         event = Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000)
-        api_node.report(event, api_node.write([add(KEY, "1")]))
+        api_node.report(event, write(api_node))
         assert [(r.verb, r.resource, r.subresource, r.code) for r in requests.all()] == [
             ("create", "selfsubjectreviews", "", 201),
             ("get", "nodes", "", 200),
@@ -86,56 +107,39 @@ def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
     assert created["message"].startswith("example.com/x: a → b ")
 
 
-def test_a_failed_guard_and_an_invalid_value_are_distinguished(cluster: Cluster, node: str) -> None:
+@pytest.mark.parametrize("what", ["another key", "another annotation", "a label", "the node anew"])
+def test_any_change_since_the_node_was_read_is_a_conflict(cluster: Cluster, node: str, what: str) -> None:
     api_node = opened(cluster.kubeconfig(node_user(node)))
-    for guard in (check(KEY, "1"), check("/metadata/uid", "other"), check("/status/capacity/cpu", None)):
-        with pytest.raises(NodeConflict):
-            api_node.write([guard, add(KEY, "1")])
-    with pytest.raises(NodeConflict):
-        api_node.write([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, add(KEY, "1")])
-    for value in ("-1", "1.5", "abc", {"a": "b"}):
-        with pytest.raises(NodeRejected):
-            api_node.write([add(KEY, value)])
-    with pytest.raises(NodeRejected, match=r"\(HTTP 422\)"):
-        api_node.write([add("/metadata/annotations", {ANNOTATION: "x" * 300_000})])
-    with pytest.raises(NodeRejected, match=r"\(HTTP 413\)"):
-        api_node.write([check("/metadata/name", node)] * 10_001)
-    assert "example.com/x" not in cluster.capacity(node)
-
-
-def test_a_guard_for_what_is_absent_holds(cluster: Cluster) -> None:
-    bare = cluster.create_node(capacity=None)
-    api_node = opened(cluster.kubeconfig(node_user(bare)))
     state = api_node.read()
-    assert (state.capacity, state.allocatable, state.has_annotations, state.condition_count) == (
-        None,
-        None,
-        False,
-        None,
-    )
-    for path in (KEY, RECORD, "/status/conditions/0"):
-        with pytest.raises(NodeConflict):
-            api_node.write([check(path, None)])
-    patch = [check("/status/capacity", None), add("/status/capacity", {"example.com/x": "1"})]
-    patch += [check("/metadata/annotations", None), add("/metadata/annotations", {"other": "y"})]
-    patch += [check("/status/conditions", None), add("/status/conditions", [{"type": "Ready", "status": "True"}])]
-    assert api_node.write(patch).capacity == {"example.com/x": "1"}
-    api_node.write([check(RECORD, None), check("/status/capacity/other", None)])
-
-
-def test_a_list_has_nothing_beyond_its_end_that_could_be_tested(cluster: Cluster) -> None:
-    """So a guard for an append tests the whole list; without it, a list could get the same type twice."""
-    name = cluster.create_node(status={"conditions": [{"type": "Ready", "status": "True"}]})
-    api_node = opened(cluster.kubeconfig(node_user(name)))
-    for place in ("1", "-"):
-        with pytest.raises(NodeConflict):
-            api_node.write([check(f"/status/conditions/{place}", None)])
-    whole = cluster.node(name)["status"]["conditions"]
-    append = [check("/status/conditions", whole), add("/status/conditions/-", CONDITION_VALUE)]
-    assert api_node.write(append).condition_count == 2
+    change(cluster, node, what)
     with pytest.raises(NodeConflict):
-        api_node.write(append)
-    assert api_node.write(append[1:]).condition_count == 3
+        api_node.write(patch_of(state))
+    assert NAME not in cluster.capacity(node)
+    write(api_node)
+    assert cluster.capacity(node)[NAME] == "1"
+
+
+def change(cluster: Cluster, node: str, what: str) -> None:
+    """Another writer changes something that we neither read nor write."""
+    path = f"/api/v1/nodes/{node}"
+    if what == "another key":
+        cluster.set_capacity(node, {"example.com/theirs": "5"})
+    elif what == "the node anew":
+        cluster.admin.delete(path)
+        cluster.create_node(node)
+    else:
+        part = "annotations" if what == "another annotation" else "labels"
+        cluster.admin.patch(path, {"metadata": {part: {"example.com/theirs": "x"}}})
+
+
+def test_an_invalid_content_is_rejected(cluster: Cluster, node: str) -> None:
+    api_node = opened(cluster.kubeconfig(node_user(node)))
+    state = api_node.read()
+    with pytest.raises(NodeRejected):
+        api_node.write(patch_of(state, -1))
+    with pytest.raises(NodeRejected, match=r"\(HTTP 422\)"):
+        api_node.write(patch_of(state, annotations={ANNOTATION: "x" * 300_000}))
+    assert NAME not in cluster.capacity(node)
 
 
 def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: str) -> None:
@@ -151,7 +155,7 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
     else:
         assert asked.read_node(node).name == node
     with pytest.raises(NodeUnauthorized, match=f'{denied}patch nodes/status of Node "{node}" .HTTP 403.: a kubelet\'s'):
-        asked.patch_node_status(node, [add(KEY, "1")])
+        asked.patch_node_status(node, Patch("uid", "1", capacity={NAME: 1}))
     with pytest.raises(NodeUnauthorized, match=f'node_name is "{node}", but the credentials belong to Node "{mine}"'):
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
@@ -159,7 +163,7 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
 def test_a_missing_node_is_named_until_it_is_created(cluster: Cluster) -> None:
     name = cluster.node_name()
     api_node = opened(cluster.kubeconfig(node_user(name)))
-    for use in (api_node.read, lambda: api_node.write([add(KEY, "1")])):
+    for use in (api_node.read, lambda: api_node.write(Patch("uid", "1", capacity={NAME: 1}))):
         with pytest.raises(NodeMissing, match=f'the API server in .* has no Node "{name}". Has the kubelet'):
             use()
     assert isinstance(api_node, ApiNode)
@@ -170,10 +174,9 @@ def test_a_missing_node_is_named_until_it_is_created(cluster: Cluster) -> None:
 def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
     name = cluster.create_node(status=node_info("abc"))
     config = cluster.kubeconfig(ADMIN)
-    assert opened(config, name, "abc").write([add(KEY, "1")]).machine_id == "abc"
+    assert write(opened(config, name, "abc")).machine_id == "abc"
     with pytest.raises(NodeUnauthorized, match="another machine: its machineID is abc, this machine's is not an id"):
-        opened(config, name, "x").write([add(KEY, "2")])
-    assert cluster.capacity(name)["example.com/x"] == "1"
+        opened(config, name, "x").read()
     with pytest.raises(NodeMissing, match='no Node "no-such-host"'):
         opened(config, None, "abc").read()
     assert opened(cluster.kubeconfig(node_user(name)), None, "x").read().machine_id == "abc"
@@ -181,14 +184,11 @@ def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
 
 def test_a_clone_with_the_same_machine_id_is_another_machine(cluster: Cluster) -> None:
     ours, theirs = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
-    config = str(cluster.kubeconfig(ADMIN))
+    config = cluster.kubeconfig(ADMIN)
     name = cluster.create_node(status=node_info("abc", theirs))
-    clone = open_node(config, name, "no-such-host", "abc", system_uuid=ours)
     with pytest.raises(NodeUnauthorized, match="belongs to another machine, which has the same machine-id"):
-        clone.write([add(KEY, "2")])
-    assert "example.com/x" not in cluster.capacity(name)
-    open_node(config, name, "no-such-host", "abc", system_uuid=theirs).write([add(KEY, "1")])
-    assert cluster.capacity(name)["example.com/x"] == "1"
+        opened(config, name, "abc", ours).read()
+    assert opened(config, name, "abc", theirs).read().name == name
 
 
 def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str) -> None:
@@ -203,9 +203,9 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     cluster.grant(user, "get", "nodes")
     state = api_node.read()
     with pytest.raises(NodeUnauthorized, match=r'needs a role with the verb "patch" on "nodes/status"\.'):
-        api_node.write([add(KEY, "1")])
+        api_node.write(patch_of(state))
     cluster.grant(user, "patch", "nodes/status")
-    api_node.write([add(KEY, "1")])
+    write(api_node)
     with pytest.raises(NodeUnauthorized, match='verb "create" on "events" in the namespace "default"'):
         api_node.report(Event("Normal", "Reason", "x"), state)
     cluster.grant(user, "create", "events")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from capacityd.reconcile import machine_record
 from tests.cluster.agent import ANNOTATION, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
@@ -73,11 +72,8 @@ def row(s: Service) -> Any:
 
 
 def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
-    """Neither annotation nor local record names the key, so capacityd never writes it. `status` names the owner."""
+    """The annotation does not name the key, so capacityd never writes it. `status` names the owner."""
     text = s.cli("status")
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
     assert list(s.status()["other_resources"]) == [GPU]
     assert GPU not in s.last_applied()
-    record = machine_record.read(str(s.state_directory))
-    assert record is not None
-    assert not record.has(GPU)

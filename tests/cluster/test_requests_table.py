@@ -18,7 +18,7 @@ import pytest
 from capacityd.linux.clock import uptime
 from capacityd.model.messages import PassResult
 from capacityd.model.reasons import Job, RetryCause
-from capacityd.reconcile.apply import MAX_CONFLICTS
+from capacityd.reconcile.reconcile import MAX_CONFLICTS
 from tests import ROOT
 from tests.cluster import (
     faults,
@@ -38,7 +38,7 @@ from tests.cluster.test_requests import EVENT, GET, PATCH, WHO
 from tests.cluster.webhook import webhook
 from tests.support.denials import Denies
 from tests.support.workers import job_line, messages_of, pass_result
-from tests.unit.reconcile import test_denied, test_reconcile
+from tests.unit.reconcile import test_pass
 from tests.unit.service import test_schedule
 
 _STANDING_STILL = """
@@ -114,24 +114,6 @@ def test_a_denial_is_tried_again_after_a_tenth_of_its_time(cluster: Cluster, s: 
     assert s.capacity() == "1"
 
 
-def test_while_another_writer_lowers_allocatable_nothing_is_read(cluster: Cluster, s: Service) -> None:
-    status = f"/api/v1/nodes/{s.node}/status"
-    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
-    cluster.admin.patch(status, {"status": {"conditions": [ready]}})  # as if a kubelet ran: it may change allocatable
-    lowered = {"status": {"allocatable": {DONGLE: "0"}}}
-    passes = Passes(s)
-    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
-    assert passes.result.requeue_after is None, "nobody has changed it"
-    passes.watch()
-    now, made = 10.0, list[str]()
-    for _ in range(12):
-        cluster.admin.patch(status, lowered)
-        made += passes.at(now, "node")
-        now += min(passes.result.requeue_after or 10.0, 60.0)
-    assert set(made) == {PATCH, EVENT}
-    assert s.condition()["reason"] == "NotAllocatable"
-
-
 def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
     """It changes nothing else."""
     passes = Passes(s)
@@ -199,11 +181,10 @@ _TESTS: Mapping[str, Sequence[Test]] = {
     "the service starts": [test_service_boot.test_a_start_with_nothing_to_change_writes_nothing],
     "a number differs from the Node": [
         test_service_change.test_plug_and_unplug,
-        test_while_another_writer_lowers_allocatable_nothing_is_read,
     ],
     "a number keeps changing": [
         test_service_repair.test_what_another_writer_changes_is_restored_and_then_once_a_minute,
-        test_reconcile.test_a_resource_that_keeps_changing_is_written_once_a_minute,
+        test_pass.test_six_writes_then_one_a_minute,
     ],
     "hardware changes, but no number does": [test_service_change.test_what_does_not_concern_us_causes_no_request],
     "the API server or a policy denies a resource": [
@@ -243,7 +224,7 @@ _TESTS: Mapping[str, Sequence[Test]] = {
         test_schedule.test_a_pause_is_at_most_a_tenth_of_the_time_that_it_has_been_wrong,
     ],
     "a server error (5xx) to each PATCH, while the GET succeeds (for example, the Node is too large for etcd)": [
-        test_denied.test_a_server_error_to_writes_only_is_a_rejection_after_a_minute,
+        test_pass.test_an_error_of_a_patch_ends_the_pass,
     ],
 }
 """The first column of a row -> the tests of the row's requests to the API server and of its pauses."""

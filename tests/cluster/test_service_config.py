@@ -73,11 +73,9 @@ def test_resources_of_a_file_that_has_lost_its_content_stay(s: Service) -> None:
 
     s.configure("# no resource")
     s.reload()
-    s.wait(lambda: s.condition()["reason"] == "NotConfigured", PROMPT, "nothing configures it")
-    assert s.condition()["message"] == f"kept, although no resource is configured: {SEATS}"
-    checked = s.cli("config", "check")
-    assert f"no resource is configured, so the Node keeps {SEATS}; to remove them: `systemctl stop" in checked.stderr
-    assert "! no resource is configured, but the Node keeps" in s.cli("status").stdout
+    s.wait(lambda: s.condition()["reason"] == "ConfigurationRejected", PROMPT, "nothing configures it")
+    assert SEATS in s.condition()["message"]
+    assert f"! {SEATS}: kept, because nothing configures it" in s.cli("status").stdout
     assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
     s.stop()
     assert "! the Node keeps its capacity, but nothing updates it" in s.cli("status").stdout

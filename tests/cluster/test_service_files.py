@@ -42,7 +42,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
     "device": replaced(lambda path: path.symlink_to("/dev/zero")),
     "loop": replaced(lambda path: path.symlink_to(path)),
 }
-FILES = ("run/state.json", "run/config.json", "run/service.json", "state/published.json")
+FILES = ("run/state.json", "run/config.json", "run/service.json")
 LOCK = "run/lock"
 
 
@@ -98,17 +98,3 @@ def test_whatever_is_there_a_raise_is_published(running: Service, fault: str) ->
     s.reload()  # else the repair takes up to a minute
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "it is right again")
     assert s.last_applied() == {DONGLE: int(s.capacity() or 0), OTHER: 3}
-
-
-def test_commands_report_a_record_that_cannot_be_read(s: Service) -> None:
-    """No command blocks, and no command relies on the Node's annotation alone."""
-    s.configure(TWO)
-    assert s.cli("apply").returncode == 0
-    record = s.state_directory / "published.json"
-    record.unlink()
-    os.mkfifo(record)
-    for command in ("plan", "apply", "withdraw"):
-        done = s.cli(command)
-        assert (done.returncode, "Traceback" in done.stderr) == (1, False), command
-        assert f"{record} could not be read: Not a regular file" in done.stderr
-    assert (s.capacity(), s.capacity(OTHER)) == ("1", "3")

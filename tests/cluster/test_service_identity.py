@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.reasons import Job
-from capacityd.worker import runtime_files
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import Credentials, groups_of, kubeconfig, node_user, token_of
@@ -99,7 +98,6 @@ def test_each_pass_has_other_credentials(cluster: Cluster, known: tuple[Service,
         run_passes(s)
     assert plugin.calls == calls + PASSES
     assert counted(requests) == {GET: PASSES, WHO: 1}
-    assert runtime_files.read_state(str(s.runtime_directory)).review
 
 
 @pytest.mark.protocol

@@ -15,7 +15,7 @@ import pytest
 
 from capacityd.model.errors import NodeMissing
 from capacityd.model.messages import NodeSeen, WatchTarget
-from capacityd.node import CredentialsCache, open_node
+from capacityd.node import CredentialsCache, Machine, open_node
 from tests import ROOT
 from tests.cluster import faults
 from tests.cluster.agent import CLIENT, DONGLE
@@ -39,7 +39,7 @@ BRIEF: dict[str, Any] = {"_CONNECT": 5.0, "_HEADER": 2.0, "FIRST_EVENT": 2.0, "I
 def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
     """What a pass with this kubeconfig hands over. name: node_name in the configuration."""
     cache = CredentialsCache()
-    node = open_node(str(kubeconfig), name, hostname="", machine_id=None, cache=cache)
+    node = open_node(str(kubeconfig), name, Machine("", None), cache)
     with suppress(NodeMissing):
         node.read()
     assert cache.target is not None

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from capacityd.model.file_codec import from_file
-from capacityd.model.node import annotated_quantities
 from capacityd.model.reading import Quantity, outcome_of
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests.cluster.agent import condition_of
@@ -91,8 +90,7 @@ def settled(node: Node) -> int:
 
     def nothing_due() -> bool:
         last = last_state(node)
-        published = annotated_quantities(last.node.annotation) if last.node else {}
-        return published == AMOUNTS and last.status is not None and not last.status.waits
+        return last.status is not None and last.status.published == AMOUNTS and not last.status.waits
 
     wait_for(nothing_due, f"it has published {AMOUNTS}, and the kubelet has followed")
     return node.cluster.audit.mark()

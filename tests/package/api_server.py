@@ -12,7 +12,7 @@ from typing import Any
 from capacityd.model.errors import NodeConflict
 from tests.cluster.netlink import network_of
 from tests.package.machine import Machine
-from tests.support.nodes import apply_patch
+from tests.support.nodes import merge_patch
 from tests.support.server import Request, answer, failure, review
 from tests.support.watch_server import Stream, WatchServer, version, watch_server
 
@@ -57,9 +57,9 @@ class ApiServer:
         with self._changing:
             if request.method == "PATCH":
                 try:
-                    self._change(apply_patch(self._node, json.loads(request.body)))
+                    self._change(merge_patch(self._node, json.loads(request.body)))
                 except NodeConflict as e:
-                    return failure(422, str(e))
+                    return failure(409, str(e))
             return answer(200, self._node)
 
 

@@ -44,7 +44,7 @@ def test_lintian_finds_nothing_else(packages: Packages, release: str) -> None:
 def test_the_dependencies_are_those_of_the_code(packages: Packages) -> None:
     """Only Python has a required version: Ubuntu 22.04 has Python 3.10 and tomli."""
     libraries = {"kubernetes", "psutil", "pyudev", "tabulate", "urllib3", "yaml"}
-    for package, more in ((packages.current, {"jsonpatch", "systemd"}), (packages.kubectl, set[str]())):
+    for package, more in ((packages.current, {"systemd"}), (packages.kubectl, set[str]())):
         fields = email.message_from_string(out("--field", package))
         depends = {d.strip() for d in fields["Depends"].split(",")}
         on_a_node = package == packages.current

@@ -24,7 +24,7 @@ def test_it_installs_no_service(fresh: Machine, packages: Packages) -> None:
     fresh.install(packages.kubectl)
     assert fresh.out("systemctl", "list-unit-files", "--no-legend") == before
     assert "/systemd/" not in fresh.out("dpkg", "--listfiles", "kubectl-capacityd")
-    for path in ("/usr/bin/capacityd", "/usr/share/capacityd", "/etc/capacityd", "/var/lib/capacityd"):
+    for path in ("/usr/bin/capacityd", "/usr/share/capacityd", "/etc/capacityd"):
         assert not fresh.exists(path)
     assert fresh.out("kubectl-capacityd", "--version") == f"kubectl capacityd {__version__}"
     fresh.write("/root/nodes.json", NODES)

@@ -41,7 +41,7 @@ COMMANDS = (
     "record -",
     "run",
 )
-FILES = "/run/capacityd/* /var/lib/capacityd/* /var/lib/prometheus/node-exporter/* /etc/capacityd/conf.d/*"
+FILES = "/run/capacityd/* /var/lib/prometheus/node-exporter/* /etc/capacityd/conf.d/*"
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_another_user_reads_no_secret_and_writes_nothing(serving: Machine) -> No
     assert "example.com/program" in shown[0].stdout
     assert [result.args for result in shown if SECRET in result.stdout + result.stderr] == []
     assert SECRET not in serving.journal()
-    for folder in ("/run/capacityd", "/var/lib/capacityd", "/etc/capacityd", "/etc/capacityd/conf.d"):
+    for folder in ("/run/capacityd", "/etc/capacityd", "/etc/capacityd/conf.d"):
         assert serving.run(*AS_USER, f"touch {folder}/x", status=None).returncode
     assert serving.run(*AS_USER, f"systemctl reload {UNIT}", status=None).returncode
     assert serving.active == "active"
@@ -133,7 +133,7 @@ python3 -c 'import socket
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.connect("/run/systemd/notify")
 s.send(b"STOPPING=1")'
-for folder in /run/capacityd /var/lib/capacityd; do for file in $folder/*; do echo 99 >$file; rm -f $file; done; done
+for file in /run/capacityd/*; do echo 99 >$file; rm -f $file; done
 systemctl stop {UNIT} </dev/null
 true
 """

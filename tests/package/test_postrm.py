@@ -24,15 +24,12 @@ def run(image: Path, action: str) -> None:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """An image. Its service has written files at three paths, one of them with a space."""
+    """An image whose service has written its files."""
     image = tmp_path / "image"
-    for name in ("etc/capacityd/a.toml", "run/capacityd/state.json", "var/lib/capacityd/published.json"):
+    for name in ("etc/capacityd/a.toml", "run/capacityd/state.json", USUAL):
         (image / name).parent.mkdir(parents=True)
         (image / name).touch()
-    for name in (USUAL, "srv/a b/old.prom", "srv/metrics/new.prom"):
-        (image / name).parent.mkdir(parents=True)
-        (image / name).write_text(OURS)
-    (image / "var/lib/capacityd/textfiles").write_text("/srv/a b/old.prom\n/srv/metrics/new.prom\n/srv/gone.prom\n")
+    (image / USUAL).write_text(OURS)
     return image
 
 
@@ -42,12 +39,7 @@ def files(image: Path) -> set[str]:
 
 def test_a_purge_leaves_nothing_but_the_configuration(image: Path) -> None:
     run(image, "remove")
-    assert files(image) == {
-        "etc/capacityd/a.toml",
-        "run/capacityd/state.json",
-        "var/lib/capacityd/published.json",
-        "var/lib/capacityd/textfiles",
-    }
+    assert files(image) == {"etc/capacityd/a.toml", "run/capacityd/state.json"}
     run(image, "purge")
     assert files(image) == {"etc/capacityd/a.toml"}
 
@@ -73,21 +65,21 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", [USUAL, "srv/a b/old.prom"])
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_is_not_ours_stays(image: Path, kind: str, name: str) -> None:
-    FOREIGN[kind](image / name)
+def test_what_is_not_ours_stays(image: Path, kind: str) -> None:
+    FOREIGN[kind](image / USUAL)
     run(image, "purge")
-    assert name in files(image)
+    assert USUAL in files(image)
 
 
 def test_no_link_out_of_the_image_is_followed(image: Path, tmp_path: Path) -> None:
     """On the machine of the image, the link leads to a folder of its own; here, to one of the build host."""
     host = tmp_path / "image-of-the-host/metrics"
     host.mkdir(parents=True)
-    (host / "new.prom").write_text(OURS)
-    (image / "srv/metrics/new.prom").unlink()
-    (image / "srv/metrics").rmdir()
-    (image / "srv/metrics").symlink_to(host)
+    (host / "capacityd.prom").write_text(OURS)
+    folder = (image / USUAL).parent
+    (image / USUAL).unlink()
+    folder.rmdir()
+    folder.symlink_to(host)
     run(image, "purge")
-    assert (host / "new.prom").exists()
+    assert (host / "capacityd.prom").exists()

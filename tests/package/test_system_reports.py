@@ -8,7 +8,7 @@ from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
 from tests.package.packages import Packages
-from tests.package.service import drop_in, enable, published, quiet
+from tests.package.service import enable, published, quiet
 
 FOLDERS = (
     "rm -rf /home; ln -s /mnt/none /home",
@@ -61,26 +61,6 @@ def test_a_home_whose_server_is_away(fresh: Machine, packages: Packages) -> None
     enable(fresh)
     assert time.monotonic() - started < 60, "a bind mount of /home would wait for 90 s"
     assert fresh.active == "active"
-
-
-def test_a_state_directory_that_is_a_link(fresh: Machine, packages: Packages) -> None:
-    """systemd does not follow it. What else prevents the directory, such as a read-only /var, has the same effect."""
-    fresh.install(packages.current)
-    enable(fresh)
-    drop_in(fresh, "zz-last", "[Service]\nExecStartPre=\n")
-    fresh.run("systemctl", "stop", UNIT)
-    fresh.run("sh", "-ec", "mv /var/lib/capacityd /srv/state; ln -s /srv/state /var/lib/capacityd")
-    fresh.run("systemctl", "start", UNIT, status=1)
-
-    def named() -> bool:
-        return "(exit status 238," in fresh.run("capacityd", "status", status=1).stdout
-
-    wait_until(named, PATIENCE, "status names the cause")
-    assert "/var/lib: Too many levels of symbolic links" in fresh.journal()
-    fresh.run(
-        "sh", "-ec", "rm /var/lib/capacityd; mkdir /var/lib/capacityd; mount --bind /srv/state /var/lib/capacityd"
-    )
-    wait_until(lambda: fresh.active == "active", PATIENCE, "a bind mount works")
 
 
 def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -> None:

@@ -27,7 +27,6 @@ HOOK = """cd "$1" && mkdir -p etc/cloud && : >etc/cloud/cloud-init.disabled && :
 NODE = (
     *("dbus", "iproute2", "systemd", "systemd-sysv", "udev"),
     *(
-        "python3-jsonpatch",
         "python3-kubernetes",
         "python3-prometheus-client",
         "python3-psutil",

@@ -1,4 +1,4 @@
-"""Made-up Nodes, and how the API server applies a patch. The cluster tests use the real API server."""
+"""Made-up Nodes. The cluster tests use the real API server."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from capacityd.model.errors import NodeConflict
 from capacityd.model.node import ANNOTATION, CONDITION
-from capacityd.model.plan import MachineRecord
-from capacityd.node.documents.json_patch import patched
 
 UID = "11111111-2222-3333-4444-555555555555"
 
@@ -25,7 +24,7 @@ def node(
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "n1", "uid": UID, "annotations": {"theirs": "x"}},
+        "metadata": {"name": "n1", "uid": UID, "resourceVersion": "7", "annotations": {"theirs": "x"}},
         "status": {
             "capacity": dict(capacity or {}),
             "allocatable": dict(capacity or {}),
@@ -42,15 +41,28 @@ def node(
     return document
 
 
-def recorded(
-    published: Mapping[str, int] | None = None,
-    intended: Mapping[str, int] | None = None,
-    *,
-    node_uid: str = UID,
-) -> MachineRecord:
-    """A machine record of the Node that node() returns."""
-    return MachineRecord(published or {}, intended or {}, node_uid=node_uid)
+def merge_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The Node after a strategic merge patch, as far as capacityd uses them.
+
+    Raises NodeConflict if the patch is for another version of the Node.
+    """
+    metadata, status = document["metadata"], document["status"]
+    asked = patch["metadata"]
+    if any(asked[key] != metadata[key] for key in ("uid", "resourceVersion")):
+        raise NodeConflict("the object has been modified")
+    merged_metadata = {key: _merged(metadata.get(key), asked[key]) for key in ("annotations", "labels") if key in asked}
+    changes = patch.get("status", {})
+    merged_status: dict[str, Any] = {
+        key: _merged(status.get(key), changes[key]) for key in ("capacity", "allocatable") if key in changes
+    }
+    if conditions := changes.get("conditions"):
+        types = {condition["type"] for condition in conditions}
+        kept = [condition for condition in status.get("conditions", []) if condition["type"] not in types]
+        added = [condition for condition in conditions if "$patch" not in condition]
+        merged_status["conditions"] = [*kept, *added]
+    return {**document, "metadata": {**metadata, **merged_metadata}, "status": {**status, **merged_status}}
 
 
-apply_patch = patched
-"""Returns the Node after the patch. Raises NodeConflict if a guard fails."""
+def _merged(stored: Mapping[str, str] | None, changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**(stored or {}), **changes}
+    return {name: value for name, value in merged.items() if value is not None}

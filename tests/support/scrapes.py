@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from capacityd.model.node import CONDITION, Condition, NodeState
-from capacityd.model.plan import Action, Change, Health
+from capacityd.model.key import Key
+from capacityd.model.node import CONDITION, Condition, ConditionReason, Stored
+from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import metrics
@@ -52,27 +52,24 @@ def config_of(node: NodeAt) -> Config:
 
 def text_of(node: NodeAt) -> bytes:
     """The node's metrics file, as the service writes it."""
+    reason, condition_status = node.condition
+    denied = [Trouble(ConditionReason.DENIED, "a policy", Key(name)) for name in node.denied]
+    refused = [Trouble(ConditionReason.REFUSED, "another writer's", Key(name)) for name in node.refused]
     status = PassStatus(
         node.last_reconcile,
         readings={name: _reading(value) for name, value in node.readings.items()},
-        changes=tuple(Change(name, Action.REFUSE, None, None, "another writer's") for name in node.refused),
-        health=Health(denied=dict.fromkeys(node.denied, "a policy")),
+        node=node.name,
+        changes=tuple(
+            Change(Key(name), Action.KEEP, Stored(str(number), str(number)), number, number, "as published")
+            for name, number in node.published.items()
+        ),
+        troubles=(*denied, *refused),
+        condition=Condition(condition_status, reason, ""),
         read_at=node.last_reconcile,
         written_at=node.last_success,
     )
-    reason, condition_status = node.condition
-    last_seen = NodeState(
-        name=node.name,
-        uid="",
-        capacity=None,
-        allocatable=None,
-        has_annotations=True,
-        annotation=json.dumps(node.published),
-        condition_count=1,
-        condition=Condition(condition_status, reason, "", 0, {}),
-    )
     counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
-    figures = PassMetrics(config_of(node), status, last_seen, counters, node.durations, node.errors)
+    figures = PassMetrics(config_of(node), status, counters, node.durations, node.errors)
     return metrics.exposition(figures, 0.2)
 
 

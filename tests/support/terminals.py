@@ -18,13 +18,13 @@ from capacityd.cli import run
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
 from capacityd.model.file_codec import to_file
+from capacityd.model.key import Key
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.node import NodeState
-from capacityd.model.plan import Action, Change, Health, MachineRecord
+from capacityd.model.node import Condition, ConditionReason, Stored
+from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState, PassStatus
 from tests import ROOT
@@ -38,26 +38,22 @@ HDD = '[resources."example.com/hdd-gib"]\ndisk = { type = "hdd" }\nmeasure = "si
 
 
 _PUBLISHED = {"example.com/dongle": 4, "example.com/nic-mbps": 10000}
-_QUANTITIES = {"example.com/dongle": "4", "example.com/nic-mbps": "10k"}
-HEALTHY_NODE = NodeState(
-    name="n1",
-    uid="11111111-2222-3333-4444-555555555555",
-    capacity={"cpu": "8", **_QUANTITIES},
-    allocatable={"cpu": "8", **_QUANTITIES},
-    has_annotations=True,
-    annotation=json.dumps(_PUBLISHED),
-    condition_count=1,
-    condition=None,
-)
+
+
+def kept(name: str, stored: int, published: int | None, reason: str = "as published") -> Change:
+    """A key that a plan has kept."""
+    places = Stored(str(stored), str(stored))
+    return Change(Key(name), Action.KEEP, places, desired=published, published=published, reason=reason)
+
+
 RUNNING = ServiceStatus(pid=812, next_reconcile=NOW + 3300, overdue_at_uptime=1e12)
 HEALTHY = PassStatus(
     at=NOW - 12,
     reasons=(PassReason.HARDWARE,),
     readings={name: Quantity(n) for name, n in _PUBLISHED.items()},
-    changes=(
-        Change("example.com/dongle", Action.KEEP, "4", "4", "as published"),
-        Change("example.com/nic-mbps", Action.KEEP, "10000", "10000", "as published"),
-    ),
+    node="n1",
+    changes=tuple(kept(name, number, number) for name, number in _PUBLISHED.items()),
+    condition=Condition("True", "Published", "all configured resources are published"),
     read_at=NOW - 7000,
     written_at=NOW - 200_000,
 )
@@ -71,8 +67,6 @@ class ServiceFiles:
     """None: no pass has completed yet."""
     service: ServiceStatus | None = RUNNING
     """None: the service has ended."""
-    last_seen: NodeState = HEALTHY_NODE
-    record: MachineRecord | None = None
     unit: UnitState | None = None
     """None: there is no systemd."""
 
@@ -80,9 +74,7 @@ class ServiceFiles:
     def written(self, folder: Path) -> Iterator[None]:
         """Writes the files. While the service runs, holds its lock."""
         if self.last_pass:
-            runtime_files.write_state(str(folder), PassState(self.last_seen, self.last_pass))
-        if self.record:
-            machine_record.write(str(folder), self.record)
+            runtime_files.write_state(str(folder), PassState(self.last_pass))
         if self.service is None:
             yield
             return
@@ -93,14 +85,9 @@ class ServiceFiles:
 
 
 _SEATS_REASON = "/run/licences/seats does not exist"
-_CAPACITY = {
-    "example.com/disk": "2",
-    "example.com/dongle": "4",
-    "example.com/gpu": "9",
-    "example.com/nic-mbps": "0",
-    "example.com/seats": "12",
-}
-_LOWER = Wait(UPTIME + 8, WaitReason.LOWER_AFTER, "example.com/dongle")
+_LOWER = Wait(UPTIME + 8, WaitReason.LOWER_AFTER, Key("example.com/dongle"))
+_DENIED = "the webhook quota.example.com allows 2"
+_REFUSED = "not published by capacityd; adopt = true takes it over"
 _LAST_PASS = replace(
     HEALTHY,
     readings={
@@ -113,22 +100,23 @@ _LAST_PASS = replace(
     expect={"example.com/dongle": 5, "example.com/gpu": 2, "example.com/seats": 12},
     waits=(
         _LOWER,
-        Wait(UPTIME + 230, WaitReason.DENIED, "example.com/disk"),
-        Wait(UPTIME + 48, WaitReason.UNKNOWN, "example.com/seats"),
-        Wait(UPTIME + 33, WaitReason.ALLOCATABLE),
+        Wait(UPTIME + 230, WaitReason.DENIED, Key("example.com/disk")),
+        Wait(UPTIME + 48, WaitReason.READ, Key("example.com/seats")),
+        Wait(UPTIME + 33, WaitReason.OVERWRITTEN),
     ),
     changes=(
-        Change("example.com/disk", Action.DENY, "2", "3", "the webhook quota.example.com allows 2"),
-        Change("example.com/dongle", Action.HOLD, "4", "3", f"the reading changed; {_LOWER.text(UPTIME - 12)}"),
-        Change("example.com/gpu", Action.REFUSE, "9", "9", "not published by capacityd; adopt = true takes it over"),
-        Change("example.com/nic-mbps", Action.KEEP, "0", "0", "as published"),
-        Change("example.com/seats", Action.KEEP, "12", "12", f"stays as it is; unknown: {_SEATS_REASON}"),
+        replace(kept("example.com/disk", 2, 2, _DENIED), action=Action.DENY, desired=3),
+        replace(kept("example.com/dongle", 4, 4, "the reading changed"), action=Action.HOLD),
+        replace(kept("example.com/gpu", 9, None, _REFUSED), action=Action.REFUSE, desired=2),
+        kept("example.com/nic-mbps", 0, 0),
+        kept("example.com/seats", 12, 12, f"stays as it is; unknown: {_SEATS_REASON}"),
     ),
-    health=Health(
-        unknown={"example.com/seats": _SEATS_REASON},
-        denied={"example.com/disk": "the webhook quota.example.com allows 2"},
-        below_expected={"example.com/dongle": (4, 5)},
-        not_allocatable={"example.com/nic-mbps": ("0", "none")},
+    troubles=(
+        Trouble(ConditionReason.OVERWRITTEN, "another writer keeps changing what is published"),
+        Trouble(ConditionReason.UNKNOWN, _SEATS_REASON, Key("example.com/seats")),
+        Trouble(ConditionReason.REFUSED, _REFUSED, Key("example.com/gpu")),
+        Trouble(ConditionReason.DENIED, _DENIED, Key("example.com/disk")),
+        Trouble(ConditionReason.BELOW_EXPECTED, "4 of 5", Key("example.com/dongle")),
     ),
 )
 DEGRADED = ServiceFiles(
@@ -142,12 +130,6 @@ DEGRADED = ServiceFiles(
         previous_active=True,
         metrics_error="/srv/metrics/capacityd.prom could not be written: No such file or directory",
         metrics_advice="create the folder, then restart",
-    ),
-    replace(
-        HEALTHY_NODE,
-        capacity=_CAPACITY,
-        allocatable={name: quantity for name, quantity in _CAPACITY.items() if name != "example.com/nic-mbps"},
-        annotation=json.dumps({name: int(n) for name, n in _CAPACITY.items() if name != "example.com/gpu"}),
     ),
 )
 
@@ -172,7 +154,6 @@ def shown(
             stack.enter_context(files.written(folder))
         variables = {
             "RUNTIME_DIRECTORY": str(folder),
-            "STATE_DIRECTORY": str(folder),
             "TERM": "xterm-256color",
             "NO_COLOR": "",
             "COLUMNS": "500",

@@ -23,7 +23,7 @@ EXAMPLES = {
     "record": (("capacityd record machine.json", "to use with --machine on any machine"),),
     "plan": (
         ("capacityd plan", "what apply would change"),
-        ("capacityd plan --patch", "the exact JSON Patch"),
+        ("capacityd plan --patch", "the exact patch, for kubectl"),
         ("capacityd plan --node-file n1.json", "a Node that kubectl has saved as JSON"),
     ),
     "apply": (
@@ -32,8 +32,7 @@ EXAMPLES = {
     ),
     "withdraw": (
         ("capacityd withdraw --dry-run", "what would be removed"),
-        ("capacityd withdraw", "what this machine has published"),
-        ("capacityd withdraw --all-annotated", "all keys in the annotation"),
+        ("capacityd withdraw", "what the annotation lists, and the condition"),
     ),
     "run": (("capacityd run", "what the systemd unit runs"),),
     "status": (

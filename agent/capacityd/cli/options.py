@@ -29,7 +29,6 @@ class Options:
     # plan, apply, withdraw
     patch: bool = False
     dry_run: bool = False
-    all_annotated: bool = False
     # record
     file: str = ""
     force: bool = False

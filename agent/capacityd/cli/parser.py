@@ -56,7 +56,6 @@ def command_parser() -> argparse.ArgumentParser:
     }
     devices = subparsers["devices"]
     probe = subparsers["probe"]
-    withdraw = subparsers["withdraw"]
     record = subparsers["record"]
     devices.add_argument("detector", nargs="?", metavar="DETECTOR", help="list only the devices of this detector")
     devices.add_argument("--toml", action="store_true", help="print a commented starter configuration")
@@ -64,14 +63,9 @@ def command_parser() -> argparse.ArgumentParser:
     probe.add_argument(
         "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
-    subparsers["plan"].add_argument("--patch", action="store_true", help="print the exact JSON Patch instead")
-    for writing in (subparsers["apply"], withdraw):
+    subparsers["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
+    for writing in (subparsers["apply"], subparsers["withdraw"]):
         writing.add_argument("--dry-run", action="store_true", help="write nothing")
-    withdraw.add_argument(
-        "--all-annotated",
-        action="store_true",
-        help="also remove keys that only the Node's annotation lists; they are printed, and may be another program's",
-    )
     record.add_argument(
         "file",
         metavar="FILE",

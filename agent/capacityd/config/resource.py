@@ -9,7 +9,7 @@ from capacityd.config.keys import RESOURCE_KEYS, is_resource_key
 from capacityd.config.problems import Place, expected
 from capacityd.config.tables import NAME_TABLES, detector_tables, except_tables, setting_tables, when_tests
 from capacityd.detectors import detector_names, load_detector
-from capacityd.model.label import may_label
+from capacityd.model.key import may_label
 from capacityd.model.quantity import countable
 from capacityd.schema.config import Resource
 from capacityd.schema.device import Detector, DeviceDetector, ValueDetector

@@ -27,7 +27,7 @@ _MAX_ATTEMPTS = 3
 """Attempts to read a resource if devices disappear in the meantime."""
 
 
-def read_resource(resource: Resource, host: Host, node_name: str, *, explain: bool = False) -> Reading:
+def read_resource(resource: Resource, host: Host, node_name: str | None, *, explain: bool = False) -> Reading:
     """The reading of one resource. explain: whether to add the uncounted devices and the explanation.
 
     Never raises HostError: unreadable data makes the resource unknown.

@@ -37,15 +37,16 @@ class Discovery:
     """Resource -> seconds for which its child process ran. Resources that were not read are missing."""
 
 
-def probe(config: Config, host: Host, node_name: str, *, explain: bool = False) -> dict[str, Reading]:
+def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
     """The readings that discover() returns."""
     return discover(config, host, node_name, explain=explain).readings
 
 
-def discover(config: Config, host: Host, node_name: str, *, explain: bool = False) -> Discovery:
+def discover(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> Discovery:
     """Reads every configured resource. A resource with an error in the configuration is unknown.
 
-    explain: whether to add the uncounted devices and the explanation, for `probe --explain`.
+    node_name: None: it is not known. explain: whether to add the uncounted devices and the explanation, for
+    `probe --explain`.
     """
     readings: dict[str, Reading] = {
         name: Unknown(f"configuration: {why}", Cause.CONFIGURATION) for name, why in config.broken.items()

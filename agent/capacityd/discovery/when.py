@@ -14,11 +14,14 @@ from capacityd.model.text import has_escapes, strip_control
 from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
 
+_NODE_NAME_UNKNOWN = "the Node's name is not known: the credentials or the setting node_name say it"
+"""The host name may be another one, so it decides nothing."""
 
-def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: bool) -> Reading | None:
+
+def reading_of_when(resource: Resource, host: Host, node_name: str | None, *, explain: bool) -> Reading | None:
     """The reading of a resource whose `when` excludes, or may exclude, this machine; None if the resource applies.
 
-    explain: whether to add the explanation.
+    node_name: None: it is not known. explain: whether to add the explanation.
     """
 
     def read(key: str) -> Value:
@@ -36,7 +39,7 @@ def reading_of_when(resource: Resource, host: Host, node_name: str, *, explain: 
     return explain_when(resource, reading, result=result, read=read) if explain else reading
 
 
-def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str) -> Value:
+def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str | None) -> Value:
     """The machine's value for a key of the resource's `when`: arch, node_name, path, dmi.NAME or devicetree.NAME.
 
     For path, the value is those of the configured paths that exist.
@@ -50,6 +53,8 @@ def _machine_value(key: str, host: Host, resource: Resource, *, node_name: str) 
         return _existing(host, resource.when_paths)
     if group == "arch":
         return host.arch()
+    if node_name is None:
+        raise HostError(_NODE_NAME_UNKNOWN)
     return node_name
 
 

@@ -31,18 +31,12 @@ class Priority(IntEnum):
 class EntryKind(Enum):
     """The kind of a journal entry. The value is the entry's MESSAGE_ID, and never changes: users filter by it."""
 
-    CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a quantity on the Node
-    REFUSED = "4fde5156bc29436a8c57acafb5bf4dfd"  # this program does not write a key that belongs to another writer
-    DENIED = "b17b1d0b43b347fe8fde03f6512f69bb"  # the API server did not accept a resource
-    NOT_CONFIGURED = "b3f1c0a86d2e4f4f9a57e1d0c4a2976b"  # a resource stays on the Node, because none is configured
-    OTHER_WRITER = "5f0d0c7be7b84a0f9b8b3a1d6c2e4f70"  # another capacityd writes the same Node
-    BELOW_EXPECTED = "9240c49064a3422f97bc464028288914"  # a resource is less than its setting `expect`
-    NOT_ALLOCATABLE = "3757b0b701b94f489f964b61de389122"  # less of a resource is allocatable than is published
+    CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
+    CONDITION = (
+        "4fde5156bc29436a8c57acafb5bf4dfd"  # something has become wrong with a resource or the Node, or right again
+    )
     HELD = "6c8d3cbdb7d44ee8a4fb01b480946878"  # a change waits
-    CONDITION_NOT_STORED = "5c0f2f1d9a8b4e0c8e0a6b7d3f41c296"  # also: the Node's condition is stored again
     STARTED = "e6a3c1b7f2d94c58b0d7a94e15f8263b"  # the first successful pass, if it changed nothing; otherwise CHANGED
-    UNKNOWN = "0a5db50627284cf097367504d349291e"  # a resource's quantity could not be determined
-    KNOWN = "08c77ab01cae49c2935a2ea867305176"  # the quantity is known again
     CONFIGURATION_ERROR = "af9faed3990f4995bae4e7b6d029c156"
     CONFIGURATION_WARNING = "d0a2f6d4a3f94b7c9f2a1c58e7b46d13"
     EVENT_NOT_CREATED = "58dc7ea2a9c74502a2c0ec9a374c10db"  # an Event of Kubernetes

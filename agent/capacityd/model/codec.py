@@ -31,6 +31,8 @@ class _Field(NamedTuple):
 def encode(value: object) -> Any:
     """The value in a form that json.dumps() accepts: an object for each class, a list for each tuple and set.
 
+    The keys of a mapping are texts, or of a class whose from_text() restores them from str().
+
     Where a field declares a union of several classes, the value is [name of its class, object].
     """
     return _encode(type(value), value)
@@ -81,7 +83,7 @@ def _encode(kind: Any, value: object) -> Any:
         return [own_class.__name__, content] if _variants(types) else content
     if isinstance(value, Mapping):
         items = map(_encode, _item_kinds(types[0]), value.values())
-        return dict(zip(value.keys(), items, strict=True))
+        return dict(zip(map(str, value.keys()), items, strict=True))
     if isinstance(value, Set):
         return sorted(map(_encode, _item_kinds(types[0]), value))
     if isinstance(value, list | tuple):
@@ -102,8 +104,9 @@ def _decode(kind: Any, data: Any, *, ignore_unknown: bool) -> Any:
         (item_kind,) = get_args(kind)
         return frozenset(decode_as(item_kind, item) for item in _require_type(list, data))
     if origin is not None and issubclass(origin, Mapping):
-        _key_kind, value_kind = get_args(kind)
-        return {key: decode_as(value_kind, item) for key, item in _require_type(dict, data).items()}
+        key_kind, value_kind = get_args(kind)
+        content = _require_type(dict, data).items()
+        return {_decode_key(key_kind, key): decode_as(value_kind, item) for key, item in content}
     if issubclass(kind, Enum):
         return _construct(kind, data)
     if _has_fields(kind):
@@ -155,6 +158,11 @@ def _decode_fields(kind: Any, data: Mapping[str, Any], *, ignore_unknown: bool) 
     decode_as = partial(_decode, ignore_unknown=ignore_unknown)
     values = {name: decode_as(field.kind, data[name]) for name, field in declared.items() if name in data}
     return _construct(kind, **values)
+
+
+def _decode_key(kind: Any, text: str) -> Any:
+    """Restores the key of a mapping from its text."""
+    return text if kind is str else kind.from_text(text)
 
 
 def _decode_number(data: Any) -> float:

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from capacityd.model.reasons import RetryCause
 from capacityd.model.text import printable
-
-if TYPE_CHECKING:
-    from capacityd.model.node import NodeState
 
 
 class Cause(Enum):
@@ -103,7 +99,7 @@ class ProgramNotTrusted(HostError):
 
 
 class StateError(CapacitydError):
-    """This machine can't save state that must outlive a worker: a full or read-only file system."""
+    """A file in the runtime directory can't be written: a full or read-only file system."""
 
 
 class NodeError(CapacitydError):
@@ -114,9 +110,6 @@ class NodeError(CapacitydError):
 
     cause = RetryCause.OTHER
     """The cause decides how soon the service retries."""
-
-    node_state: NodeState | None = None
-    """The Node as the failed attempt's last successful write left it; None: no write succeeded."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -211,8 +204,7 @@ class WatchHeldBack(NodeError):
 
 
 class NodeConflict(NodeError):
-    """A test in the patch failed, or HTTP 409: another writer changed the Node between our read and our write. Read,
-    plan and write again."""
+    """HTTP 409: another writer changed the Node between our read and our write. Read, plan and write again."""
 
     cause = RetryCause.CONFLICT
 
@@ -221,14 +213,3 @@ class NodeRejected(NodeError):
     """The API server, or one of its admission policies or webhooks, denies the content of a write."""
 
     cause = RetryCause.REJECTED
-
-
-class NodeWriteFailed(NodeUnreachable):
-    """A server error (HTTP 5xx) in response to a write: the API server is starting, or can't store the content.
-
-    rejection: the error to raise instead if the API server can't store the content.
-    """
-
-    def __init__(self, message: str, retry_after: float | None, rejection: NodeRejected) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.rejection = rejection

@@ -28,7 +28,6 @@ class Package:
 
 
 PACKAGES = {
-    "jsonpatch": Package("python3-jsonpatch", "jsonpatch"),
     "kubernetes": Package("python3-kubernetes", "kubernetes"),
     "prometheus_client": Package("python3-prometheus-client", "'capacityd[metrics]'"),
     "psutil": Package("python3-psutil", "psutil"),
@@ -41,8 +40,8 @@ PACKAGES = {
 }
 OPTIONAL = ("prometheus_client",)
 """Modules that only metrics need: the service starts without them."""
-COMMANDS_ONLY = ("jsonpatch", "tabulate")
-"""Modules that only users' commands need: for --node-file, and for tables."""
+COMMANDS_ONLY = ("tabulate",)
+"""Modules that only users' commands need: for tables."""
 _INCLUDED_IN_PYTHON = ("tomli",) if sys.version_info >= (3, 11) else ()  # as tomllib
 SERVICE_MODULES = tuple(
     module for module in PACKAGES if module not in (*OPTIONAL, *COMMANDS_ONLY, *_INCLUDED_IN_PYTHON)

@@ -1,18 +1,20 @@
-"""The Node: its state, and the interface that reads and writes it. Nothing here decides."""
+"""The Node: its state, a patch of it, and the interface that reads and writes it. Nothing here decides.
+
+A number on the Node is *stored*: in capacity and allocatable, or in a label. A number in the annotation is *published*.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
-from capacityd.model.label import is_label, resource_of
-from capacityd.model.quantity import LARGEST_QUANTITY, name_problem, whole_quantity
+from capacityd.model.key import Key
+from capacityd.model.quantity import number_in
 
 ANNOTATION = "capacityd/published"
-"""The annotation on the Node that lists the published quantities: JSON, name of a resource or a label -> quantity."""
+"""The annotation on the Node with the published numbers: JSON, a flat map (model/published.py)."""
 
 CONFIGURATION_ANNOTATION = "capacityd/configuration"
 """The annotation on the Node with a short hash of the effective configuration. It shows whether a rollout is done."""
@@ -21,37 +23,65 @@ CONDITION = "CapacityPublished"
 """The type of capacityd's Node condition."""
 
 
-class ConditionReason(Enum):
+class ConditionReason(str, Enum):
     """The reasons of capacityd's Node condition, most urgent first. All but the last set its status to False."""
 
-    OTHER_AGENT = "OtherWriter"  # another capacityd writes the same Node, and recognizes this one by this reason
-    CONFIGURATION_REJECTED = "ConfigurationRejected"  # a file or a resource has an error
-    STATE_NOT_WRITABLE = "StateNotWritable"  # this machine can't save its state, so nothing is lowered or removed
-    REJECTED = "Rejected"  # the API server rejects the whole patch
+    CONFIGURATION_REJECTED = "ConfigurationRejected"  # the configuration has an error, or configures nothing
+    OVERWRITTEN = "Overwritten"  # another writer keeps changing what is published
     UNKNOWN = "Unknown"  # a resource could not be read
-    REFUSED = "Refused"  # capacityd does not own a key of this name
-    DENIED = "Denied"  # the API server, an admission policy or a webhook denies a resource
-    NOT_CONFIGURED = "NotConfigured"  # no resource is configured, so published keys are kept
+    REFUSED = "Refused"  # a key is not capacityd's
+    DENIED = "Denied"  # the API server or a policy rejects a number, or stores something else
     BELOW_EXPECTED = "BelowExpected"  # a resource is less than `expect`
-    NOT_ALLOCATABLE = "NotAllocatable"  # another writer keeps allocatable below what is published
     PUBLISHED = "Published"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """capacityd's Node condition, as stored."""
+    """A Node condition of capacityd's type."""
 
     status: str
     reason: str
     message: str
-    index: int
-    """The condition's index in the Node's list of conditions."""
-    document: Mapping[str, Any]
-    """The condition as the API server has sent it."""
     heartbeat: float | None = None
     """lastHeartbeatTime, in seconds since the epoch; None if it is missing or damaged."""
     transition: str = ""
-    """lastTransitionTime as stored; "" if it is missing."""
+    """lastTransitionTime as text; "" if it is missing, or is the heartbeat's time."""
+
+    def says(self, other: Condition) -> bool:
+        """Whether both conditions say the same, whatever their times."""
+        return (self.status, self.reason, self.message) == (other.status, other.reason, other.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the Node stores under a key, as text; None: nothing. Whole numbers are in plain digits.
+
+    A label has one place only, so both fields are its value.
+    """
+
+    capacity: str | None
+    allocatable: str | None
+
+    def equals(self, number: int | None) -> bool:
+        """Whether every place of the key has this number; None: whether every place is empty."""
+        text = None if number is None else str(number)
+        return self.capacity == text and self.allocatable == text
+
+    @property
+    def text(self) -> str:
+        """What is stored, for people."""
+        capacity, allocatable = self.capacity or "none", self.allocatable or "none"
+        return capacity if capacity == allocatable else f"{capacity} (allocatable {allocatable})"
+
+    @property
+    def number(self) -> int | None:
+        """The number in capacity, or in the label; None if there is none, or no whole number."""
+        return number_in(self.capacity or "")
+
+    @property
+    def largest(self) -> int:
+        """The larger number of both places; an empty place, and a text that is no whole number, count as 0."""
+        return max(number_in(text or "") or 0 for text in (self.capacity, self.allocatable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,55 +89,88 @@ class NodeState:
     """The Node, as last read or written."""
 
     name: str
-    uid: str
-    capacity: Mapping[str, str] | None
-    """Name -> quantity as stored. None: the Node's status has no capacity."""
-    allocatable: Mapping[str, str] | None
-    """Name -> quantity as stored, by which the scheduler places pods. None: the Node's status has no allocatable."""
-    has_annotations: bool
-    annotation: str | None
-    """The annotation ANNOTATION as stored; None if absent."""
-    condition_count: int | None
-    """The number of conditions; None: the Node's status has no list of conditions."""
-    condition: Condition | None
-    """The first condition with capacityd's type."""
-    machine_id: str = ""
-    duplicate_conditions: tuple[Condition, ...] = ()
-    """Further conditions with capacityd's type. Two concurrent writers can create them, because no test can guard an
-    append."""
-    configuration: str | None = None
-    """The annotation CONFIGURATION_ANNOTATION as stored; None if absent."""
+    uid: str = ""
     resource_version: str = ""
     """Changes with each write to the Node, by any writer; "" if unknown."""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    """Name -> quantity. Whole numbers are in plain digits: the API server stores 1000 as 1k."""
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    """As capacity. The scheduler places pods by it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotation: str | None = None
+    """The annotation ANNOTATION; None if absent."""
+    configuration: str | None = None
+    """The annotation CONFIGURATION_ANNOTATION; None if absent."""
+    conditions: tuple[Condition, ...] = ()
+    """The conditions of capacityd's type: more than one only if another writer has added one."""
+    machine_id: str = ""
     system_uuid: str = ""
     """The UUID that the kubelet has read from the machine's firmware; "" if unknown."""
-    labels: Mapping[str, str] | None = None
-    """Key -> value. None: the Node has no labels."""
     fingerprint: str = ""
     """The hash by which the service recognizes the Node as a pass has left it (model/fingerprint.py)."""
 
-    def stored(self, name: str) -> str | None:
-        """The quantity in capacity, or the value of a label, as stored; None if absent.
+    def stored(self, key: Key) -> Stored:
+        """What is stored under a key."""
+        if key.is_label:
+            value = self.labels.get(key.name)
+            return Stored(value, value)
+        return Stored(self.capacity.get(key.name), self.allocatable.get(key.name))
 
-        name: of a resource or of a label (model/label.py).
-        """
-        if is_label(name):
-            return (self.labels or {}).get(resource_of(name))
-        return (self.capacity or {}).get(name)
+    @property
+    def condition(self) -> Condition | None:
+        """The first condition of capacityd's type."""
+        return self.conditions[0] if self.conditions else None
 
-    def with_labels_of(self, names: Collection[str]) -> NodeState:
-        """The state with only the labels of these resources, because a pass uses no others.
+    def says(self, condition: Condition) -> bool:
+        """Whether this is what the Node's condition says, and there is only one."""
+        return len(self.conditions) == 1 and self.conditions[0].says(condition)
 
-        names: of resources and of labels (model/label.py).
-        """
-        if self.labels is None:
-            return self
-        keys = {resource_of(name) for name in names}
-        return replace(self, labels={key: value for key, value in self.labels.items() if key in keys})
+    def after(self, patch: Patch) -> NodeState:
+        """The Node as this patch should leave it. Its version is unknown."""
+        annotations = {ANNOTATION: self.annotation, CONFIGURATION_ANNOTATION: self.configuration, **patch.annotations}
+        conditions = () if patch.removes_conditions else self.conditions
+        if patch.condition is not None:
+            conditions = (patch.condition, *conditions[1:])
+        return replace(
+            self,
+            resource_version="",
+            capacity=_merged(self.capacity, patch.capacity),
+            allocatable=_merged(self.allocatable, patch.allocatable),
+            labels=_merged(self.labels, patch.labels),
+            annotation=annotations[ANNOTATION],
+            configuration=annotations[CONFIGURATION_ANNOTATION],
+            conditions=conditions,
+        )
 
-    def number(self, name: str) -> int | None:
-        """The whole number that is stored; None if it is absent or not a whole number. name: as in stored()."""
-        return stored_number(name, self.stored(name))
+
+def _merged(stored: Mapping[str, str], numbers: Mapping[str, int | None]) -> dict[str, str]:
+    """A map of the Node with these numbers; None removes a name."""
+    merged = {name: text for name, text in stored.items() if name not in numbers}
+    return merged | {name: str(number) for name, number in numbers.items() if number is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A change of the Node and its status, all or nothing. The API server rejects it if anybody has written the Node
+    since it was read. Where a value is None, the name is removed."""
+
+    uid: str
+    resource_version: str
+    """Of the Node as it was read."""
+    capacity: Mapping[str, int | None] = field(default_factory=dict)
+    allocatable: Mapping[str, int | None] = field(default_factory=dict)
+    labels: Mapping[str, int | None] = field(default_factory=dict)
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    removes_conditions: bool = False
+    """Whether all conditions of capacityd's type are removed first."""
+    condition: Condition | None = None
+    """The condition to set; None: none is set."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the patch changes nothing."""
+        changes = (self.capacity, self.allocatable, self.labels, self.annotations, self.condition)
+        return not any(changes) and not self.removes_conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,82 +186,20 @@ class Event:
 
 
 class Node(Protocol):
-    """A Node. Its name and every method may send a request to the API server and raise NodeError."""
+    """A Node. Every method may send requests to the API server, and raise NodeError."""
 
-    @property
-    def name(self) -> str:
-        """The Node's name."""
+    def identify(self) -> str:
+        """Returns the Node's name: that of the Node which read() and write() are about."""
 
     def read(self) -> NodeState:
         """Reads the Node."""
 
-    def check(self, state: NodeState) -> None:
-        """Checks that a state that does not come from read() or write() is of this machine's Node.
+    def write(self, patch: Patch) -> NodeState:
+        """Patches the Node, and returns the patched Node.
 
-        Raises NodeError, in particular NodeUnauthorized.
-        """
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Applies a JSON Patch to the Node and its status atomically, and returns the patched Node.
-
-        Raises NodeConflict if a test in the patch fails.
+        Raises NodeConflict if the Node has changed since it was read, NodeRejected if the content of the patch is
+        denied, NodeUnreachable if it is not known whether the Node has been patched.
         """
 
     def report(self, event: Event, state: NodeState) -> None:
         """Creates a Kubernetes Event about the Node. state: the Node as last read or written."""
-
-
-def annotation_content(annotation: str | None) -> Mapping[str, object]:
-    """The content of the annotation ANNOTATION, with whatever a writer may have put there; empty if the annotation is
-    lost (is_annotation_lost())."""
-    return _parsed(annotation) or {}
-
-
-def is_annotation_lost(annotation: str | None) -> bool:
-    """Whether the annotation ANNOTATION is missing, or is not a JSON object."""
-    return _parsed(annotation) is None
-
-
-def _parsed(annotation: str | None) -> dict[str, object] | None:
-    """The annotation's JSON object; None if the annotation is missing, or is not a JSON object."""
-    try:
-        content = json.loads(annotation or "")
-    except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def annotated_quantities(annotation: str | None) -> dict[str, int]:
-    """Name of a resource or of its label -> quantity, from the annotation ANNOTATION, sorted by name.
-
-    Skips entries that capacityd can't have written.
-    """
-    quantities: dict[str, int] = {}
-    for name, value in sorted(annotation_content(annotation).items()):
-        if type(value) is not int:  # in Python, isinstance(True, int) holds
-            continue
-        if not 0 <= value <= LARGEST_QUANTITY:
-            continue
-        if not name_problem(resource_of(name)):
-            quantities[name] = value
-    return quantities
-
-
-def published_resources(node_state: NodeState | None) -> dict[str, int]:
-    """Name -> quantity of the annotated resources, without their labels; empty if there is no Node."""
-    annotated = annotated_quantities(node_state.annotation) if node_state else {}
-    return {name: quantity for name, quantity in annotated.items() if not is_label(name)}
-
-
-def stored_number(name: str, text: str | None) -> int | None:
-    """The number in a stored quantity or in a label's value; None for any other text.
-
-    name: of the resource or of the label (model/label.py). 1k is a quantity of 1000. But a label 1k does not match a
-    selector for 1000.
-    """
-    if text is None:
-        return None
-    number = whole_quantity(text)
-    if is_label(name) and text != str(number):
-        return None
-    return number

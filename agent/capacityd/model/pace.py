@@ -17,7 +17,6 @@ _SHARE = 0.1
 
 SHORTEST_PAUSE: dict[RetryCause, float] = {
     RetryCause.UNREACHABLE: 4.0,  # while a machine boots, its API server is soon reachable
-    RetryCause.STATE: 60.0,
     RetryCause.DENIED: 60.0,
     RetryCause.CREDENTIALS: 60.0,
     RetryCause.CONFLICT: 60.0,

@@ -115,7 +115,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something could not be read. The last applied quantity stays on the Node."""
+    """Something could not be read. The published quantity stays on the Node."""
 
     reason: str
     """For people; programs decide by the cause."""

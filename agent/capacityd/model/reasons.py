@@ -52,7 +52,6 @@ class RetryCause(str, Enum):
     """What is wrong. It decides how soon capacityd tries again (model/pace.py)."""
 
     UNREACHABLE = "unreachable"  # no response, or the API server is overloaded
-    STATE = "state"  # this machine could not save its state
     DENIED = "denied"  # the credentials lack a right
     CREDENTIALS = "credentials"  # there are no credentials yet
     CONFLICT = "conflict"  # another writer changes the Node before each write

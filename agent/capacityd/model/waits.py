@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from capacityd.model.key import Key
 from capacityd.model.text import duration_text
 
 
@@ -12,29 +13,19 @@ class WaitReason(str, Enum):
     """The action that is delayed, and why. The values are the same in JSON."""
 
     LOWER_AFTER = "lower_after"  # no lower number is written yet: it may be temporary
-    RATE_LIMIT = "rate_limit"  # the resource is not written: it has been written often lately
-    DENIED = "denied"  # a change is not tried again yet: the API server has denied it
-    UNKNOWN = "unknown"  # the resource is not read again yet: it could not be read
-    NOT_STORED = "not_stored"  # the condition is not written again yet: the API server does not store it
-    ALLOCATABLE = "allocatable"  # the condition stays False: allocatable was repaired more than once
-    DEVICE_PLUGINS = "device_plugins"  # the kubelet's list of device plugins is not read again yet: it was unreadable
-    EXPIRY = "expiry"  # the resource is not read again yet: its reading is still valid
-    OTHER_AGENT = "other_agent"  # a write waits: another capacityd writes this Node
-    CONFLICT = "conflict"  # the Node is not read again yet: another writer changed it before each write
+    RATE_LIMIT = "rate_limit"  # the Node is not written: it has been written often lately
+    DENIED = "denied"  # a number or the condition is not tried again yet: the API server has denied it
+    OVERWRITTEN = "overwritten"  # the condition stays False: another writer has often changed what is published
+    READ = "read"  # a resource, or the list of device plugins, is not read again yet
     START_JITTER = "start_jitter"  # the Node is not read for the first time yet: a whole fleet may have started
 
 
 _TEXTS = {
     WaitReason.LOWER_AFTER: "held back for {} more, in case it comes back (lower_after)",
-    WaitReason.RATE_LIMIT: "held back for {} more, because it keeps changing (rate limit)",
+    WaitReason.RATE_LIMIT: "held back for {} more, because the Node has been written often (rate limit)",
     WaitReason.DENIED: "tried again in {} (denied)",
-    WaitReason.UNKNOWN: "read again in {} (unknown)",
-    WaitReason.NOT_STORED: "the condition is written again in {}, because the API server does not store it",
-    WaitReason.ALLOCATABLE: "the condition stays False for {} more, in case allocatable is reduced again",
-    WaitReason.DEVICE_PLUGINS: "the kubelet's list of device plugins is read again in {}",
-    WaitReason.EXPIRY: "read again in {}, when its reading becomes too old",
-    WaitReason.OTHER_AGENT: "waits {} more, because another capacityd writes this Node",
-    WaitReason.CONFLICT: "the Node is read again in {}, because another writer came in between",
+    WaitReason.OVERWRITTEN: "the condition stays False for {} more, in case another writer changes something again",
+    WaitReason.READ: "read again in {}",
     WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
 }
 """Reason -> text. {} is the time that is left."""
@@ -47,8 +38,8 @@ class Wait:
     until: float
     """Seconds of uptime."""
     reason: WaitReason
-    name: str = ""
-    """The resource that waits; "" if the Node, its condition or its annotations wait."""
+    key: Key | None = None
+    """The key that waits; None: the Node, its condition or its annotations wait."""
 
     def text(self, uptime: float) -> str:
         """The reason for the wait, and how much of it is left. uptime: the current one, in seconds."""
@@ -61,6 +52,5 @@ class Wait:
 
     @property
     def holds_change(self) -> bool:
-        """Whether one of capacityd's limits holds back a change of a resource."""
-        limits = (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT, WaitReason.OTHER_AGENT)
-        return bool(self.name) and self.reason in limits
+        """Whether one of capacityd's limits holds back the change of a key."""
+        return self.key is not None and self.reason in (WaitReason.LOWER_AFTER, WaitReason.RATE_LIMIT)

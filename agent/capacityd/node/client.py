@@ -1,26 +1,27 @@
 """Sends our requests through the `kubernetes` client (versions 12 to 37), to one server with one set of credentials.
 
-The library builds URLs and headers, and manages the pool of connections. Our wrapper of the pool adds what the library
-lacks.
+All requests go through the library's RESTClientObject, which manages the pool of connections. Our wrapper of the pool
+adds what the library lacks. The library's classes for each API are not used: they load 700 models for nothing.
 """
 
 from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http.client import IncompleteRead
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from capacityd.model.errors import NodeError
-from capacityd.model.node import NodeState
+from capacityd.model.node import NodeState, Patch
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.connection import USER_AGENT, VerifiedPool
 from capacityd.node.deadline import run_within
-from capacityd.node.documents.encoding import go_json
+from capacityd.node.documents.fields import InvalidDocument
 from capacityd.node.documents.node import node_state, reviewed_user
+from capacityd.node.documents.patch import patch_document, require_version
 from capacityd.node.errors import from_invalid_content, no_library_error, unexpected_response
 from capacityd.node.proxy import proxy_headers
 from capacityd.node.refusal import Call, HttpError
@@ -38,8 +39,7 @@ for mutating ones in turn. With failurePolicy Ignore, the PATCH succeeds then. O
 _MAX_RESPONSE_BYTES = 4 << 20
 """For a Node. etcd stores Nodes of up to 1.5 MiB, in a shorter encoding than JSON."""
 _FIELD_MANAGER = "capacityd"
-_API_MISSING = (404, 405)
-"""HTTP statuses if the server does not have the API of a request."""
+_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 class Client:
@@ -54,19 +54,43 @@ class Client:
         self.user = ""
         """Our user name according to the API server; "" until it is known."""
         with no_library_error(lambda e: from_transport_error(e, access)):
-            from kubernetes import client
-
-            api = _api_client(access)
-            self._headers = {"Accept": "application/json", **api.default_headers}
-            self._pool = _Pool(api.rest_client.pool_manager, access, max_response_bytes=max_response_bytes)
-            api.rest_client.pool_manager = self._pool
-            self._core: Any = client.CoreV1Api(api)
-            # For SelfSubjectReviews, too: versions of the library before 28 have no method of their own for these.
-            self._custom: Any = client.CustomObjectsApi(api)
+            self._rest = _rest_client(access)
+            self._pool = _Pool(self._rest.pool_manager, access, max_response_bytes=max_response_bytes)
+            self._rest.pool_manager = self._pool
 
     def read_node(self, name: str) -> NodeState:
         """Returns the Node."""
-        return self._send(self._call("get", "nodes", node=name), partial(self._core.read_node, name), parse=node_state)
+
+        def parse(document: Any) -> NodeState:
+            state = node_state(document)
+            if state.name != name:
+                raise InvalidDocument("it is about another Node")
+            return state
+
+        return self._request(self._call("get", "nodes", node=name), "GET", _node_path(name), parse)
+
+    def patch_node_status(self, name: str, patch: Patch) -> NodeState:
+        """Patches the Node and its status, and returns the patched Node."""
+        require_version(patch)
+        call = self._call("patch", "nodes/status", node=name)
+        path = f"{_node_path(name)}/status?fieldManager={_FIELD_MANAGER}"
+        return self._request(call, "PATCH", path, node_state, body=patch_document(patch), content_type=_MERGE_PATCH)
+
+    def create_event(self, node: str, event: Mapping[str, object]) -> None:
+        """Creates an Event in the namespace `default`, where Events about Nodes belong."""
+        call = self._call("create", "events", node=node)
+        self._request(call, "POST", "/api/v1/namespaces/default/events", lambda _: None, body=event)
+
+    def review_self(self) -> tuple[str, str]:
+        """Returns our user name and the Node that the user's token is bound to (SelfSubjectReview); "" for no Node.
+
+        Raises NodeForbidden if the server does not allow the review. By default it does, except shortly after its
+        start.
+        """
+        group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
+        body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
+        path = f"/apis/{group}/{version}/{resource}"
+        return self._request(self._call("create", resource), "POST", path, reviewed_user, body=body)
 
     def get(
         self,
@@ -81,72 +105,67 @@ class Client:
         resource: as in a role, for messages. query: the parameters of the URL. parse: takes the response's JSON.
         absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
         """
-        url = f"{self.access.server}{path}?{urlencode(query)}"
-        method = partial(self._pool.get, url, headers=self._headers)
-        return self._send(self._call("list", resource), method, parse=parse, absent_on=absent_on)
-
-    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        """Applies a JSON Patch and returns the patched Node."""
-        # The library sends a list of dicts as a JSON Patch, and anything else as another kind of patch.
-        operations = [dict(operation) for operation in patch]
-        method = partial(self._core.patch_node_status, name, operations, field_manager=_FIELD_MANAGER)
-        return self._send(self._call("patch", "nodes/status", node=name), method, parse=node_state)
-
-    def create_event(self, node: str, event: Mapping[str, object]) -> None:
-        """Creates an Event in the namespace `default`, where Events about Nodes belong."""
-        method = partial(self._core.create_namespaced_event, "default", dict(event))
-        self._send(self._call("create", "events", node=node), method, parse=lambda _: None)
-
-    def review_self(self) -> tuple[str, str]:
-        """Returns our user name and the Node that the user's token is bound to (SelfSubjectReview).
-
-        Each is "" if the server does not report it. Raises NodeForbidden if the server does not allow the review. By
-        default it does, except shortly after its start.
-        """
-        group, version, resource = "authentication.k8s.io", "v1", "selfsubjectreviews"
-        body = {"apiVersion": f"{group}/{version}", "kind": "SelfSubjectReview"}
-        method = partial(self._custom.create_cluster_custom_object, group, version, resource, body)
-        # Servers before Kubernetes 1.28 lack this API.
-        return self._send(self._call("create", resource), method, parse=reviewed_user, absent_on=_API_MISSING)
+        url = f"{path}?{urlencode(query)}" if query else path
+        return self._request(self._call("list", resource), "GET", url, parse, absent_on=absent_on)
 
     def _call(self, verb: str, resource: str, node: str = "") -> Call:
         """Describes a request for messages. verb, resource: as in a role. node: the name of a single Node."""
         return Call(self.access, verb=verb, resource=resource, node=node, user=self.user)
 
-    def _send(
+    def _request(  # noqa: PLR0913  # the parts of a request
         self,
         call: Call,
-        method: Callable[..., Any],
+        method: str,
+        path: str,
         parse: Callable[[Any], T],
+        *,
+        body: Mapping[str, object] | None = None,
+        content_type: str = "application/json",
         absent_on: Collection[int] = (),
     ) -> T:
-        """Returns the parsed response. method: the library's, with its arguments. parse: takes the response's JSON.
+        """Sends a request, and returns the parsed response. parse: takes the response's JSON.
 
-        absent_on: HTTP statuses that are no error. For a response with such a status, parse() takes None.
+        path: with the query. body: JSON; None: no body. absent_on: as for get().
         """
 
         def explain(e: Exception) -> NodeError:
             if isinstance(e, _ResponseTooLarge):
                 return unexpected_response(call, f"more than {self._pool.max_response_bytes} bytes")
+            if isinstance(e, UnicodeDecodeError):  # the library decodes the body of a response, up to version 36
+                return unexpected_response(call, "it is not text")
             return from_request_error(e, call)
 
-        # The library's models reject valid Nodes, differently in each version, so we parse the JSON ourselves.
-        timeouts = _PATCH_TIMEOUTS if call.verb == "patch" else _TIMEOUTS
-        request = partial(method, _preload_content=False, _request_timeout=timeouts)
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **self.access.headers}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        request = partial(
+            self._rest.request,
+            method,
+            f"{self.access.server}{path}",
+            headers=headers,
+            body=body,
+            _request_timeout=_PATCH_TIMEOUTS if method == "PATCH" else _TIMEOUTS,
+        )
         with no_library_error(explain):
             try:
-                body = run_within(self._timeout, request).data
+                response = run_within(self._timeout, request)
+                # From version 37 on, the library reads the body only when it is asked for it.
+                content = response.read() if response.data is None else response.data
             except HttpError as e:
                 if e.status not in absent_on:
                     raise
-                body = b"null"  # so that parse() takes None
+                content = b"null"  # so that parse() takes None
         # "it" is the response, which the message names before.
         with no_library_error(lambda e: from_invalid_content(e, call, subject="it")):
-            return parse(json.loads(body))
+            return parse(json.loads(content))
 
 
-def _api_client(access: ClusterAccess) -> Any:
-    """The library's client for this server, with the token."""
+def _node_path(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"
+
+
+def _rest_client(access: ClusterAccess) -> Any:
+    """The part of the library that sends requests, for this server. Its interface is the same in all versions."""
     from kubernetes import client
 
     configuration = client.Configuration()
@@ -156,11 +175,7 @@ def _api_client(access: ClusterAccess) -> Any:
     configuration.proxy = access.proxy
     configuration.no_proxy = ""
     configuration.proxy_headers = proxy_headers(access.proxy)
-    api = client.ApiClient(configuration)
-    api.user_agent = USER_AGENT
-    for name, value in access.headers.items():  # the token's key in Configuration depends on the version
-        api.set_default_header(name, value)
-    return api
+    return client.ApiClient(configuration).rest_client
 
 
 class _ResponseTooLarge(Exception):
@@ -189,10 +204,6 @@ class _Pool:
 
     def request(self, method: str, url: str, **options: Any) -> _Response:
         """Sends one request. Raises HttpError for any status but 2xx, _ResponseTooLarge, and urllib3's errors."""
-        body = options.get("body")
-        if isinstance(body, str):  # None for a GET
-            # Encoded again, as Go does: the API server compares values in a JSON Patch byte for byte (go_json()).
-            options["body"] = go_json(json.loads(body)).encode()
         response = self._verified.request(method, url, **options)
         try:
             # The library itself would read a response of any size.
@@ -210,14 +221,6 @@ class _Pool:
             # Raised here: the library's exceptions depend on its version, and none keeps a body that is not UTF-8.
             raise HttpError(response.status, headers=dict(response.headers), body=data)
         return _Response(response.status, reason=response.reason, headers=response.headers, data=data)
-
-    def get(self, url: str, headers: Mapping[str, str], _preload_content: Any, _request_timeout: Any) -> _Response:
-        """Sends a GET. _preload_content, _request_timeout: as the library's methods take them."""
-        from urllib3 import Timeout
-
-        connect, read = _request_timeout
-        timeout = Timeout(connect=connect, read=read)
-        return self.request("GET", url, headers=headers, preload_content=_preload_content, timeout=timeout)
 
     def clear(self) -> None:
         """Closes all connections. For the library: version 37 calls clear() when its client is closed."""

@@ -16,7 +16,6 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnauthorized,
     NodeUnreachable,
-    NodeWriteFailed,
 )
 from capacityd.model.modules import import_failure
 from capacityd.model.text import printable
@@ -59,13 +58,11 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     ==================  ===============================================  =========================================
     HTTP status         if                                               error
     ==================  ===============================================  =========================================
-    any                 an admission policy or webhook denied the write  NodeRejected
+    4xx                 an admission policy or webhook denied the write  NodeRejected
     409                 the request was a write                          NodeConflict
-    422                 a test in the patch failed                       NodeConflict
     410                 the request was a list                           ListExpired
     403                 the API server is starting                       NodeUnreachable
-    410, 429, 5xx                                                        NodeUnreachable; 5xx of a write:
-                                                                         NodeWriteFailed
+    410, 429, 5xx                                                        NodeUnreachable
     401                                                                  NodeUnauthorized
     403                 the request counted as anonymous                 NodeUnauthorized
     403                 denied whatever its content                      NodeForbidden
@@ -76,9 +73,9 @@ def from_http_status(error: HttpError, call: Call) -> NodeError:
     """
     refusal = Refusal(call, error, status_details(error.body, call.access.token))
     status, details = refusal.status, refusal.details
-    if details.denied_by_admission:
+    if details.denied_by_admission and status < 500:
         return _rejected(refusal, why=details.message)
-    if call.is_write and (status == 409 or refusal.is_failed_test):
+    if call.is_write and status == 409:
         return _conflict(refusal)
     if status == 410 and call.verb == "list":
         return _list_expired(call)
@@ -139,8 +136,6 @@ def _unavailable(refusal: Refusal) -> NodeUnreachable:
         if error.status == HTTPStatus.GATEWAY_TIMEOUT:
             message += ". Does an admission webhook not answer?"
         message += ". Until a write succeeds, the Node's condition may be out of date"
-        # If such errors last, the API server can't store the content: then reconcile/ raises the rejection instead.
-        return NodeWriteFailed(message, retry_after=error.retry_after, rejection=_rejected(refusal, why=why))
     return NodeUnreachable(message, retry_after=error.retry_after)
 
 

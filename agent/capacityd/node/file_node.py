@@ -6,16 +6,15 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacityd.linux.atomic_file import replace_file
-from capacityd.model.errors import NodeError, NodeFileUnusable, UsageError
-from capacityd.model.node import Event, NodeState
+from capacityd.model.errors import NodeConflict, NodeError, NodeFileUnusable, UsageError
+from capacityd.model.node import Event, NodeState, Patch
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import InvalidDocument
-from capacityd.node.documents.json_patch import patched
-from capacityd.node.documents.node import node_state, with_status
+from capacityd.node.documents.node import node_state
+from capacityd.node.documents.patch import patched
 from capacityd.node.errors import reason_of
 
 _STANDARD_INPUT = "-"
@@ -51,29 +50,27 @@ class FileNode:
         self._path = path
         self._input: Any = None  # the parsed standard input; None: not read yet
 
-    @property
-    def name(self) -> str:
-        """The name of the Node in the file."""
+    def identify(self) -> str:
+        """Returns the name of the Node in the file. Raises NodeFileUnusable."""
         return self.read().name
 
     def read(self) -> NodeState:
         """Reads the file. Raises NodeFileUnusable if it cannot be read or is not a Node."""
         return self._state(self._load())
 
-    def check(self, state: NodeState) -> None:
-        """Does nothing: the Node need not be this machine's, because the user has named the file."""
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+    def write(self, patch: Patch) -> NodeState:
         """Atomically replaces the file with the patched Node, and returns it.
 
-        Raises the errors of read(), NodeConflict, NodeRejected, UsageError for standard input, and NodeError if the
-        file cannot be written.
+        Raises the errors of read(), NodeConflict, UsageError for standard input, and NodeError if the file cannot be
+        written.
         """
         if self._path == _STANDARD_INPUT:
             raise UsageError("a Node on standard input cannot be written; use a file")
         document = self._load()
-        self._state(document)  # raises NodeFileUnusable if the file is not a Node
-        document = patched(with_status(document), patch)  # a patch can't add to a missing status
+        before = self._state(document)  # raises NodeFileUnusable if the file is not a Node
+        if (before.uid, before.resource_version) != (patch.uid, patch.resource_version):
+            raise NodeConflict(f"{shown(self._path)} has changed since it was read")
+        document = patched(document, patch)
         state = self._state(document)
         # The target of a symbolic link is replaced, not the link.
         path = os.path.realpath(self._path)

@@ -12,7 +12,7 @@ from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
 from capacityd.model.node import NodeState
 from capacityd.model.quoting import length_text
 from capacityd.model.text import printable
-from capacityd.node import Review
+from capacityd.node import Machine, Review
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.system_uuid import is_of_another_machine
 
@@ -25,27 +25,25 @@ class Identity:
     """Our user and Node."""
 
     user: str
-    """The user name; "" if the API server does not report it."""
+    """The user name; "" if it is not known."""
     node: str
     is_own_node: bool
     """Whether the user is this Node's kubelet, so that the Node cannot be another machine's."""
-    is_guess: bool
-    """Whether the Node's name is only the host name, because the API server has denied the SelfSubjectReview."""
-    is_cached: bool
-    """Whether the identity comes from an earlier SelfSubjectReview."""
 
 
-def identify(review: Review | None, configured: str | None, hostname: str, *, is_cached: bool) -> Identity:
+def identify(review: Review | None, configured: str | None, hostname: str) -> Identity:
     """Determines the credentials' user and the Node to use.
 
-    review: None if the API server has denied it. configured: node_name in the configuration, if it is set. hostname:
-    this machine's. is_cached: whether the review comes from an earlier request. Raises NodeUnauthorized if the
-    configuration names another Node.
+    A kubelet's identity names its Node, and a token may be bound to a Node. Otherwise the configuration names it or, by
+    default, the host name.
+
+    review: None if the API server does not say who we are. configured: node_name in the configuration, if it is set.
+    hostname: this machine's. Raises NodeUnauthorized if the configuration names another Node than the credentials.
     """
     # By default, the kubelet also names its Node after the host name, without blanks around it and in lower case.
     name = configured or hostname.strip().lower()
     if review is None:
-        return Identity(user="", node=name, is_own_node=False, is_guess=configured is None, is_cached=is_cached)
+        return Identity(user="", node=name, is_own_node=False)
     is_kubelet = review.user.startswith(KUBELET_PREFIX)
     reported = review.user.removeprefix(KUBELET_PREFIX) if is_kubelet else review.node  # "" if there is no Node
     if reported and configured and reported != configured:
@@ -55,8 +53,7 @@ def identify(review: Review | None, configured: str | None, hostname: str, *, is
         )
     # A kubeconfig that impersonates the Node's kubelet may have come with an image of another machine.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
-    node = reported or name
-    return Identity(user=review.user, node=node, is_own_node=is_own_node, is_guess=False, is_cached=is_cached)
+    return Identity(user=review.user, node=reported or name, is_own_node=is_own_node)
 
 
 def is_kubelet_of(user: str, node: str) -> bool:
@@ -77,35 +74,36 @@ def token_user(token: str) -> str:
         return token
 
 
-def is_of_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> bool:
-    """Whether the Node is this machine's.
+def require_own_machine(identity: Identity, state: NodeState, machine: Machine) -> None:
+    """Raises NodeOfOtherMachine if the Node is another machine's.
 
-    machine_id: this machine's id; None accepts any Node. system_uuid: this machine's; "" if it is not known.
+    The credentials of the Node's own kubelet prove that it is not. Other identities may have access to other machines'
+    Nodes, so the Node must have this machine's id and, where both are known, its UUID.
     """
-    if machine_id is None:
-        return True
-    return _has_machine_id(state, machine_id) and not is_of_another_machine(theirs=state.system_uuid, ours=system_uuid)
-
-
-def require_own_machine(state: NodeState, machine_id: str | None, system_uuid: str) -> None:
-    """Raises NodeOfOtherMachine if the Node is another machine's. machine_id, system_uuid: as in is_of_machine()."""
-    if is_of_machine(state, machine_id=machine_id, system_uuid=system_uuid):
+    if identity.is_own_node or machine.machine_id is None:
         return
-    if _has_machine_id(state, machine_id):
+    require_machine(state, machine.machine_id, machine.system_uuid)
+
+
+def require_machine(state: NodeState, machine_id: str, system_uuid: str) -> None:
+    """Raises NodeOfOtherMachine if the Node is not that of the machine with this id and UUID. system_uuid: "" if it is
+    not known."""
+    if not _has_machine_id(state, machine_id):
+        theirs = _shown_id(state.machine_id) or "not set"
+        ours = _shown_id(machine_id) or "none (/etc/machine-id is empty)"
+        raise NodeOfOtherMachine(
+            f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
+            "Set node_name to the name under which this machine's kubelet registered"
+        )
+    if is_of_another_machine(theirs=state.system_uuid, ours=system_uuid):
         raise NodeOfOtherMachine(
             f'Node "{state.name}" belongs to another machine, which has the same machine-id: its systemUUID '
             "is not the one in /sys/class/dmi/id/product_uuid. Set node_name to the name under which this "
             "machine's kubelet registered, and give each machine its own machine-id (machine-id(5))"
         )
-    theirs = _shown_id(state.machine_id) or "not set"
-    ours = _shown_id(machine_id or "") or "none (/etc/machine-id is empty)"
-    raise NodeOfOtherMachine(
-        f'Node "{state.name}" belongs to another machine: its machineID is {theirs}, this machine\'s is {ours}. '
-        "Set node_name to the name under which this machine's kubelet registered"
-    )
 
 
-def _has_machine_id(state: NodeState, machine_id: str | None) -> bool:
+def _has_machine_id(state: NodeState, machine_id: str) -> bool:
     # Two empty ids are unknown, not equal.
     return bool(machine_id) and state.machine_id == machine_id
 

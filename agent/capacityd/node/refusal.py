@@ -83,11 +83,6 @@ class Refusal:
         return quotable("; ".join(self.details.causes) or self.details.message, token=None)
 
     @property
-    def is_failed_test(self) -> bool:
-        """Whether a test in the patch failed. An invalid value leads to the same HTTP status, but with causes."""
-        return self.status == 422 and self.details.is_status and not self.details.causes
-
-    @property
     def is_from_starting_server(self) -> bool:
         """Whether the API server denied the request only because it is starting."""
         return self.status == 403 and self.details.message.endswith(_NOT_READY)

@@ -1,2 +1,4 @@
-"""Turns readings and the Node's state into a plan, a JSON Patch, and a write. Only apply.py, writing.py,
-attempt.py and machine_record.py have side effects."""
+"""A reconcile pass: from readings, the memory of the last pass and the Node to a plan, and to a write of the Node.
+
+reconcile.py and writing.py call the Node; all other modules are pure.
+"""

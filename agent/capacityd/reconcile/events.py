@@ -1,128 +1,44 @@
-"""The Events of a pass, and what earlier Events have reported. Pure.
+"""The Kubernetes Events of a pass: each published change, and each change of what the condition is about. Pure.
 
-An Event reports what no earlier Event has reported. `kubectl describe` shows it as one line of at most 1,024 bytes. The
-line ends with the number of changes that do not fit.
+`kubectl describe` shows an Event as one line of at most 1,024 bytes. The line ends with the number of changes that do
+not fit.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from capacityd.model.label import is_label
-from capacityd.model.node import Event, NodeState
-from capacityd.model.plan import Action, Change, Health, Plan, Reported
-from capacityd.model.quantity import plain, whole_quantity
-from capacityd.reconcile.facts import Facts
-
-_REPORT_UNKNOWN_AFTER = 60.0
-"""Seconds for which a resource must be unknown before an Event reports it: at boot, a driver may only be late."""
+from capacityd.model.node import Condition, Event, NodeState
+from capacityd.model.plan import Action, Change, Plan
 
 _MAX_MESSAGE_BYTES = 1000  # the API server takes 1,024
 _MAX_TEXTS = 40
 """Maximum number of texts in a message."""
 _LOWERED = "; pods that no longer fit are stopped at the kubelet's next start"
-"""The end of a message about changes of which one lowers a quantity."""
+"""The end of a message about changes of which one lowers a number."""
 
 
-def reported_before(facts: Facts) -> Reported:
-    """What Events have already reported about this Node. facts: from Facts.of_node(), so without the machine record of
-    an earlier Node of the same name."""
-    machine_record = facts.machine_record
-    return Reported() if machine_record is None else machine_record.reported
+def events(plan: Plan, condition_before: Condition | None, node: NodeState, *, is_news: bool) -> list[Event]:
+    """The Events of a pass that has written the Node.
 
-
-def reported_after(node_state: NodeState, health: Health, last: Reported, facts: Facts) -> Reported:
-    """What Events have reported once the Events of a plan with this health exist. last: what Events reported before."""
-    # Health compares no unknown, denied or refused resource with the expected quantity. Such a resource stays reported
-    # as below: no Event may say that the resource has recovered.
-    not_compared = {*health.unknown, *health.denied, *health.refused}
-    still_below = last.below_expected & not_compared & facts.config.expectations().keys()
-    return Reported(
-        refused=frozenset((*health.refused, *health.unverified)),  # Plan.newly_refused compares the changes of both
-        denied=frozenset(health.denied),
-        below_expected=frozenset(health.below_expected) | still_below,
-        configuration=_hash(health.configuration_errors),
-        unknown=frozenset(health.unknown) & (last.unknown | _long_unknown(node_state, facts)),
-    )
-
-
-def _hash(errors: Sequence[str]) -> str:
-    """A short hash of the configuration's errors; "" if there are none."""
-    if not errors:
-        return ""
-    text = "\n".join(errors)  # may contain lone surrogates, which plain UTF-8 can't encode
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def _long_unknown(node_state: NodeState, facts: Facts) -> frozenset[str]:
-    """The names that have been unknown long enough for an Event."""
-    if facts.save_error or not facts.keeps_record(node_state):
-        return frozenset()  # this pass can't record the Event, so the next one would repeat it
-    unknown_since = facts.memory.unknown_since
-    return frozenset(name for name, since in unknown_since.items() if facts.uptime - since >= _REPORT_UNKNOWN_AFTER)
-
-
-def events(plan: Plan, *, applied: bool) -> list[Event]:
-    """The Events for a plan that has been carried out: for what earlier Events did not report, at most one Event for
-    each reason.
-
-    applied: whether the Node was written. If not, the only possible news is that a resource has been unknown for long.
+    plan: with all changes that were written. condition_before: before the pass. node: the Node after the pass. is_news:
+    whether the condition is about something else than the last one that this service wrote.
     """
-    last = plan.confirmed_record.reported
-    reported = plan.write.reported
-    newly_unknown = reported.unknown - last.unknown
-    unknown = [f"{name}: {why}" for name, why in plan.health.unknown.items() if name in newly_unknown]
-    unknown_event = _warning("CapacityUnknown", _joined(unknown), action="Read")
-    if not applied:
-        return [unknown_event] if unknown else []
-    changed = plan.written_changes
-    below_expected = [
-        f"{name}: {quantity}, expected {expected}"
-        for name, (quantity, expected) in plan.health.below_expected.items()
-        if name not in last.below_expected
-    ]
-    denied = {change.name for change in plan.changes if change.action is Action.DENY} - last.denied
-    has_new_errors = reported.configuration != last.configuration
-    configuration_errors = plan.health.configuration_errors if has_new_errors else ()
-    lowered = _LOWERED if any(_lowers(change) for change in changed) else ""
-    recovered = _quantities(plan, plan.write.recovered)
-    known_again = _quantities(plan, last.unknown - reported.unknown)
-    candidates = (
-        _normal("CapacityChanged", _joined([change.summary for change in changed], end=lowered), action="Publish"),
-        _warning("CapacityRefused", _joined(_reasons(plan, plan.newly_refused)), action="Refuse"),
-        _warning("CapacityDenied", _joined(_reasons(plan, denied)), action="Publish"),
-        _warning("CapacityBelowExpected", _joined(below_expected), action="Compare"),
-        _normal("CapacityAsExpected", _joined(recovered), action="Compare"),
-        _warning("ConfigurationRejected", _joined(configuration_errors), action="Configure"),
-        unknown_event,
-        _normal("CapacityKnown", _joined(known_again), action="Read"),
-    )
-    return [event for event in candidates if event.message]  # without a message, there is nothing to report
+    found = []
+    if changes := plan.written_changes:
+        end = _LOWERED if any(_lowers(change) for change in changes) else ""
+        message = _joined([change.summary for change in changes], end)
+        found.append(Event("Normal", "CapacityChanged", message, action="Publish"))
+    condition = node.condition
+    is_changed = condition_before is None or condition is None or not condition_before.says(condition)
+    if condition is not None and is_changed and is_news:
+        kind = "Normal" if condition.status == "True" else "Warning"
+        found.append(Event(kind, condition.reason, _joined([condition.message], ""), action="Publish"))
+    return found
 
 
-def _normal(reason: str, message: str, *, action: str) -> Event:
-    return Event(type="Normal", reason=reason, message=message, action=action)
-
-
-def _warning(reason: str, message: str, *, action: str) -> Event:
-    return Event(type="Warning", reason=reason, message=message, action=action)
-
-
-def _reasons(plan: Plan, names: Collection[str]) -> list[str]:
-    """A text for each of these names that the plan decides about: the name and the plan's reason."""
-    return [f"{change.name}: {change.reason}" for change in plan.changes if change.name in names]
-
-
-def _quantities(plan: Plan, names: Collection[str]) -> list[str]:
-    """A text for each of these names that the plan decides about: the name and its quantity after the plan."""
-    return [f"{change.name}: {plain(change.new)}" for change in plan.changes if change.name in names]
-
-
-def _joined(texts: Sequence[str], end: str = "") -> str:
-    """Joins as many texts as fit, the number of texts left out, and the end. Returns "" for no texts."""
-    if not texts:
-        return ""
+def _joined(texts: Sequence[str], end: str) -> str:
+    """Joins as many texts as fit, the number of texts left out, and the end."""
     for count in range(min(len(texts), _MAX_TEXTS), 0, -1):
         message = f"{'; '.join(texts[:count])}{_left_out(len(texts) - count)}{end}"
         if len(message.encode()) <= _MAX_MESSAGE_BYTES:
@@ -140,12 +56,11 @@ def _left_out(count: int) -> str:
 
 
 def _lowers(change: Change) -> bool:
-    """Whether the change sets a lower quantity, so that pods may be stopped at the kubelet's next start.
+    """Whether the change sets a lower number, so that pods may be stopped at the kubelet's next start.
 
     A removed key stops no pod: the kubelet does not check extended resources that its Node does not have.
     """
-    if is_label(change.name) or change.action is not Action.SET:
+    if change.key.is_label or change.action is not Action.SET or change.desired is None:
         return False
-    old = whole_quantity(change.old or "")
-    new = whole_quantity(change.new or "") or 0
-    return old is not None and new < old
+    stored = change.stored.number
+    return stored is not None and change.desired < stored

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MAX_ONE_BY_ONE = 8
 """isolate() tries the names of a denied part one by one if there are at most this many."""
 
 
-def isolate(names: tuple[str, ...], write_part: Callable[[tuple[str, ...]], bool]) -> None:
+def isolate(names: tuple[T, ...], write_part: Callable[[tuple[T, ...]], bool]) -> None:
     """Isolates the denied changes, after the API server has denied a patch with all of these names.
 
     write_part: tries to write the changes of some names, and returns whether the API server accepts them. It keeps the

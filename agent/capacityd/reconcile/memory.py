@@ -1,228 +1,228 @@
-"""What the service remembers between two passes, while the machine is up. Pure."""
+"""What a pass leaves for the next one, while the service runs. Pure. Times are seconds of uptime.
+
+The memory is empty after a start of the service, after a worker that died, after a PATCH without an answer, and for a
+Node with another uid. Then the Node's annotation is believed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeRejected, NodeWriteFailed
-from capacityd.model.node import NodeState
-from capacityd.model.other_agent import OtherAgent
-from capacityd.model.pace import pause
-from capacityd.model.plan import Outcome
-from capacityd.model.quantity import whole_quantity
-from capacityd.model.reading import Reading, Unknown
-from capacityd.model.reasons import RetryCause
-from capacityd.reconcile import timing
-from capacityd.reconcile.less_allocatable import LessAllocatable, less_allocatable_after
-from capacityd.reconcile.timing import Denial, WriteTimes
+from capacityd.model.key import Key
+from capacityd.model.node import ANNOTATION, ConditionReason, NodeState, Patch
+from capacityd.model.pace import LONGEST_PAUSE
+from capacityd.model.plan import Plan, Trouble
+from capacityd.model.reading import Quantity, Reading, Unknown
+from capacityd.reconcile.denial import Denial, condition_text, denial_after, why_altered
 
+MIN_INTERVAL = 60.0
+"""Seconds between two writes of a Node that has been written often."""
+BURST = 6
+WINDOW = BURST * MIN_INTERVAL
+"""A Node with BURST writes within WINDOW seconds has been written often. This leaves room for a few writes in a row: a
+user plugs in a device, pulls another, and plugs it in again. A pass counts once, however many patches it needs."""
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Conflicts with other writers, since a pass last succeeded."""
-
-    message: str
-    """The message of the first pass with conflicts. Each later pass makes a single attempt, which can't determine the
-    cause."""
-    since: float
-    """When the first attempt ended in a conflict, in seconds of uptime."""
-    at: float
-    """When the last attempt ended in a conflict, in seconds of uptime."""
-
-    @property
-    def retry_at(self) -> float:
-        """When the next attempt may begin, in seconds of uptime."""
-        return self.at + pause(RetryCause.CONFLICT, self.at - self.since)
+OVERWRITES = 3
+OVERWRITTEN_FOR = 90.0
+"""The Node is overwritten if others have changed what is published so often within WINDOW seconds, the last time at
+most so many seconds ago."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The state that a pass leaves for the next pass. Times are seconds of uptime."""
+    """The memory of one Node."""
 
-    node: NodeState | None = None
-    """The Node as the API server last returned it to a pass, or as it was watched; None: not known."""
-    node_at: float = 0.0
-    """When the Node was last known to be in this state."""
-    lower_since: Mapping[str, float] = field(default_factory=dict)
-    """Name -> since when a reduction of its quantity has been due."""
+    uid: str = ""
+    """Of the Node that the memory is about; "": it is about none."""
+    published: Mapping[Key, int] = field(default_factory=dict)
+    left: str = ""
+    """A fingerprint of everything of ours on the Node, as the last pass left it."""
+    lower_since: Mapping[Key, float] = field(default_factory=dict)
+    """Key -> since when a reduction of its number has been due."""
     unknown_since: Mapping[str, float] = field(default_factory=dict)
-    """Name -> since when its reading has been unknown."""
-    device_plugins_unknown_since: float | None = None
-    """Since when something has been wrong because the device plugins are unknown; None: nothing is wrong."""
-    write_times: WriteTimes = field(default_factory=WriteTimes)
-    """Recent writes to the Node."""
-    denied: Mapping[str, Denial] = field(default_factory=dict)
-    """Name -> its change that the API server has denied."""
-    conflict: Conflict | None = None
-    """None: no pass has ended in a conflict since a pass last succeeded."""
-    other_agent: OtherAgent | None = None
-    """Another capacityd, as last seen; None: there is none."""
-    contradicted_at: float | None = None
-    """When a pass last found a condition that said something else than its own findings; None: no pass has."""
-    has_failed: bool = False
-    """Whether the last pass failed, so that it may not know what it wrote."""
-    less_allocatable: Mapping[str, LessAllocatable] = field(default_factory=dict)
-    """Name -> how another writer has recently reduced its allocatable."""
-    writes_fail_since: float | None = None
-    """Since when the API server answers writes with a server error although the Node can be read; None: writes do not
-    fail."""
-    condition_not_stored_since: float | None = None
-    """Since when the API server has not stored the condition that it accepted; None: it stores the condition."""
+    """Name of a resource -> since when its reading has been unknown."""
+    plugins_unknown_since: float | None = None
+    """Since when a key has been refused because the list of device plugins is unreadable; None: no key is."""
+    writes: tuple[float, ...] = ()
+    """When passes have written the Node, at most the last BURST."""
+    restored: tuple[float, ...] = ()
+    """When passes have found that others had changed what is ours, at most the last BURST."""
+    denied: Mapping[Key, Denial] = field(default_factory=dict)
+    annotation_denied: Denial | None = None
+    condition_denied: Denial | None = None
+    condition_about: tuple[str, ...] | None = None
+    """What the last written condition is about, as from about(); None: none was written."""
+    settled: str = ""
+    """A fingerprint of the configuration and the readings with which the last pass ended, if nothing was wrong, held
+    back or due then; otherwise ""."""
 
-    def without_future(self, uptime: float) -> Memory:
-        """The memory without times after this uptime. A restored snapshot of the machine may contain a file with such
-        times.
+    def of_node(self, node: NodeState) -> Memory:
+        """This memory if it is about this Node; otherwise an empty one, with what was only read on the machine."""
+        if self.uid == node.uid:
+            return self
+        return Memory(uid=node.uid, lower_since=self.lower_since, unknown_since=self.unknown_since)
 
-        What began in the future begins now, and a denied change with times from the future is due now. Write times and
-        repairs of allocatable in the future are dropped.
-        """
-        conflict = self.conflict
-        if conflict is not None:
-            conflict = replace(conflict, since=min(conflict.since, uptime), at=min(conflict.at, uptime))
-        other = self.other_agent
-        if other is not None:
-            other = replace(other, wrote_at=min(other.wrote_at, uptime), own_write_at=min(other.own_write_at, uptime))
+    def without_limits(self, uptime: float) -> Memory:
+        """The memory after a reload, a boot or new credentials: nothing that was written or denied delays a write."""
+
+        def due(denial: Denial | None) -> Denial | None:
+            return replace(denial, retry_at=uptime) if denial else None
+
         return replace(
             self,
-            node_at=min(self.node_at, uptime),
-            # For a name without a time, these two begin now.
-            lower_since=_without_later(self.lower_since, uptime),
-            unknown_since=_without_later(self.unknown_since, uptime),
-            write_times=self.write_times.recent(uptime),
-            denied={name: denial.without_future(uptime) for name, denial in self.denied.items()},
-            device_plugins_unknown_since=_at_latest(uptime, self.device_plugins_unknown_since),
-            contradicted_at=_at_latest(uptime, self.contradicted_at),
-            writes_fail_since=_at_latest(uptime, self.writes_fail_since),
-            condition_not_stored_since=_at_latest(uptime, self.condition_not_stored_since),
-            conflict=conflict,
-            other_agent=other,
-            less_allocatable={
-                name: less
-                for name, less in self.less_allocatable.items()
-                if less.repaired_at is None or less.repaired_at <= uptime
-            },
+            writes=(),
+            denied={key: replace(denial, retry_at=uptime) for key, denial in self.denied.items()},
+            annotation_denied=due(self.annotation_denied),
+            condition_denied=due(self.condition_denied),
         )
 
     def with_readings(self, readings: Mapping[str, Reading], uptime: float) -> Memory:
-        """The memory with these readings. It records since when each reading has been unknown, even if this pass
-        fails."""
+        """The memory after the machine was read, whatever becomes of the rest of the pass.
+
+        A reduction that the readings no longer ask for is no longer due, even if the Node can't be read.
+        """
         unknown = [name for name, reading in readings.items() if isinstance(reading, Unknown)]
-        return replace(self, unknown_since={name: self.unknown_since.get(name, uptime) for name in unknown})
-
-    def with_denials_due(self, uptime: float) -> Memory:
-        """The memory in which every denied change is due now, and due again in the next pass if this pass fails."""
-        return replace(self, denied={name: replace(denial, retry_at=uptime) for name, denial in self.denied.items()})
-
-    def rejects_server_errors(self, uptime: float) -> bool:
-        """Whether writes have failed with server errors for so long that the API server must reject their content."""
-        since = self.writes_fail_since
-        return since is not None and uptime - since >= timing.WRITES_REJECTED_AFTER
-
-    def of_node(self, node_state: NodeState) -> Memory:
-        """The memory for a plan for this Node: without write times if the Node was deleted and created again since, so
-        that no limit delays the first write."""
-        is_other_node = self.node is not None and self.node.uid != node_state.uid
-        return replace(self, write_times=WriteTimes()) if is_other_node else self
-
-    def after_outcome(self, outcome: Outcome, uptime: float) -> Memory:
-        """The memory after a pass that ended without a NodeError, whether or not it wrote the Node."""
-        plan = outcome.plan
-        changed = plan.changed_names if outcome.applied else ()
-        # Once writes have failed for long, a server error counts as a denial (apply.py). So the denials of this pass
-        # may be server errors. To count them as denials again, the next pass needs the time since when writes fail.
-        may_still_fail = bool(plan.health.denied) and self.rejects_server_errors(uptime)
-        return Memory(
-            node=outcome.node_state,
-            node_at=uptime,
-            lower_since={name: since for name, since in plan.lower_since.items() if name not in changed},
-            unknown_since=self.unknown_since,
-            device_plugins_unknown_since=_since(
-                self.device_plugins_unknown_since, uptime, lasts=plan.awaits_device_plugins
-            ),
-            write_times=_write_times(self, outcome, changed, uptime),
-            denied=_denied(self, outcome, uptime),
-            conflict=None,
-            other_agent=_other_agent(outcome, uptime),
-            contradicted_at=uptime if plan.is_contradicted else self.contradicted_at,
-            less_allocatable=less_allocatable_after(
-                last=self.less_allocatable, quantities=plan.less_allocatable, changed=changed, uptime=uptime
-            ),
-            writes_fail_since=self.writes_fail_since if may_still_fail else None,
-            condition_not_stored_since=_since(
-                self.condition_not_stored_since, uptime, lasts=outcome.condition_not_stored
-            ),
+        resources = {key for key in {*self.published, *self.lower_since} if not key.is_label}
+        lower = [key for key in resources if _asks_to_lower(readings.get(key.name), self.published.get(key))]
+        return replace(
+            self,
+            unknown_since={name: self.unknown_since.get(name, uptime) for name in unknown},
+            lower_since={key: self.lower_since.get(key, uptime) for key in lower},
         )
 
-    def after_error(self, error: NodeError, uptime: float) -> Memory:
-        """The memory after a pass that this error has ended."""
-        memory = replace(self, has_failed=True)
-        if error.node_state is not None:
-            memory = replace(memory, node=error.node_state, node_at=uptime)
-        if isinstance(error, NodeConflict):
-            first = self.conflict or Conflict(str(error), since=uptime, at=uptime)
-            memory = replace(memory, conflict=replace(first, at=uptime))
-        if isinstance(error, NodeWriteFailed):
-            memory = replace(memory, writes_fail_since=_since(self.writes_fail_since, uptime, lasts=True))
-        elif not isinstance(error, NodeRejected):  # a rejection may stand for a server error (apply.py)
-            memory = replace(memory, writes_fail_since=None)
-        if isinstance(error, NodeMissing):  # another Node may follow, which has not been written yet
-            memory = replace(memory, node=None, write_times=WriteTimes())
-        return memory
+    def with_write(self, uptime: float) -> Memory:
+        """The memory after a pass that has sent a patch."""
+        return replace(self, writes=(*self.writes, uptime)[-BURST:])
+
+    @property
+    def limited_until(self) -> float:
+        """When the limit of writes ends; 0.0: it does not hold."""
+        is_full = len(self.writes) == BURST and self.writes[-1] - self.writes[0] < WINDOW
+        return self.writes[-1] + MIN_INTERVAL if is_full else 0.0
+
+    @property
+    def has_denials(self) -> bool:
+        """Whether something is denied, and will be tried again."""
+        return bool(self.denied or self.annotation_denied or self.condition_denied)
+
+    def overwritten_until(self, uptime: float) -> float | None:
+        """Until when the Node counts as overwritten by another writer; None: it does not."""
+        recent = [at for at in self.restored if uptime - at < WINDOW]
+        if len(recent) < OVERWRITES or uptime - recent[-1] >= OVERWRITTEN_FOR:
+            return None
+        return recent[-1] + OVERWRITTEN_FOR
+
+    def is_changed_by_others(self, node: NodeState) -> bool:
+        """Whether others have changed what is ours since the last pass."""
+        return bool(self.left) and self.left != fingerprint(node, self.published)
+
+    def with_restored(self, node: NodeState, uptime: float) -> Memory:
+        """The memory with what others have changed on this Node. It counts once in each pass."""
+        if not self.is_changed_by_others(node) or uptime in self.restored:
+            return self
+        return replace(self, restored=(*self.restored, uptime)[-BURST:])
+
+    def after_plan(self, plan: Plan, uptime: float) -> Memory:
+        """The memory after a plan with nothing to write, or one that the limit of writes holds back."""
+        published = self.published if plan.is_limited else plan.published
+        left = fingerprint(plan.node, published)
+        return replace(self._with_plan(plan, uptime), published=published, left=left, lower_since=plan.lower_since)
+
+    def after_write(self, plan: Plan, patch: Patch, stored: NodeState, uptime: float) -> Memory:
+        """The memory after a patch: looks at what was stored. stored: the Node in the answer to the patch.
+
+        What was stored differently is denied. Its key stays capacityd's, with the stored number. A webhook may alter
+        even what the patch does not contain.
+        """
+        expected = plan.node.after(patch)
+        written = {change.key for change in plan.written_changes}
+        held = {wait.key for wait in plan.waits}  # restored to the published number, until it is lowered
+        denied = {key: denial for key, denial in self.denied.items() if key not in written}
+        published = dict(plan.published)
+        for key in written | published.keys():
+            has, sent = stored.stored(key), expected.stored(key)
+            if has == sent:
+                continue
+            text = sent.capacity or "none"
+            denied[key] = denial_after(self.denied.get(key), text, why_altered(text, has), uptime)
+            if has.number is not None:
+                published[key] = has.number
+        return replace(
+            self._with_plan(plan, uptime),
+            published=published,
+            left=fingerprint(stored, published),
+            lower_since={key: at for key, at in plan.lower_since.items() if key in held or key not in written},
+            denied=denied,
+            condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
+            annotation_denied=self._annotation_denial(patch, expected, stored, uptime),
+            condition_denied=self._condition_denial(patch, expected, stored, uptime),
+        )
+
+    def _with_plan(self, plan: Plan, uptime: float) -> Memory:
+        """The memory with what every plan says, whether or not it is written."""
+        since = self.plugins_unknown_since
+        return replace(
+            self,
+            denied={key: denial for key, denial in self.denied.items() if uptime < denial.retry_at + LONGEST_PAUSE},
+            plugins_unknown_since=(uptime if since is None else since) if plan.needs_device_plugins else None,
+        )
+
+    def _annotation_denial(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Denial | None:
+        """The denial of the annotation after a patch."""
+        if stored.annotation == expected.annotation:
+            return None if ANNOTATION in patch.annotations else self.annotation_denied
+        text = f"the annotation {ANNOTATION} is not stored as it was sent"
+        return denial_after(self.annotation_denied, "annotation", text, uptime)
+
+    def _condition_denial(self, patch: Patch, expected: NodeState, stored: NodeState, uptime: float) -> Denial | None:
+        """The denial of the condition, and of the hash of the configuration beside it, after a patch."""
+        texts = [list(map(condition_text, node.conditions)) for node in (expected, stored)]
+        if texts[0] == texts[1] and stored.configuration == expected.configuration:
+            return self.condition_denied if patch.condition is None else None
+        if expected.condition is None:
+            return self.condition_denied
+        sent = condition_text(expected.condition)
+        return denial_after(self.condition_denied, sent, "the condition is stored differently", uptime)
+
+    def without_denials_of(self, keys: Collection[Key]) -> Memory:
+        """The memory without the denials of these keys, which need no write now."""
+        return replace(self, denied={key: denial for key, denial in self.denied.items() if key not in keys})
+
+    def with_rejected(self, key: Key, sent: str, text: str, uptime: float) -> Memory:
+        """The memory after the API server has rejected a patch of this key alone. sent, text: as in Denial."""
+        return replace(self, denied={**self.denied, key: denial_after(self.denied.get(key), sent, text, uptime)})
+
+    def with_annotation_rejected(self, text: str, uptime: float) -> Memory:
+        """The memory after the API server has rejected the annotation."""
+        return replace(self, annotation_denied=denial_after(self.annotation_denied, "annotation", text, uptime))
+
+    def with_condition_rejected(self, sent: str, text: str, uptime: float) -> Memory:
+        """The memory after the API server has rejected a condition. sent: what it says."""
+        return replace(self, condition_denied=denial_after(self.condition_denied, sent, text, uptime))
 
 
-def _without_later(times: Mapping[str, float], uptime: float) -> dict[str, float]:
-    """Name -> time, without the times after this uptime."""
-    return {name: at for name, at in times.items() if at <= uptime}
+def about(troubles: Sequence[Trouble]) -> tuple[str, ...]:
+    """What a condition is about: its reason, and the keys that are in trouble."""
+    if not troubles:
+        return (ConditionReason.PUBLISHED.value,)
+    return (troubles[0].reason.value, *(str(trouble.key) for trouble in troubles if trouble.key))
 
 
-def _at_latest(uptime: float, at: float | None) -> float | None:
-    """The earlier of both times; None if `at` is None."""
-    return None if at is None else min(at, uptime)
+def fingerprint(node: NodeState, published: Collection[Key]) -> str:
+    """A hash of everything of ours on the Node: these keys, the annotation and the condition."""
+    stored = [[str(key), node.stored(key).capacity, node.stored(key).allocatable] for key in sorted(published)]
+    content = [stored, node.annotation, [condition_text(condition) for condition in node.conditions]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def _since(before: float | None, uptime: float, *, lasts: bool) -> float | None:
-    """Since when a problem has lasted; None: there is none. before: this time as of the last pass. lasts: whether there
-    is a problem."""
-    if not lasts:
-        return None
-    return uptime if before is None else before
+def _asks_to_lower(reading: Reading | None, published: int | None) -> bool:
+    """Whether a reading is less than the published number, or may be. An unknown one is not.
 
-
-def _write_times(last: Memory, outcome: Outcome, changed: tuple[str, ...], uptime: float) -> WriteTimes:
-    """The write times after a pass. changed: the names that the pass has written.
-
-    A denied write counts as a write, because its next attempt costs as many requests. So outcome.attempted counts, also
-    a label that was denied together with its resource and that the last plan does not change.
+    published: None: the key is only in the annotation.
     """
-    times = last.of_node(outcome.node_state).write_times.recent(uptime)
-    attempted = tuple(sorted({*changed, *outcome.attempted}))
-    if attempted or outcome.applied:  # applied without names: only the condition or annotations were written
-        return times.after_write(attempted, uptime)
-    return times
-
-
-def _denied(last: Memory, outcome: Outcome, uptime: float) -> dict[str, Denial]:
-    """The changes that the API server denies or has recently denied, by name."""
-    denied = {
-        name: denial
-        for name, denial in last.denied.items()
-        if name in outcome.plan.health.denied or uptime < denial.retry_at
-    }
-    # outcome.denied may also list a name without a change in the plan. For that name there is nothing to try again.
-    for change in outcome.plan.changes:
-        reason = outcome.denied.get(change.name)
-        if reason:
-            desired = whole_quantity(change.new or "")
-            denied[change.name] = timing.next_denial(
-                last.denied.get(change.name), desired=desired, reason=reason, uptime=uptime
-            )
-    return denied
-
-
-def _other_agent(outcome: Outcome, uptime: float) -> OtherAgent | None:
-    """What to remember of another agent, and of this pass's write; None if there is no other agent."""
-    other = outcome.plan.health.other_agent
-    if other is None or not outcome.applied:
-        return other
-    return replace(other, own_write_at=uptime)
+    if isinstance(reading, Unknown):
+        return False
+    return not isinstance(reading, Quantity) or published is None or reading.value < published

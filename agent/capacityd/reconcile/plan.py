@@ -1,232 +1,246 @@
-"""Makes the plan for a Node: what happens to each name, what is written now, and what waits. Pure.
-
-The annotation is untrusted input: only valid extended resource names in it count.
-"""
+"""Makes the plan for a Node: what happens to each key, what is wrong then, and the one patch that does it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from capacityd.model.label import label_of
-from capacityd.model.node import ConditionReason, NodeState, annotated_quantities
-from capacityd.model.plan import Action, Health, MachineRecord, Plan, Reported, Write
-from capacityd.model.quantity import plain
+from capacityd.model.key import Key
+from capacityd.model.node import ANNOTATION, CONFIGURATION_ANNOTATION, Condition, ConditionReason, NodeState, Patch
+from capacityd.model.plan import Action, Change, Plan, Trouble
+from capacityd.model.published import annotation_text, is_annotated, published_in
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.reconcile.condition import DesiredCondition, desired_condition
-from capacityd.reconcile.events import reported_after, reported_before
-from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.health import health_after
-from capacityd.reconcile.limits import make_step, metadata_limit
-from capacityd.reconcile.other_agent import is_contradicted
-from capacityd.reconcile.patch import REMOVED, patch_for
-from capacityd.reconcile.rules import capacity_entries, published_quantities, refuse_device_plugin, unpublish
-from capacityd.reconcile.step import CapacityEntry, Step
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.condition import condition_of, is_heartbeat_due
+from capacityd.reconcile.decide import decide
+from capacityd.reconcile.decision import Circumstances, Decision, Entry
+from capacityd.reconcile.denial import condition_text, sent_text
+from capacityd.reconcile.inputs import Inputs
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.ownership import published_before
+from capacityd.reconcile.proof import Explained, troubles_of
 
 
-def make_plan(node_state: NodeState, facts: Facts) -> Plan:
-    """Decides what to set, remove, keep, hold, refuse and deny on this Node, each with a reason, and what to write
-    now."""
-    facts = facts.of_node(node_state)
-    memory, uptime = facts.memory, facts.uptime
-    configured = (*facts.readings, *facts.config.labels())  # the names of the resources and of their labels
-    entries = capacity_entries(node_state, facts.machine_record, configured)
-    confirmed_record = MachineRecord(
-        published={entry.name: entry.recorded for entry in entries if entry.recorded is not None},
-        reported=reported_before(facts),
-        node_uid=node_state.uid,
-    )
-    steps = [make_step(entry, facts) for entry in entries if not entry.is_label]
-    # Labels repeat what the steps above leave published.
-    facts_with_labels = replace(facts, readings={**facts.readings, **_label_readings(steps, facts)})
-    steps += [make_step(entry, facts_with_labels) for entry in entries if entry.is_label]
-    health = health_after(node_state, steps, facts)
-    write = _write(node_state, steps, health=health, last_reported=confirmed_record.reported, facts=facts)
-    waits = [step.wait for step in steps if step.wait]
-    no_write = Write(
-        patch=(),
-        annotated=annotated_quantities(node_state.annotation),
-        recorded=confirmed_record.published,
-        reported=confirmed_record.reported,
-    )
-    changes_quantities = any(step.action.writes for step in steps)
-    limit = metadata_limit(facts)
-    if facts.observe:
-        write = replace(no_write, recorded=None)  # the record keeps the intention of an earlier write without response
-    elif write.patch and not changes_quantities and uptime < limit.until:  # only the condition and annotations change
-        write = no_write
-        waits.append(limit)
-    return Plan(
-        node=node_state.name,
-        changes=tuple(step.change for step in steps),
-        write=write if facts.keeps_record(node_state) else replace(write, recorded=None),
-        confirmed_record=confirmed_record,
-        waits=tuple(waits),
-        lower_since={step.name: memory.lower_since.get(step.name, uptime) for step in steps if step.lowers},
-        less_allocatable={
-            step.name: plain(step.entry.allocatable)
-            for step in steps
-            if step.allocatable_was_less and not facts.observe
-        },
-        # While the device plugins are unknown, changed keys are refused, and allocatable is not restored.
-        awaits_device_plugins=facts.device_plugins is None and bool(health.refused or health.not_allocatable),
-        is_contradicted=is_contradicted(node_state, facts, replace(health, other_agent=None)),
-        health=health,
-        has_condition=facts.config.settings.condition and not facts.observe,
-    )
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a plan that may be written."""
+
+    keys: frozenset[Key] | None = None
+    """The keys whose numbers may be written, even if they have been denied; None: all that are not denied."""
+    has_rest: bool = True
+    """Whether the annotation of the other keys may be written."""
+    has_condition: bool = True
+    """Whether the condition may be written."""
+
+    def contains(self, key: Key) -> bool:
+        """Whether the key is named by this part, so that its number may be written although it was denied."""
+        return self.keys is not None and key in self.keys
 
 
-def _label_readings(steps: Sequence[Step], facts: Facts) -> dict[str, Reading]:
-    """Name of a label -> what to publish there: the quantity that stays published as the label's resource.
-
-    steps: the resources' steps. While a resource is unknown, its label stays as it is. This includes a resource with an
-    error in the configuration: then it is not known whether a label is configured.
-    """
-    configured = facts.config.labels()
-    readings: dict[str, Reading] = {}
-    for step in steps:
-        label = label_of(step.name)
-        if isinstance(step.reading, Unknown):
-            readings[label] = step.reading
-        elif label in configured:
-            unpublished = Absent(f"{step.name} is not published")
-            readings[label] = unpublished if step.annotated is None else Quantity(step.annotated)
-    return readings
+WHOLE = Part()
+"""The plan as a pass tries it first: in one patch, without what is denied."""
 
 
-def _write(
-    node_state: NodeState, steps: Sequence[Step], *, health: Health, last_reported: Reported, facts: Facts
-) -> Write:
-    """What to write now: the changes that no limit holds back, the annotations, the condition and the machine record.
-
-    last_reported: what Events have already reported.
-    """
+def make_plan(
+    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part = WHOLE
+) -> Plan:
+    """Makes the plan. memory: of this Node (Memory.of_node()). device_plugins: the names that device plugins have
+    registered; None: their list is unreadable."""
+    steps = _steps(node, device_plugins, memory, inputs, part)
     changes = tuple(step.change for step in steps)
-    annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
-    keeps_condition = facts.config.settings.condition  # otherwise, the patch removes the condition
-    condition: DesiredCondition | None = None  # None: the condition stays as it is
-    configuration: str | None = None  # None: the hash on the Node stays as it is
-    if changes or node_state.condition:  # the Node concerns capacityd
-        heartbeat_after = facts.heartbeat_after
-        if health.other_agent and any(change.action.writes for change in changes):
-            # The other agent may have published the same numbers. Then it sees this write only by a new heartbeat.
-            heartbeat_after = 0.0
-        condition = desired_condition(node_state, health, now=facts.now, heartbeat_after=heartbeat_after)
-        configuration = facts.config.digest or None  # "" would remove the hash
-    patch = patch_for(
-        node_state,
+    refuses = any(change.action is Action.REFUSE for change in changes)
+    plan = Plan(
+        node,
         changes,
-        annotated=annotated,
-        configuration=configuration,
-        condition=condition if keeps_condition else REMOVED,
+        patch=None,
+        published={change.key: change.published for change in changes if change.published is not None},
+        waits=tuple(step.wait for step in steps if step.wait),
+        lower_since={step.change.key: step.lower_since for step in steps if step.lower_since is not None},
+        due=tuple(step.change.key for step in steps if step.is_due),
+        needs_device_plugins=device_plugins is None and refuses,
     )
-    sets_true = keeps_condition and condition is not None and condition.is_true
-    condition_follows = False
-    if sets_true and _was_denied(node_state):
-        # The API server may deny again what it has denied, or a webhook may alter it. So a second patch sets the
-        # condition to True, once the API server has stored everything else. If nothing else changes, one is enough.
-        everything_else = patch_for(
-            node_state, changes, annotated=annotated, configuration=configuration, condition=None
+    plan = _with_patch(plan, steps, memory, inputs, part)
+    has_writes = plan.patch is not None or bool(plan.due)
+    if part is WHOLE and has_writes and inputs.uptime < memory.limited_until:
+        return _limited(plan, Wait(memory.limited_until, WaitReason.RATE_LIMIT), inputs.uptime)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a plan does to a key."""
+
+    change: Change
+    trouble: Trouble | None
+    lower_since: float | None
+    """Since when a reduction has been due; None: none is."""
+    wait: Wait | None
+    """Until when `lower_after` holds the reduction back; None: it does not."""
+    is_due: bool = False
+    """Whether the change was denied, and is to be tried again alone."""
+
+
+def _steps(
+    node: NodeState, device_plugins: Collection[str] | None, memory: Memory, inputs: Inputs, part: Part
+) -> list[_Step]:
+    """The steps for all configured and published keys: the resources', then those of the labels, which follow."""
+    before = published_before(node, memory)
+    annotated = published_in(node.annotation)
+    circumstances = Circumstances(
+        uptime=inputs.uptime,
+        lower_after=inputs.lower_after,
+        lower_since=memory.lower_since,
+        device_plugins=device_plugins,
+        removes_unconfigured=inputs.removes_unconfigured,
+        why_unconfigured="withdrawn" if inputs.is_withdrawal else "no longer configured",
+        is_new_configuration=node.configuration not in (None, inputs.config.digest),
+    )
+
+    def step(key: Key, reading: Reading | None) -> _Step:
+        entry = Entry(
+            key,
+            reading,
+            published=before.get(key),
+            annotated=annotated.get(key),
+            stored=node.stored(key),
+            adopts=inputs.config.adopts(key.name),
         )
-        if everything_else:
-            patch, condition = everything_else, None
-            condition_follows = True
-    reported = reported_after(node_state, health, last_reported, facts)
-    no_longer_below = last_reported.below_expected - reported.below_expected
-    return Write(
-        patch=patch,
-        annotated=annotated,
-        condition=_condition_after(node_state, condition) if keeps_condition else None,
-        condition_follows=condition_follows,
-        recorded={step.name: step.recorded for step in steps if step.recorded is not None},
-        reported=reported,
-        recovered=tuple(sorted(no_longer_below & facts.config.expectations().keys())),  # not if `expect` is gone
-    )
+        return _allowed(decide(entry, circumstances), memory, inputs.uptime, part)
+
+    keys = sorted({*inputs.configured_keys, *before})
+    steps = [step(key, inputs.readings.get(key.name)) for key in keys if not key.is_label]
+    published = {step.change.key.name: step.change.published for step in steps}
+    steps += [step(key, _label_reading(key, published, inputs)) for key in keys if key.is_label]
+    return steps
 
 
-def _was_denied(node_state: NodeState) -> bool:
-    """Whether the condition says that the API server has denied something."""
-    condition = node_state.condition
-    return condition is not None and condition.reason in (ConditionReason.DENIED.value, ConditionReason.REJECTED.value)
+def _label_reading(label: Key, published: Mapping[str, int | None], inputs: Inputs) -> Reading | None:
+    """What a label should have: the number that stays published as its resource. None: nothing configures the label.
 
-
-def _condition_after(node_state: NodeState, condition: DesiredCondition | None) -> tuple[str, str] | None:
-    """Reason and status of the Node's condition after a write. condition: what the write sets; None: nothing."""
-    if condition is not None:
-        return condition.reason.value, condition.status
-    if node_state.condition is not None:
-        return node_state.condition.reason, node_state.condition.status
-    return None
-
-
-def make_withdrawal(node_state: NodeState, facts: Facts) -> Plan:
-    """Plans to remove everything that this machine has published, and the condition. Other writers' values stay.
-
-    With a machine record, only keys that the record confirms are removed. A key that only the annotation lists stays on
-    the Node and in the annotation: this machine may have published the key before the machine got a new image. Without
-    a record (a purged package), every key in the annotation counts as published by this machine. A key whose removal
-    the API server denies stays in the annotation and in the record.
+    While a resource is unknown, its label stays as it is: the resource may have an error in the configuration, and then
+    it is not known whether a label is configured. published: name -> number; None: the resource is not published.
     """
-    machine_record = _record_for_withdrawal(node_state, facts.machine_record)
-    published = published_quantities(node_state, machine_record)
-    steps = [_withdraw(entry, facts) for entry in capacity_entries(node_state, machine_record, published)]
-    changes = tuple(step.change for step in steps)
-    annotated = {step.name: step.annotated for step in steps if step.annotated is not None}
-    patch = patch_for(
-        node_state,
-        changes,
-        annotated=annotated,
-        configuration="",  # remove the hash
-        condition=REMOVED,
-    )
-    record_before = MachineRecord(
-        published={step.name: step.entry.recorded for step in steps if step.entry.recorded is not None},
-        node_uid=node_state.uid,
-    )
-    recorded_after = {
-        name: quantity for name, quantity in annotated.items() if _is_confirmed(name, quantity, machine_record)
-    }
-    return Plan(
-        node=node_state.name,
-        changes=changes,
-        write=Write(patch, annotated=annotated, recorded=recorded_after),
-        confirmed_record=record_before,
-        health=Health(denied={change.name: change.reason for change in changes if change.action is Action.DENY}),
-    )
-
-
-def _withdraw(entry: CapacityEntry, facts: Facts) -> Step:
-    """The step of a withdrawal for one name. facts.denied: the removals that the API server has denied."""
-    step = refuse_device_plugin(entry, facts) or unpublish(entry, "withdrawn")
-    if step.action is Action.REMOVE and step.name in facts.denied:
-        return Step(entry, Action.DENY, facts.denied[step.name], annotated=entry.published)
-    return step
-
-
-def only_annotated(node_state: NodeState, machine_record: MachineRecord | None) -> list[str]:
-    """The keys on the Node that the annotation lists but this machine's record does not confirm: a withdrawal leaves
-    them. Without a record, the annotation alone decides, so the list is empty."""
-    machine_record = _record_for_withdrawal(node_state, machine_record)
-    return [
-        name
-        for name, quantity in published_quantities(node_state, machine_record).items()
-        if node_state.stored(name) is not None and not _is_confirmed(name, quantity, machine_record)
-    ]
-
-
-def _record_for_withdrawal(node_state: NodeState, machine_record: MachineRecord | None) -> MachineRecord | None:
-    """The record by which a withdrawal decides.
-
-    - No record: None. The annotation alone decides.
-    - A record of this Node: the record itself.
-    - A record of another Node: an empty record, because the other Node's record confirms no key of this Node.
-    """
-    if machine_record is None:
+    reading = inputs.readings.get(label.name)
+    if isinstance(reading, Unknown):
+        return reading
+    if label not in inputs.config.labels():
         return None
-    return machine_record.of_node(node_state.uid) or MachineRecord(node_uid=node_state.uid)
+    number = published.get(label.name)
+    return Absent(f"{label.name} is not published") if number is None else Quantity(number)
 
 
-def _is_confirmed(name: str, quantity: int, machine_record: MachineRecord | None) -> bool:
-    """Whether a withdrawal takes the annotated quantity for this machine's. machine_record: from
-    _record_for_withdrawal()."""
-    return machine_record is None or machine_record.confirms(name, quantity)
+def _allowed(decision: Decision, memory: Memory, uptime: float, part: Part) -> _Step:
+    """The step of a decision, as far as it is not denied and this part of the plan may make it."""
+    entry = decision.entry
+    change = Change(
+        entry.key,
+        decision.action,
+        stored=entry.stored,
+        desired=decision.desired,
+        published=decision.published,
+        reason=decision.reason,
+    )
+    step = _Step(change, decision.trouble, lower_since=decision.lower_since, wait=decision.wait)
+    if part.contains(entry.key):
+        return step
+    not_made = replace(change, published=entry.published)
+    if not change.action.writes:
+        return step if part.has_rest else replace(step, change=not_made)
+    if why := _why_denied(change, entry, memory, uptime):
+        trouble = decision.trouble or Trouble(ConditionReason.DENIED, why, entry.key)
+        denial = memory.denied.get(entry.key)
+        is_due = denial is not None and not denial.holds(sent_text(change), uptime)
+        return replace(step, change=replace(not_made, action=Action.DENY, reason=why), trouble=trouble, is_due=is_due)
+    if part.keys is None:
+        return step
+    return replace(step, change=replace(not_made, action=Action.HOLD))
+
+
+def _why_denied(change: Change, entry: Entry, memory: Memory, uptime: float) -> str:
+    """Why a change is not made together with the others; "" if it is not denied."""
+    if change.key in memory.denied:
+        return memory.denied[change.key].text
+    annotation = memory.annotation_denied
+    changes_annotation = change.published != entry.published
+    if annotation is not None and changes_annotation and uptime < annotation.retry_at:
+        return annotation.text
+    return ""
+
+
+def _with_patch(plan: Plan, steps: Sequence[_Step], memory: Memory, inputs: Inputs, part: Part) -> Plan:
+    """The plan with its patch, and with what is wrong once the patch is stored."""
+    node = plan.node
+    patch = _patch_of_numbers(plan, memory, inputs.uptime)
+    held = {step.change.key for step in steps if step.wait}
+    explained = Explained({step.change.key: step.trouble for step in steps if step.trouble}, held)
+    after = node.after(patch)
+    if memory.annotation_denied is not None:  # one trouble says it for all keys
+        after = replace(after, annotation=annotation_text(plan.published))
+    troubles = troubles_of(after, inputs, memory, explained)
+    plan = replace(plan, troubles=troubles)
+    if part.has_condition and (plan.changes or node.conditions or inputs.configuration_errors):
+        patch = _with_condition(patch, node, condition_of(troubles, inputs.now), memory, inputs)
+    return plan if patch.is_empty else replace(plan, patch=patch)
+
+
+def _patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
+    """The patch of capacity, allocatable, labels and the annotation that lists them."""
+    node = plan.node
+    numbers = {change.key: change.desired for change in plan.written_changes}
+    resources = {key.name: number for key, number in numbers.items() if not key.is_label}
+    annotations: dict[str, str | None] = {}
+    is_denied = memory.annotation_denied is not None and uptime < memory.annotation_denied.retry_at
+    if not is_denied and not is_annotated(node.annotation, plan.published):
+        annotations[ANNOTATION] = annotation_text(plan.published)
+    return Patch(
+        uid=node.uid,
+        resource_version=node.resource_version,
+        capacity=_differing(resources, node.capacity),
+        allocatable=_differing(resources, node.allocatable),
+        labels={key.name: number for key, number in numbers.items() if key.is_label},
+        annotations=annotations,
+    )
+
+
+def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> dict[str, int | None]:
+    """The numbers that differ from those in a map of the Node."""
+    texts = {name: None if number is None else str(number) for name, number in numbers.items()}
+    return {name: number for name, number in numbers.items() if stored.get(name) != texts[name]}
+
+
+def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory: Memory, inputs: Inputs) -> Patch:
+    """The patch with the condition and the hash of the configuration, if the Node does not have them yet."""
+    annotations = dict(patch.annotations)
+    if inputs.is_withdrawal:
+        if node.configuration is not None:
+            annotations[CONFIGURATION_ANNOTATION] = None
+        return replace(patch, annotations=annotations, removes_conditions=bool(node.conditions))
+    digest = inputs.config.digest
+    if digest and node.configuration != digest:
+        annotations[CONFIGURATION_ANNOTATION] = digest
+    with_hash = replace(patch, annotations=annotations)
+    if not inputs.config.settings.condition:
+        return replace(with_hash, removes_conditions=bool(node.conditions))
+    is_stored = node.says(condition) and with_hash == patch
+    if is_stored and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
+        return patch
+    denied = memory.condition_denied
+    if denied is not None and denied.holds(condition_text(condition), inputs.uptime):
+        return patch
+    last = node.condition
+    if last is not None and last.status == condition.status:  # lastTransitionTime changes only with the status
+        condition = replace(condition, transition=last.transition)
+    has_several = len(node.conditions) > 1
+    return replace(with_hash, condition=condition, removes_conditions=has_several)
+
+
+def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:
+    """The plan while the limit of writes holds it back."""
+    held = {change.key for change in plan.written_changes}
+    text = limit.text(uptime)
+    changes = tuple(
+        replace(change, action=Action.HOLD, reason=f"{change.reason}; {text}") if change.key in held else change
+        for change in plan.changes
+    )
+    waits = tuple(replace(limit, key=key) for key in sorted(held)) or (limit,)
+    return replace(plan, changes=changes, patch=None, is_limited=True, due=(), waits=(*plan.waits, *waits))

@@ -1,203 +1,155 @@
-"""One reconcile pass after discovery: plan for the Node as it is known, write if needed, and remember.
+"""One reconcile pass, for the service and for the commands. Its steps stand in Pass.run(), in their order.
 
-While the Node is watched, the pass knows it without a request. Otherwise, the pass reads it.
-
-Except for the Node, all input and output is values, so that tests can drive a pass through any history.
+Except for the Node and the machine, all input and output is values, so that tests can drive a pass through any history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from capacityd.linux.clock import BOOT_SECONDS
-from capacityd.model.errors import NodeConflict, NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable, StateError
-from capacityd.model.messages import Failure
+from capacityd.model.errors import NodeConflict, NodeError, NodeUnreachable
 from capacityd.model.node import Node, NodeState
-from capacityd.model.plan import MachineRecord, Outcome, Plan
-from capacityd.model.reasons import PassReason, RetryCause
-from capacityd.reconcile import timing
-from capacityd.reconcile.apply import MAX_CONFLICTS, NO_RECORD_FILE, RecordFile, Retries, Start, apply
-from capacityd.reconcile.attempt import Denied
+from capacityd.model.plan import Plan
+from capacityd.model.reading import Reading
+from capacityd.model.waits import Wait
 from capacityd.reconcile.events import events
-from capacityd.reconcile.facts import Facts
-from capacityd.reconcile.known_node import known_node
+from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.pass_waits import waits_after
-from capacityd.reconcile.plan import make_plan
-from capacityd.reconcile.result import ReconcileResult
+from capacityd.reconcile.plan import WHOLE, Part, make_plan
+from capacityd.reconcile.waits import waits_after
+from capacityd.reconcile.writing import Writing
 
-_TRIES_AGAIN = frozenset({PassReason.BOOT, PassReason.CONFIG, PassReason.CREDENTIALS})
-"""Reasons for a pass that tries denied changes again at once, and does not wait after a conflict."""
-
-_HEARTBEAT_SHARE = 0.5
-"""A resync, or a pass that writes anyway, refreshes the condition's heartbeat if it is older than this share of the
-resync period."""
+MAX_CONFLICTS = 6
+"""How often a pass begins again because another writer has changed the Node before its patch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """The interfaces through which a pass reads and writes external state."""
+class Outcome:
+    """What a pass has done with the Node."""
 
-    open_node: Callable[[], Node]
-    device_plugins: Callable[[], Collection[str] | None]
-    """Returns the device plugins' names, None if they are unknown. Called for each plan, because a device plugin that
-    registers may cause a conflict."""
-    record_file: RecordFile = NO_RECORD_FILE
-    """If this raises StateError, the pass still writes the changes that need no machine record."""
+    plan: Plan
+    """The last plan, with all changes that were written."""
+    node: NodeState
+    """The Node after the pass."""
+    is_written: bool = False
+    warnings: tuple[str, ...] = ()
+    """Events that could not be created."""
 
 
-def reconcile(facts: Facts, access: Access) -> ReconcileResult:
-    """Reconciles the Node with the readings. A NodeError becomes the result's failure.
+@dataclass(frozen=True, slots=True)
+class PassEnd:
+    """How a pass has ended."""
 
-    facts: with the memory of the previous pass.
-    """
-    memory = facts.memory.without_future(facts.uptime).with_readings(facts.readings, facts.uptime)
-    if not _TRIES_AGAIN.isdisjoint(facts.reasons):
-        memory = memory.with_denials_due(facts.uptime)
-    errors = facts.configuration_errors
-    if not errors:  # the configuration in use may have errors that no check has listed
-        errors = facts.config.errors()
-    return Pass(replace(facts, memory=memory, configuration_errors=errors), access).run()
+    inputs: Inputs
+    memory: Memory
+    """For the next pass."""
+    outcome: Outcome | None = None
+    """None: the pass has failed, or has found nothing new and sent nothing."""
+    error: NodeError | None = None
+    """Why the pass has failed; None: it has not."""
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What later passes wait for."""
+        return waits_after(self.outcome.plan if self.outcome else None, self.memory, self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A reconcile pass: run() and its steps, in order."""
+    """A reconcile pass: what it uses, and its steps."""
 
-    facts: Facts
-    """With the memory of the previous pass and the readings of this pass."""
-    access: Access
+    node: Node
+    read_machine: Callable[[str | None], Mapping[str, Reading]]
+    """Reads all resources. Takes the Node's name; None: it is not known."""
+    inputs_of: Callable[[Mapping[str, Reading]], Inputs]
+    """Adds the configuration and the time to the readings."""
+    device_plugins: Callable[[], Collection[str] | None]
+    """Returns the names that device plugins have registered; None: their list is unreadable."""
+    memory: Memory = field(default_factory=Memory)
+    """Of the pass before."""
+    writes: bool = True
+    """Whether the plan is written."""
+    may_send_nothing: bool = False
+    """Whether nothing but a reading can have changed since the last pass, because the Node is watched."""
+    resets_limits: bool = False
+    """Whether the pass is a person's intent, or has new credentials: then no limit and no denial delays a write."""
 
-    def run(self) -> ReconcileResult:
-        """Runs the pass. A NodeError becomes the result's failure."""
-        facts = self.facts
-        watched = facts.watched
-        if watched is None:
-            return self.read_and_reconcile()
-        if watched.state is None and facts.memory.node is None:  # no earlier pass has found the Node either
-            missing = NodeMissing(watched.server, watched.name, named_by_credentials=watched.named_by_credentials)
-            return self.fail(plan=None, error=missing)
-        known = known_node(watched, facts.memory)
-        if known is None:
-            return self.read_and_reconcile()
-        # A heartbeat alone is a reason for a write only at a resync.
-        plan = make_plan(known, self.facts_for_plan(heartbeats=PassReason.RESYNC in facts.reasons))
-        intends = facts.machine_record is not None and bool(facts.machine_record.intended)
-        if intends and plan.write.recorded is not None:
-            # A write whose response was lost may have been carried out, and the watch may not have reported it yet.
-            return self.read_and_reconcile()
-        with_times = self.with_lower_since(plan.lower_since)
-        is_event_due = bool(events(plan, applied=False))  # an Event that is created without a write
-        if plan.write.patch or is_event_due:
-            return with_times.reconcile_node(known=known, plan_of_known=plan)
-        return with_times.finish(Outcome(plan, known, applied=False))
-
-    def read_and_reconcile(self) -> ReconcileResult:
-        """Reads the Node, plans and writes.
-
-        The read may fail. So a plan for the Node as last known first updates the times since when reductions have been
-        due: a reduction that the readings no longer ask for is no longer due.
-        """
-        last = self.facts.memory.node
-        lower_since = make_plan(last, self.facts_for_plan()).lower_since if last else {}
-        return self.with_lower_since(lower_since).reconcile_node()
-
-    def with_lower_since(self, lower_since: Mapping[str, float]) -> Pass:
-        """This pass, with these times since when a reduction has been due."""
-        return replace(self, facts=replace(self.facts, memory=replace(self.facts.memory, lower_since=lower_since)))
-
-    def reconcile_node(self, known: NodeState | None = None, plan_of_known: Plan | None = None) -> ReconcileResult:
-        """Plans and writes. known: the Node; None: it is read first. plan_of_known: the plan for it, which the result
-        contains if the pass fails."""
-        conflict = self.facts.memory.conflict
-        if conflict and self.facts.uptime < conflict.retry_at and _TRIES_AGAIN.isdisjoint(self.facts.reasons):
-            # Too early for the next attempt: each one costs the API server two requests.
-            failure = Failure(conflict.message, NodeConflict.cause)
-            return self.result(self.facts.memory, plan_of_known, failure)
+    def run(self) -> PassEnd:
+        """Identifies the Node, reads the machine, and reconciles the Node. A NodeError becomes the error."""
+        name, error = self._identify()
+        inputs = self.inputs_of(self.read_machine(name))
+        memory = self.memory.with_readings(inputs.readings, inputs.uptime)
+        if self.resets_limits:
+            memory = memory.without_limits(inputs.uptime)
+        if error is not None:
+            return PassEnd(inputs, replace(memory, settled=""), error=error)
+        if self.may_send_nothing and memory.settled == inputs.fingerprint:
+            return PassEnd(inputs, memory)
+        memory = replace(memory, settled="")
         try:
-            node = self.access.open_node()
-            carry_out = self.observe if self.facts.config.settings.observe else self.write
-            outcome = carry_out(node, known)
-        except NodeError as error:
-            return self.fail(plan=plan_of_known, error=error)
-        has_response = outcome.node_state is not known  # without a request, the outcome holds the known state itself
-        return replace(self.finish(outcome), has_response=has_response)
+            return self._reconcile(inputs, memory)
+        except NodeError as e:  # the Node could not be read
+            return PassEnd(inputs, memory, error=e)
 
-    def finish(self, outcome: Outcome) -> ReconcileResult:
-        """The result of a pass that has carried out its plan."""
-        unsaved = outcome.plan.health.unsaved
-        failure = Failure(unsaved, RetryCause.STATE) if unsaved else None
-        memory = self.facts.memory.after_outcome(outcome, self.facts.uptime)
-        return replace(self.result(memory, outcome.plan, failure), outcome=outcome)
-
-    def observe(self, node: Node, known: NodeState | None) -> Outcome:
-        """Plans without writing. known: as for reconcile_node()."""
-        node_state = known or node.read()
-        plan = self.make_plan(node_state, self.facts.machine_record, denied={}, written=None)
-        return Outcome(plan, node_state, applied=False)
-
-    def write(self, node: Node, known: NodeState | None) -> Outcome:
-        """Plans and writes. known: as for reconcile_node().
-
-        If the machine record can't be saved, writes only the changes that need none: limits.py holds back the others.
-        """
-        record_file = NO_RECORD_FILE if self.facts.unsaved else self.access.record_file
-        retries = Retries(
-            # While conflicts continue, a single plan in each pass: reconcile_node() limits the rate of the passes.
-            max_conflicts=1 if self.facts.memory.conflict else MAX_CONFLICTS,
-            rejects_server_errors=self.facts.memory.rejects_server_errors(self.facts.uptime),
-        )
-        start = Start(self.facts.machine_record, node_state=known)
+    def _identify(self) -> tuple[str | None, NodeError | None]:
+        """The Node's name, or why it is not known."""
         try:
-            return apply(node, self.make_plan, start, record_file, retries)
-        except StateError as error:  # from the record file; the second attempt uses none
-            unsaved = replace(self.facts, save_error=str(error))
-            return replace(self, facts=unsaved).write(node, known)
+            return self.node.identify(), None
+        except NodeError as e:
+            return None, e
 
-    def make_plan(
-        self, node_state: NodeState, machine_record: MachineRecord | None, denied: Denied, written: Plan | None
-    ) -> Plan:
-        """The plan for this Node. denied, written: as in Facts."""
-        facts = replace(self.facts_for_plan(), machine_record=machine_record, denied=denied, written=written)
-        return make_plan(node_state, facts)
+    def _reconcile(self, inputs: Inputs, memory: Memory) -> PassEnd:
+        """Reads the Node and the list of device plugins, plans, writes, looks at what was stored, and remembers.
 
-    def facts_for_plan(self, *, heartbeats: bool = True) -> Facts:
-        """The facts for a plan that is made now. heartbeats: whether the plan refreshes the condition's heartbeat."""
-        settings = self.facts.config.settings
-        lower_after = settings.lower_after
-        if self.facts.uptime < BOOT_SECONDS:  # drivers and devices may still appear
-            lower_after = max(lower_after, settings.lower_after_boot)
-        heartbeat_after: float | None = None
-        if heartbeats:  # at most once a minute, even if the resync period is short
-            heartbeat_after = max(timing.MIN_INTERVAL, settings.resync * _HEARTBEAT_SHARE)
-        return replace(
-            self.facts,
-            device_plugins=self.access.device_plugins(),
-            lower_after=lower_after,
-            heartbeat_after=heartbeat_after,
-            observe=settings.observe,
-        )
+        If another writer comes in between, begins again. Raises NodeError if the Node can't be read.
+        """
+        writing = Writing(self.node, inputs.uptime)
+        for _ in range(MAX_CONFLICTS):
+            state = self.node.read()
+            plugins = self.device_plugins()
+            memory = memory.of_node(state).with_restored(state, inputs.uptime)
+            make_part = partial(_make_part, inputs, plugins)
+            plan = make_part(state, memory, WHOLE)
+            if not self.writes:
+                return PassEnd(inputs, replace(self.memory, lower_since=plan.lower_since), Outcome(plan, state))
+            writing.begin(make_part, state, memory)
+            try:
+                plan = writing.write(plan)
+            except NodeConflict:
+                memory = writing.memory
+                continue
+            except NodeUnreachable as e:  # the patch may have been stored, or not
+                return PassEnd(inputs, Memory(), error=e)
+            except NodeError as e:
+                return PassEnd(inputs, writing.memory, error=e)
+            return self._finish(inputs, plan, writing)
+        conflict = NodeConflict(f"another writer changed the Node before each of {MAX_CONFLICTS} patches")
+        return PassEnd(inputs, memory, error=conflict)
 
-    def fail(self, plan: Plan | None, error: NodeError) -> ReconcileResult:
-        """The result of a pass that this error has ended. plan: as for result()."""
-        memory = self.facts.memory.after_error(error, self.facts.uptime)
-        message = str(error)
-        if memory.conflict and isinstance(error, NodeConflict):
-            message = memory.conflict.message  # that of the first conflicts
-        retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
-        files = error.files if isinstance(error, NodeUnauthorized) else ()
-        failure = Failure(message, error.cause, retry_after=retry_after, credential_files=files)
-        return replace(
-            self.result(memory, plan, failure),
-            has_response=error.node_state is not None,
-            node_missing=isinstance(error, NodeMissing),
-        )
+    def _finish(self, inputs: Inputs, plan: Plan, writing: Writing) -> PassEnd:
+        """The end of a pass that has carried out its plan. Creates its Events."""
+        warnings = self._report(plan, writing) if writing.has_written else []
+        memory = writing.memory.with_write(inputs.uptime) if writing.has_sent else writing.memory
+        outcome = Outcome(plan, writing.state, is_written=writing.has_written, warnings=tuple(warnings))
+        is_settled = not plan.troubles and not plan.waits and not memory.has_denials
+        settled = inputs.fingerprint if is_settled else ""
+        return PassEnd(inputs, replace(memory, settled=settled), outcome)
 
-    def result(self, memory: Memory, plan: Plan | None, failure: Failure | None = None) -> ReconcileResult:
-        """The result, with all waits. memory: for the next pass. plan: the last plan; None: no plan was made."""
-        uptime = self.facts.uptime
-        waits = waits_after(plan, memory, self.facts.readings, uptime)
-        # After a failure, the time of a wait may be over. The retry after the failure then does what has waited.
-        waits = [wait for wait in waits if wait.until > uptime]
-        return ReconcileResult(memory, uptime, waits=tuple(waits), plan=plan, failure=failure)
+    def _report(self, plan: Plan, writing: Writing) -> list[str]:
+        """Creates the Events of a pass. Returns why some could not be created."""
+        is_news = writing.memory.condition_about != self.memory.condition_about
+        before = writing.state_before.condition if writing.state_before else None
+        errors = []
+        for event in events(plan, before, writing.state, is_news=is_news):
+            try:
+                self.node.report(event, writing.state)
+            except NodeError as e:
+                errors.append(f"the Event could not be created: {e}")
+        return errors
+
+
+def _make_part(inputs: Inputs, plugins: Collection[str] | None, state: NodeState, memory: Memory, part: Part) -> Plan:
+    """Makes the plan of a pass, with the arguments in the order of Planner."""
+    return make_plan(state, plugins, memory, inputs, part)

@@ -1,106 +1,128 @@
-"""Writes a plan in one patch or, if the API server denies this patch, in several.
-
-So a denied resource does not block the others. Each plan starts from the Node and the machine record as the previous
-write left them.
-"""
+"""Writes a plan: in one patch or, if the API server rejects that, in parts, so that what is denied holds nothing else
+back. After each patch, looks at what was stored, and remembers it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
 from capacityd.model.errors import NodeConflict, NodeRejected
-from capacityd.model.label import resources_first
-from capacityd.model.node import NodeState
-from capacityd.model.plan import Outcome
-from capacityd.reconcile.attempt import Attempt, Denied, altered_quantities, is_same_version, rejection_of, report
+from capacityd.model.key import Key
+from capacityd.model.node import Node, NodeState
+from capacityd.model.plan import Change, Plan
+from capacityd.reconcile.denial import condition_text, sent_text
 from capacityd.reconcile.isolation import isolate
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.plan import Part
+
+_REST = Part(frozenset())
+_REST_OF_ANNOTATION = Part(frozenset(), has_condition=False)
+
+Planner: TypeAlias = Callable[[NodeState, Memory, Part], Plan]
+"""Makes the plan for a Node, or for a part of it."""
 
 
-def write(attempt: Attempt) -> Outcome:
-    """Writes the whole plan in one patch. If the API server denies the patch, writes the changes in several patches.
+class Writing:
+    """The writes of a pass."""
 
-    Raises NodeError.
-    """
-    plan = attempt.plan
-    try:
-        node_state = attempt.write_plan(plan)
-    except NodeRejected as error:
-        return write_in_parts(attempt, error)
-    attempt.reject_altered_annotation(plan, node_state)
-    altered = altered_quantities(plan, node_state)
-    if altered or plan.write.condition_follows:
-        return _finish(attempt, node_state, denied=altered)
-    return report(attempt.node, Outcome(plan, node_state, applied=True, attempted=plan.changed_names))
+    state: NodeState
+    """The Node after the last patch."""
+    memory: Memory
+    """What to remember after the last patch."""
 
+    def __init__(self, node: Node, uptime: float) -> None:
+        self.state_before: NodeState | None = None
+        """The Node as the pass has read it first."""
+        self.has_sent = False
+        """Whether a patch was sent, whatever became of it."""
+        self.has_written = False
+        """Whether a patch was stored."""
+        self.written: dict[Key, Change] = {}
+        """The changes that were stored."""
+        self._node = node
+        self._uptime = uptime
 
-def write_in_parts(attempt: Attempt, error: NodeRejected) -> Outcome:
-    """Writes the changes in several patches, to isolate the denied ones. error: the error of the whole patch.
+    def begin(self, make_plan: Planner, state: NodeState, memory: Memory) -> None:
+        """Begins with the Node as it was just read. memory: before the writes."""
+        self._make_plan = make_plan
+        if self.state_before is None:
+            self.state_before = state
+        self.state = state
+        self.memory = memory
 
-    Raises NodeError.
-    """
-    parts = _Parts(attempt, error)
-    names = tuple(parts.unwritten)
-    if not names:  # the patch changes no quantity, so no part of it can be left out
-        attempt.reject(attempt.plan, attempt.node_state, error)  # raises
-    isolate(names, parts.write)
-    return _finish(attempt, parts.node_state, denied=parts.unwritten | parts.altered, error=error)
+    def write(self, plan: Plan) -> Plan:
+        """Writes a plan. Returns the plan that says what has become of it.
 
+        Raises NodeConflict if another writer comes in between, or another NodeError. Then state, memory and written say
+        what was stored before.
+        """
+        if plan.patch is None and not plan.due:
+            self.memory = self.memory.after_plan(plan, self._uptime)
+            return plan.with_written(self.written)
+        denied_before = self._denials()
+        why = self._send(plan)
+        rejected = tuple(change.key for change in plan.written_changes) if why else ()
+        if rejected and not self._write_keys(rejected):  # without the condition, which may be what is rejected
+            isolate(rejected, self._write_keys)
+        self._write_due()
+        if why or self._denials() != denied_before:
+            self._write_rest()
+            plan = self._plan(_REST)
+        return plan.with_written(self.written)
 
-class _Parts:
-    """A plan's changes while they are written in several patches.
+    def _write_due(self) -> None:
+        """Tries the denied changes that are due, each alone. A label may become due once its resource is written."""
+        tried: set[Key] = set()
+        while due := set(self._plan(_REST).due) - tried:
+            key = min(due)
+            self._write_keys((key,))
+            tried.add(key)
 
-    Each patch sets the condition as if everything not yet written were denied. So the last patch that succeeds leaves
-    the right condition, and no further request is needed unless all changes are denied.
-    """
+    def _denials(self) -> object:
+        """Everything that is denied, to see whether the condition must say something else."""
+        return self.memory.denied, self.memory.annotation_denied
 
-    def __init__(self, attempt: Attempt, error: NodeRejected) -> None:
-        self.node_state = attempt.node_state
-        """The Node after the last patch that succeeded."""
-        names = sorted(attempt.plan.changed_names, key=resources_first)
-        self.unwritten: dict[str, str] = dict.fromkeys(names, error.reason)
-        """Name -> why the API server has denied the last patch with its change."""
-        self.altered: dict[str, str] = {}
-        """Name -> how the API server has altered its quantity."""
-        self._attempt = attempt
+    def _plan(self, part: Part) -> Plan:
+        return self._make_plan(self.state, self.memory, part)
 
-    def write(self, names: tuple[str, ...]) -> bool:
-        """Writes the changes of these names in one patch. Returns whether the API server accepts the patch."""
-        attempt = self._attempt
-        left_out = {name: why for name, why in self.unwritten.items() if name not in names}
-        plan = attempt.plan_after(self.node_state, denied=left_out | self.altered)
+    def _write_keys(self, keys: Collection[Key]) -> bool:
+        """Writes the numbers of these keys with their entries of the annotation. Returns whether they were accepted."""
+        plan = self._plan(Part(frozenset(keys), has_rest=False, has_condition=False))
+        unchanged = set(keys) - {change.key for change in plan.written_changes}
+        self.memory = self.memory.without_denials_of(unchanged)  # such as a label whose resource is denied
+        why = self._send(plan)
+        if why:
+            for change in plan.written_changes:
+                self.memory = self.memory.with_rejected(change.key, sent_text(change), why, self._uptime)
+        return not why
+
+    def _write_rest(self) -> None:
+        """Writes the rest of the annotation and the condition, in one patch if the API server accepts it."""
+        plan = self._plan(_REST)
+        why = self._send(plan)
+        if why and plan.patch is not None and plan.patch.annotations:
+            if why_annotation := self._send(self._plan(_REST_OF_ANNOTATION)):
+                self.memory = self.memory.with_annotation_rejected(why_annotation, self._uptime)
+            plan = self._plan(_REST)
+            why = self._send(plan)
+        if why and plan.patch is not None and plan.patch.condition is not None:
+            self.memory = self.memory.with_condition_rejected(condition_text(plan.patch.condition), why, self._uptime)
+
+    def _send(self, plan: Plan) -> str:
+        """Sends a plan's patch, if it has one. Returns why the API server rejects it; "" if it does not."""
+        if plan.patch is None:
+            return ""
+        self.has_sent = True
         try:
-            self.node_state = attempt.write_plan(plan)
+            stored = self._node.write(plan.patch)
         except NodeRejected as e:
-            self.unwritten |= dict.fromkeys(names, e.reason)
-            return False
+            return e.reason
         except NodeConflict as e:
-            if not is_same_version(attempt.node.read(), self.node_state):
-                raise  # another writer changed the Node
-            self.unwritten |= dict.fromkeys(names, rejection_of(e).reason)
-            return False
-        self.unwritten = left_out
-        attempt.reject_altered_annotation(plan, self.node_state)
-        self.altered |= altered_quantities(plan, self.node_state)
-        return True
-
-
-def _finish(attempt: Attempt, node_state: NodeState, *, denied: Denied, error: NodeRejected | None = None) -> Outcome:
-    """Writes what remains after the patches of an attempt, above all the condition, which says what is denied. Writes
-    nothing if the Node already is as planned. Creates the Events, and returns the outcome of the attempt.
-
-    denied: the denied and the altered changes. error: the error to raise if the API server denies this write as well;
-    None: the write's own.
-    """
-    plan = attempt.plan_after(node_state, denied)
-    if plan.write.patch:
-        try:
-            node_state = attempt.write_plan(plan)
-        except NodeRejected as e:
-            attempt.reject(plan, node_state, error or e)
-    stored = [change for change in attempt.written if change.name not in denied]  # as written, not altered
-    outcome = Outcome(
-        plan.with_earlier(stored),
-        node_state,
-        applied=bool(attempt.written or plan.write.patch),
-        denied=denied,
-        attempted=attempt.plan.changed_names,
-    )
-    return report(attempt.node, outcome)
+            if self._node.read().resource_version != self.state.resource_version:
+                raise
+            return f"the API server reports a conflict, but nobody has changed the Node: {e.reason}"
+        self.has_written = True
+        self.memory = self.memory.after_write(plan, plan.patch, stored, self._uptime)
+        self.written |= {change.key: change for change in plan.written_changes if change.key not in self.memory.denied}
+        self.state = stored
+        return ""

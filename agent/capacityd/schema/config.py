@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacityd.model.label import label_of, resource_of
+from capacityd.model.key import Key
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 from capacityd.schema.setting_types import (
     Boolean,
@@ -168,13 +168,12 @@ class Config:
         return {resource.name: resource.expect for resource in self.resources if resource.expect is not None}
 
     def adopts(self, name: str) -> bool:
-        """Whether capacityd may take over this resource or label from another writer."""
-        resource_name = resource_of(name)  # a label has a resource, too: the one whose quantity it repeats
-        return any(resource.adopt for resource in self.resources if resource.name == resource_name)
+        """Whether capacityd may take over this resource, and its label, from another writer."""
+        return any(resource.adopt for resource in self.resources if resource.name == name)
 
-    def labels(self) -> frozenset[str]:
-        """The names of the labels to publish (model/label.py)."""
-        return frozenset(label_of(resource.name) for resource in self.resources if resource.label)
+    def labels(self) -> frozenset[Key]:
+        """The labels to publish."""
+        return frozenset(Key(resource.name).label for resource in self.resources if resource.label)
 
     def errors(self) -> tuple[str, ...]:
         """The errors of the effective configuration."""

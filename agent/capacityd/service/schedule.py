@@ -115,9 +115,7 @@ class Schedule:
 
     def _plan_poll(self) -> None:
         self._timed.pop(PassReason.POLL, None)
-        # The retries of a failed pass look at the Node. But while a disk is full (STATE), passes can read the Node, and
-        # retries become rare.
-        if self._polls.at is not None and self._failure_cause in (None, RetryCause.STATE):
+        if self._polls.at is not None and self._failure_cause is None:  # the retries of a failed pass look at the Node
             self._timed[PassReason.POLL] = self._polls.at
 
     def notify(self, reasons: set[PassReason], now: float) -> None:
@@ -228,8 +226,6 @@ class Schedule:
         self._not_before = self._retry_after_until + SHORTEST_PAUSE[cause] * _LEAST_SHARE
         if cause is RetryCause.CONFLICT and requeue_after is not None:  # the pass itself limits its requests
             self._not_before = now + min(requeue_after, longest)
-        elif cause is RetryCause.STATE and requeue_after is not None:  # a full disk delays no pass that a limit needs
-            self._not_before = min(self._not_before, now + requeue_after)
 
     def _jittered(self, longest: float) -> float:
         return self._uniform(longest * _LEAST_SHARE, longest)

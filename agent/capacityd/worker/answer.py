@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
+from capacityd.model.errors import NodeError, NodeMissing, NodeUnauthorized, NodeUnreachable
 from capacityd.model.messages import Failure, PassResult
-from capacityd.model.node import published_resources
-from capacityd.model.plan import UNSAVED
+from capacityd.model.node import ConditionReason
 from capacityd.model.reading import Reading, Unknown, reading_text
 from capacityd.model.reasons import RetryCause
-from capacityd.reconcile.result import ReconcileResult
+from capacityd.reconcile.reconcile import PassEnd
+from capacityd.worker.pass_state import PassStatus
+
+_MIN_REQUEUE = 0.1
+"""Minimum pause between two passes, in seconds."""
 
 
-def answer_of(  # noqa: PLR0913  # what the answer says comes from several places
-    result: ReconcileResult,
-    readings: Mapping[str, Reading],
-    failure: Failure | None,
-    *,
-    memory: str,
-    credential_files: tuple[str, ...],
-    last_readings: Mapping[str, Reading],
+def answer_of(
+    end: PassEnd, status: PassStatus, last: PassStatus, *, memory: str, credential_files: tuple[str, ...]
 ) -> PassResult:
-    """The answer to the resident process. failure: as from failure_of(). last_readings: those of the last pass.
+    """The answer to the resident process. last: the status of the last pass.
 
-    memory: the text for the next pass.
-    credential_files: the files with the credentials that the pass has used.
+    memory: for the next worker. credential_files: the files with the credentials that the pass has used.
     """
-    outcome = result.outcome  # None if the pass failed
+    failure = failure_of(end.error)
+    first = min((wait.until for wait in end.waits), default=None)
     return PassResult(
         failure,
         memory=memory,
-        requeue_after=result.requeue_after,
+        requeue_after=None if first is None else max(_MIN_REQUEUE, first - end.inputs.uptime),
         credential_files=credential_files,
-        node=_fingerprint(result),
-        changed=_texts_by_name(readings) != _texts_by_name(last_readings),
-        written=outcome is not None and outcome.applied,
-        status=status_line(readings, result, failure),
+        node=_fingerprint_of(end),
+        changed=_texts_by_name(status.readings) != _texts_by_name(last.readings),
+        written=end.outcome is not None and end.outcome.is_written,
+        status=status_line(status, failure),
     )
 
 
-def _fingerprint(result: ReconcileResult) -> str | None:
+def _fingerprint_of(end: PassEnd) -> str | None:
     """As PassResult.node."""
-    if result.node_missing:
+    if isinstance(end.error, NodeMissing):
         return ""
-    node = result.memory.node
-    return node.fingerprint if node and (result.outcome or result.has_response) else None
+    return end.outcome.node.fingerprint if end.outcome else None
 
 
 def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
@@ -53,34 +49,25 @@ def _texts_by_name(readings: Mapping[str, Reading]) -> dict[str, str]:
     return {name: reading_text(reading) for name, reading in readings.items()}
 
 
-def failure_of(result: ReconcileResult, save_errors: Sequence[str]) -> Failure | None:
-    """The failure of a pass, including errors from saving its state; None if nothing failed."""
-    if result.unsaved:  # the failure of the pass itself is that nothing can be saved
-        return Failure(_unsaved(result.unsaved), RetryCause.STATE)
-    if not save_errors:
-        return result.failure
-    unsaved = _unsaved(save_errors[0])
-    if result.failure is None:
-        return Failure(unsaved, RetryCause.STATE)
-    return replace(result.failure, message=f"{unsaved}; {result.failure.message}")
+def failure_of(error: NodeError | None) -> Failure | None:
+    """The failure of a pass that this error has ended; None: no error."""
+    if error is None:
+        return None
+    retry_after = error.retry_after if isinstance(error, NodeUnreachable) else None
+    files = error.files if isinstance(error, NodeUnauthorized) else ()
+    return Failure(str(error), error.cause, retry_after=retry_after, credential_files=files)
 
 
-def _unsaved(why: str) -> str:
-    """The message for a pass whose state can't be saved. UNSAVED says what such a pass leaves undone."""
-    return f"{why}; until this is fixed, {UNSAVED}"
-
-
-def status_line(readings: Mapping[str, Reading], result: ReconcileResult, failure: Failure | None) -> str:
+def status_line(status: PassStatus, failure: Failure | None) -> str:
     """One line for systemctl status."""
     if failure:
         if failure.cause is RetryCause.CREDENTIALS:
             return f"waiting for a kubeconfig: {failure.message}"
         return failure.message
-    published = len(published_resources(result.memory.node))
     problems = {
-        "unknown": sum(isinstance(reading, Unknown) for reading in readings.values()),
-        "denied": len(result.plan.health.denied) if result.plan else 0,
-        "held back": len({wait.name for wait in result.waits if wait.holds_change}),
+        "unknown": sum(isinstance(reading, Unknown) for reading in status.readings.values()),
+        "denied": sum(trouble.reason is ConditionReason.DENIED for trouble in status.troubles),
+        "held back": len({wait.key for wait in status.waits if wait.holds_change}),
     }
     texts = [f"{number} {problem}" for problem, number in problems.items() if number]
-    return ", ".join([f"{published} of {len(readings)} resources published", *texts])
+    return ", ".join([f"{len(status.published)} of {len(status.readings)} resources published", *texts])

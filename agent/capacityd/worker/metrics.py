@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from capacityd import __version__
-from capacityd.model.node import NodeState, published_resources
+from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Action
 from capacityd.model.reading import Absent, Quantity, ReadingOutcome, Unknown, outcome_of
 from capacityd.schema.config import Config
@@ -25,8 +25,6 @@ class PassMetrics:
 
     config: Config
     status: PassStatus
-    node: NodeState | None
-    """The Node as last seen; None if it has not been read yet."""
     counters: Counters
     """The counters after this pass."""
     durations: Mapping[str, float] = field(default_factory=dict)
@@ -60,7 +58,7 @@ def exposition(metrics: PassMetrics, duration: float) -> bytes:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counters = metrics.counters
-    node_label = {_NODE_LABEL: metrics.node.name} if metrics.node else {}  # label -> value
+    node_label = {_NODE_LABEL: metrics.status.node} if metrics.status.node else {}  # label -> value
 
     class PassCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
@@ -116,7 +114,7 @@ def _gauges(metrics: PassMetrics, duration: float) -> Iterator[_Gauge]:
     ):
         series: dict[tuple[str, ...], float] = {} if value is None else {(): float(value)}  # (): without labels
         yield name, about, (), series
-    condition = metrics.node.condition if metrics.node else None
+    condition = status.condition
     reason_and_status = {
         "reason": condition.reason if condition else "",
         "status": condition.status if condition else "",
@@ -136,10 +134,10 @@ def _info(name: str, about: str, labels: Mapping[str, str]) -> _Gauge:
 def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     status = metrics.status
     readings = status.readings
-    denied = status.health.denied
-    published = published_resources(metrics.node)
-    held = {wait.name for wait in status.waits if wait.holds_change}
-    refused = {change.name for change in status.changes if change.action is Action.REFUSE}
+    published = status.published
+    held = {str(wait.key) for wait in status.waits if wait.holds_change}
+    refused = _in_trouble(status, ConditionReason.REFUSED)
+    denied = _in_trouble(status, ConditionReason.DENIED)
     yield (
         "resource_outcome",
         "1 for the outcome of the last reading of an extended resource: quantity, absent or unknown.",
@@ -166,6 +164,11 @@ def _resources(metrics: PassMetrics) -> Iterator[_Gauge]:
     )
     for family, about, values in families:
         yield f"resource_{family}", about, ("resource",), {(name,): float(values[name]) for name in sorted(values)}
+
+
+def _in_trouble(status: PassStatus, reason: ConditionReason) -> set[str]:
+    """The resources and labels that are in trouble for this reason."""
+    return {str(trouble.key) for trouble in status.troubles if trouble.key and trouble.reason is reason}
 
 
 def _flags(names: Collection[str], set_for: Collection[str]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The metrics file for node_exporter's textfile collector: writes it, and removes it where it is no longer written.
 
-node_exporter reports an old file without an error, beside a new one. So the state directory lists the paths of the
-files that this machine has written, also across boots. Only a file with the metrics of the service is removed.
+node_exporter reports an old file without an error, beside a new one. So after a change of its path, the service removes
+the file at the path before. Only a file with the metrics of the service is removed.
 
 Each reconcile pass replaces the file, so the series of removed resources disappear. If this fails, the pass continues,
 the resident process logs the error once, and the time stamps in the file show its age.
@@ -12,10 +12,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capacityd.linux.atomic_file import read_regular_file, replace_file
+from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.opening import ForeignLink, open_data_folder
 from capacityd.linux.sandbox import SANDBOX_PAGE, UNIT
 from capacityd.model.messages import MetricsResult
@@ -23,10 +23,8 @@ from capacityd.model.modules import import_failure
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
 
-_LIST = "textfiles"
-"""The list in the state directory, one path a line. The package's postrm reads it, too."""
 _FIRST_LINE = b"# HELP capacityd_resource_outcome "
-"""How each file starts that this version or an older one has written. The package's postrm has the same text."""
+"""How each file starts that the service has written. The package's postrm has the same text."""
 
 _ADVICE = {
     errno.ENOENT: "create the folder (prometheus-node-exporter provides /var/lib/prometheus/node-exporter) and restart"
@@ -37,54 +35,32 @@ _ADVICE = {
 """Number of an error in writing the file -> advice."""
 
 
-def replace(directory: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
-    """Writes the configured file, and removes earlier ones at other paths. Returns an error, or the written path; None
+def replace(earlier: str | None, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
+    """Writes the configured file, and removes the one at an earlier path. Returns an error, or the written path; None
     if no file is configured and no error has occurred.
 
-    directory: the state directory. duration: of the pass, in seconds.
+    earlier: the path of the last pass; None: it wrote no file. duration: of the pass, in seconds.
     """
     path = pass_metrics.config.settings.textfile
-    failed_removal = _remove_earlier(directory, path)
+    error = remove(earlier) if earlier and earlier != path else ""
+    failed_removal = MetricsResult(path or earlier or "", error, advice="delete it") if error else None
     if not path:
         return failed_removal
     written = _write(path, pass_metrics, duration)
-    if written.error:  # matters more than an error of an earlier file
-        return written
-    return failed_removal or written
+    return written if written.error else failed_removal or written
 
 
-def _remove_earlier(directory: str, path: str | None) -> MetricsResult | None:
-    """Removes the listed files except the one at this path, and lists this path. Returns what is wrong; None: nothing.
-
-    path: the configured file; None if no file is configured. A list that can't be read stays as it is, so the files are
-    removed once it can be read.
-    """
+def remove(path: str) -> str:
+    """Removes a file with the service's metrics, if there is one. Returns why it could not be; "" if it was."""
     try:
-        listed = _listed(directory)
+        with _path_in_open_folder(path) as path_in_folder:
+            if _is_of_service(path_in_folder):
+                os.unlink(path_in_folder)
+    except (FileNotFoundError, NotADirectoryError):  # it is already gone
+        return ""
     except OSError as e:
-        return MetricsResult(path or "", _not_read(directory, e), advice="make it readable for root, or delete it")
-    failed = _remove(earlier for earlier in listed if earlier != path)
-    configured = [path] if path else []
-    _save_list(directory, before=listed, paths=[*failed, *configured])
-    if not failed:
-        return None
-    earlier, error = next(iter(failed.items()))
-    return MetricsResult(path or earlier, _not_removed(earlier, error), advice="delete it")
-
-
-def remove_all(directory: str) -> list[str]:
-    """Removes the files that this machine has written. Returns an error for each that could not be removed, or for the
-    list of the files.
-
-    directory: the state directory.
-    """
-    try:
-        listed = _listed(directory)
-    except OSError as e:
-        return [_not_read(directory, e)]
-    failed = _remove(listed)
-    _save_list(directory, before=listed, paths=[*failed])
-    return [f"{_not_removed(path, error)}: delete it" for path, error in failed.items()]
+        return f"{path} could not be removed: {e.strerror}; node_exporter still reports its old metrics"
+    return ""
 
 
 def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult:
@@ -102,30 +78,6 @@ def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResu
         error = f"{path} is not written: {e}"
         return MetricsResult(path, error, advice="it needs the package python3-prometheus-client")
     return MetricsResult(path)
-
-
-def _not_removed(path: str, error: OSError) -> str:
-    return f"{path} could not be removed: {error.strerror}; node_exporter still reports its old metrics"
-
-
-def _not_read(directory: str, error: OSError) -> str:
-    path = os.path.join(directory, _LIST)
-    return f"{path} could not be read: {error.strerror}; metrics files at the paths that it lists are not removed"
-
-
-def _remove(paths: Iterable[str]) -> dict[str, OSError]:
-    """Removes those of the files that have the service's metrics. Returns path -> error, for each failed removal."""
-    failed = {}
-    for path in paths:
-        try:
-            with _path_in_open_folder(path) as path_in_folder:
-                if _is_of_service(path_in_folder):
-                    os.unlink(path_in_folder)
-        except (FileNotFoundError, NotADirectoryError):  # it is already gone
-            continue
-        except OSError as e:
-            failed[path] = e
-    return failed
 
 
 @contextmanager
@@ -152,23 +104,3 @@ def _is_of_service(path: str) -> bool:
         return False
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
         return f.read(len(_FIRST_LINE)) == _FIRST_LINE
-
-
-def _listed(directory: str) -> list[str]:
-    """The paths in the list; empty if nothing was written yet. Raises OSError if the list can't be read."""
-    try:
-        content = read_regular_file(os.path.join(directory, _LIST))
-    except FileNotFoundError:
-        return []
-    return [line for line in os.fsdecode(content).split("\n") if line.startswith("/")]
-
-
-def _save_list(directory: str, *, before: Sequence[str], paths: Sequence[str]) -> None:
-    """Saves the list if it differs from the one before. Without a list, only a later removal of the files is lost."""
-    if paths == before:
-        return
-    try:
-        content = "".join(f"{path}\n" for path in paths if "\n" not in path)
-        replace_file(os.path.join(directory, _LIST), os.fsencode(content), 0o644, durable=True)
-    except OSError:
-        return  # the condition says that nothing can be saved (StateNotWritable)

@@ -5,7 +5,6 @@ The text is empty after a start of the service, and after a pass without a resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd import __version__
@@ -31,16 +30,6 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """The journal entries about a resource with an unknown reading."""
-
-    reason: str
-    """The last reason logged."""
-    times: tuple[float, ...]
-    """Times of the last entries."""
-
-
-@dataclass(frozen=True, slots=True)
 class PassMemory:
     """What a pass leaves for the next one."""
 
@@ -50,9 +39,9 @@ class PassMemory:
     """None: no pass has ended yet."""
     review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
-    logged: Mapping[str, Logged] = field(default_factory=dict)
-    """Resource with an unknown reading -> its journal entries."""
     counters: Counters = Counters()
+    textfile: str | None = None
+    """The path of the metrics file; None: none is written."""
 
 
 def to_text(memory: PassMemory) -> str:

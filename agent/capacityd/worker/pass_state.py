@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from capacityd.model.node import NodeState
-from capacityd.model.plan import Change, Health
+from capacityd.model.key import Key
+from capacityd.model.node import Condition, NodeState
+from capacityd.model.plan import Change, Trouble
 from capacityd.model.quantity import name_problem
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait
-from capacityd.node import Review
 
 
-class OtherWriter(str, Enum):
+class Writer(str, Enum):
     """The writer of an extended resource that capacityd does not publish."""
 
     DEVICE_PLUGIN = "device_plugin"  # the kubelet writes it for a device plugin
@@ -24,7 +24,10 @@ class OtherWriter(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PassStatus:
-    """A reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch."""
+    """A reconcile pass, for `status`, the journal and the metrics. Times are in seconds since the epoch.
+
+    What is about the Node comes from the last pass that has read it.
+    """
 
     at: float
     """When the pass ended, before it saved its state."""
@@ -40,18 +43,28 @@ class PassStatus:
     """Name -> expected quantity."""
     waits: tuple[Wait, ...] = ()
     """Reasons for later passes."""
+    node: str = ""
+    """The Node's name; "": no pass has read the Node yet."""
     changes: tuple[Change, ...] = ()
-    """The last plan's change for each name."""
-    health: Health = field(default_factory=Health)
-    """What is wrong with the Node after the last plan."""
-    others: Mapping[str, OtherWriter] = field(default_factory=dict)
+    """The plan's change for each key, with what the Node stores after the plan."""
+    troubles: tuple[Trouble, ...] = ()
+    """What is wrong with the Node."""
+    condition: Condition | None = None
+    """The condition on the Node; None: there is none."""
+    condition_denied: str = ""
+    """Why the API server does not store the condition; empty if it does."""
+    others: Mapping[str, Writer] = field(default_factory=dict)
     """Name -> writer, as from other_writers()."""
-    condition_not_stored: bool = False
-    """Whether the Node lacks the condition, or its condition differs from the written one."""
     read_at: float | None = None
-    """When a pass last knew the Node, by a request or from the watch; None: not yet."""
+    """When a pass last read the Node; None: not yet."""
     written_at: float | None = None
     """When the Node was last written; None: not yet."""
+
+    @property
+    def published(self) -> dict[str, int]:
+        """Name -> published number, of the resources without their labels."""
+        resources = [change for change in self.changes if not change.key.is_label]
+        return {change.key.name: change.published for change in resources if change.published is not None}
 
 
 NO_PASS = PassStatus(at=0.0)
@@ -59,25 +72,23 @@ NO_PASS = PassStatus(at=0.0)
 
 
 def other_writers(
-    node_state: NodeState, published: Collection[str], device_plugins: Collection[str] | None
-) -> dict[str, OtherWriter]:
+    node: NodeState, published: Collection[Key], device_plugins: Collection[str] | None
+) -> dict[str, Writer]:
     """Name -> writer, for this Node's extended resources that capacityd does not publish.
 
-    published: the names that capacityd publishes. device_plugins: the names that device plugins have registered; None
-    if they are unknown.
+    published: the keys that capacityd publishes. device_plugins: the names that device plugins have registered; None if
+    they are unknown.
     """
-    others = [name for name in sorted(node_state.capacity or {}) if name not in published and not name_problem(name)]
+    others = [name for name in sorted(node.capacity) if Key(name) not in published and not name_problem(name)]
     of_plugins = device_plugins or ()
-    return {name: OtherWriter.DEVICE_PLUGIN if name in of_plugins else OtherWriter.UNKNOWN for name in others}
+    return {name: Writer.DEVICE_PLUGIN if name in of_plugins else Writer.UNKNOWN for name in others}
 
 
 @dataclass(frozen=True, slots=True)
 class PassState:
     """The content of state.json: the last pass, for `status`."""
 
-    node: NodeState | None = None
-    """The Node as a pass last knew it; None: no pass has known it."""
     status: PassStatus | None = None
     """None: no pass has ended yet."""
-    review: Review | None = None
-    """Who the service is for the API server."""
+    impersonated: str = ""
+    """The user as whom the service acts; "": the user of its credentials."""

@@ -1,20 +1,17 @@
 """The service's files in its runtime directory. Each can be recreated: if a file is lost, only its content is lost.
 
 config.json: the checked configuration with its errors. All passes use it, so a rejected reload has no effect.
-state.json: the last pass, for `status`. service.json: the resident process's status. service.lock: locked while the
-resident process runs. lock: locked while a worker or a command writes to the Node.
+state.json: the last pass, for `status`. service.json: the resident process's status. service.lock: locked
+while the resident process runs.
 
 Files are replaced atomically. A file from another version of capacityd counts as missing.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from capacityd import __version__
@@ -28,7 +25,6 @@ from capacityd.worker.pass_state import PassState
 
 _T = TypeVar("_T")
 
-_LOCK_POLL = 0.05  # seconds between two attempts to take a lock
 _CONFIG = "config.json"
 _STATE = "state.json"
 
@@ -88,9 +84,13 @@ def read_state(folder: str) -> PassState:
 
 def write_state(folder: str, state: PassState) -> None:
     """Saves the state for `status`. Raises CapacitydError."""
-    if state.node:  # without the machine's UUID and its hash: only root may read it, and everybody may read this file
-        state = replace(state, node=replace(state.node, system_uuid="", fingerprint=""))
     _write(folder, _STATE, state, 0o644)  # `status` works without root; the state contains no secret
+
+
+def remove_state(folder: str) -> None:
+    """Removes the last pass's state, if there is one and this user may."""
+    with suppress(OSError):
+        os.unlink(os.path.join(folder, _STATE))
 
 
 def read_service(folder: str) -> ServiceStatus | None:
@@ -102,47 +102,6 @@ def why_unwritable(folder: str) -> str:
     """Why the folder looks unwritable, checked without writing; "" if it looks writable."""
     code = write_error(folder)
     return os.strerror(code) if code else ""
-
-
-@contextmanager
-def errors_added_to(errors: list[str]) -> Iterator[None]:
-    """Catches a CapacitydError of the code inside, and adds its text to these errors. The pass continues without the
-    file that the error is about."""
-    try:
-        yield
-    except CapacitydError as e:
-        errors.append(str(e))
-
-
-@contextmanager
-def locked(folder: str, retry_timeout: float) -> Iterator[None]:
-    """Serializes writers on this machine, with the file `lock`. Raises CapacitydError if another process still holds
-    the lock after retry_timeout seconds.
-
-    If the lock can't be opened, nothing is locked: the folder may be missing (no service runs) or full, or the user is
-    not root. Two writers still do not undo each other's changes: each write is a JSON Patch, whose `test` operations
-    fail if the Node has changed.
-    """
-    try:
-        fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    except OSError:
-        yield
-        return
-    deadline = time.monotonic() + retry_timeout
-    try:
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise CapacitydError(
-                        f"another capacityd process has been writing for {retry_timeout:g} s; is it stuck?"
-                    ) from None
-                time.sleep(_LOCK_POLL)
-        yield
-    finally:
-        os.close(fd)
 
 
 def running(folder: str) -> RunningService | None:

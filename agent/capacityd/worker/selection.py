@@ -6,7 +6,7 @@ from capacityd.host.live import LiveHost
 from capacityd.model.host import Host, machine_id, system_uuid
 from capacityd.model.node import Node
 from capacityd.model.options import Selection
-from capacityd.node import CredentialsCache, open_node, open_node_file
+from capacityd.node import CredentialsCache, Machine, open_node, open_node_file
 from capacityd.schema.config import Config
 
 
@@ -19,9 +19,9 @@ def host_of(selection: Selection) -> Host:
     return LiveHost()
 
 
-def node_name_of(selection: Selection, config: Config, host: Host) -> str:
-    """The Node's name, as far as it is known without a request to the API server."""
-    return selection.node_name or config.settings.node_name or host.hostname().lower()
+def node_name_of(selection: Selection, config: Config) -> str | None:
+    """The Node's name, if it is known without a request; None if only the credentials say it."""
+    return selection.node_name or config.settings.node_name
 
 
 def node_of(selection: Selection, config: Config, host: Host, cache: CredentialsCache | None = None) -> Node:
@@ -33,11 +33,6 @@ def node_of(selection: Selection, config: Config, host: Host, cache: Credentials
         return open_node_file(selection.node_file)
     is_recording = selection.machine is not None
     own_id = None if is_recording else machine_id(host)  # None accepts any machine's Node
-    return open_node(
-        kubeconfig=selection.kubeconfig or config.settings.kubeconfig,
-        node_name=selection.node_name or config.settings.node_name,
-        hostname=host.hostname(),
-        machine_id=own_id,
-        system_uuid=system_uuid(host) if own_id else "",
-        cache=cache,
-    )
+    machine = Machine(host.hostname(), own_id, system_uuid(host) if own_id else "")
+    kubeconfig = selection.kubeconfig or config.settings.kubeconfig
+    return open_node(kubeconfig, selection.node_name or config.settings.node_name, machine, cache)

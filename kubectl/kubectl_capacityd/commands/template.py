@@ -53,7 +53,7 @@ def _of_machine(options: Options) -> int:
     if not config.resources:
         raise UsageError(nothing_configured(selection))
     config = _selected(config, options.resource_names)
-    node_name = node_name_of(selection, config, host)
+    node_name = node_name_of(selection, config)
     readings = probe(config, host, node_name=node_name)
     device_plugins = device_plugin_names(host) or ()  # if they are unknown, none is refused
     quantities, omitted = _published(readings, device_plugins)

@@ -117,7 +117,7 @@ class FleetReport:
 def assess(
     fleet: Fleet, now: float, max_age: float, node_names: Sequence[str] = (), *, by_node: bool = False
 ) -> FleetReport:
-    """Compares each Node with its last applied quantities, and with the other Nodes of its group.
+    """Compares each Node with its published quantities, and with the other Nodes of its group.
 
     now: in seconds since the epoch. max_age: seconds after which a heartbeat is overdue. node_names: the Nodes to
     report, each compared with its whole group; empty: all. by_node: whether to list each Node's resources.

@@ -27,7 +27,7 @@ class Reason(Enum):
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
     OVERCOMMITTED = "Overcommitted"  # pods request more than the capacity
-    CAPACITY_CHANGED = "CapacityChanged"  # capacity or allocatable differs from what was last applied
+    CAPACITY_CHANGED = "CapacityChanged"  # capacity or allocatable differs from what is published
     ANNOTATION_UNREADABLE = "AnnotationUnreadable"
     HEARTBEAT_AHEAD = "HeartbeatAhead"  # the heartbeat is in the future
     QUANTITY_DIFFERS = "QuantityDiffers"  # a quantity is not the group's usual one
@@ -92,15 +92,15 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
 def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields what another writer has changed since capacityd wrote it."""
     for name in sorted(_changed(node)):
-        message = f"{name} is {value_text(node.capacity.get(name))}, last applied {node.annotated[name]}"
+        message = f"{name} is {value_text(node.capacity.get(name))}, published {node.annotated[name]}"
         yield finding_for(Reason.CAPACITY_CHANGED, message)
     for name in sorted(_less_allocatable(node)):
         allocatable = value_text(node.allocatable.get(name))
-        message = f"allocatable {name} is {allocatable}, last applied {node.annotated[name]}"
+        message = f"allocatable {name} is {allocatable}, published {node.annotated[name]}"
         yield finding_for(Reason.CAPACITY_CHANGED, message)
-    for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: last applied; stored: the label's value
+    for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: published; stored: the label's value
         if stored != str(quantity):
-            yield finding_for(Reason.CAPACITY_CHANGED, f"{name} is {value_text(stored)}, last applied {quantity}")
+            yield finding_for(Reason.CAPACITY_CHANGED, f"label {name} is {value_text(stored)}, published {quantity}")
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
@@ -118,9 +118,7 @@ def finding_for(reason: Reason, message: str) -> Finding:
 
 
 def _less_allocatable(node: NodeSummary) -> set[str]:
-    """Resources with the last applied capacity but a lower allocatable, unless the condition already reports this."""
-    if node.condition and node.condition.reason == ConditionReason.NOT_ALLOCATABLE.value:
-        return set()
+    """Resources with the published capacity but a lower allocatable."""
     less = set()
     for name in node.annotated.keys() - _changed(node):
         allocatable = node.allocatable.get(name)
@@ -130,7 +128,7 @@ def _less_allocatable(node: NodeSummary) -> set[str]:
 
 
 def _changed(node: NodeSummary) -> set[str]:
-    """Resources whose capacity is not what was last applied."""
+    """Resources whose capacity is not what is published."""
     return {name for name, number in node.annotated.items() if node.capacity.get(name) != number}
 
 

@@ -28,7 +28,7 @@ class Common:
 
 
 def common(nodes: Sequence[NodeSummary], resource_names: Collection[str]) -> Common:
-    """Compares what capacityd last applied to each Node, not the Node's present capacity: if another writer changes a
+    """Compares what capacityd has published to each Node, not the Node's present capacity: if another writer changes a
     quantity, capacityd restores it.
 
     resource_names: the resources to compare; empty: all that a Node publishes.

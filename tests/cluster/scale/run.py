@@ -131,8 +131,8 @@ class Run:
         """Everything known about a Node that differs from its expected state."""
         lines = [f"Node {each.name}, seed {self._scenario.seed}:", *each.disagreements, "its history:", *each.history]
         lines += ["the end of its service's log:", (each.service.folder / "service.log").read_text()[-_LOG:]]
-        files = [each.service.runtime_directory / "state.json", each.service.state_directory / "published.json"]
-        lines += [f"{file.name}: {file.read_text() if file.exists() else None}" for file in files]
+        file = each.service.runtime_directory / "state.json"
+        lines.append(f"{file.name}: {file.read_text() if file.exists() else None}")
         return "\n".join([*lines, json.dumps(self._cluster.node(each.name)), ""])
 
 

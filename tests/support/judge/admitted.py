@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from tests.support.judge.faults import What
 from tests.support.judge.ghosts import Ghosts
 from tests.support.judge.observations import Trouble
 from tests.support.judge.promises import MINUTE, REACTION, WRITES, Breach, pace
 
-ANSWERED = 80.0
-"""Seconds until another capacityd counts as gone."""
+ANSWERED = 90.0
+"""Seconds after a change by another capacityd during which the condition is Overwritten."""
 NOTICED = 75.0
 """Seconds until a watch that died without a sign is noticed."""
 POLLED = 300.0
@@ -43,8 +42,9 @@ _OWNER = ("untouched", "right_in_time", "true_only_while_right", "true_when_writ
 
 
 def a_limit_holds_a_change_back(ghosts: Ghosts, breach: Breach) -> float:
-    often = (sum(ghosts.at - at < WRITES * MINUTE for at in times) for times in ghosts.passes_with_write.values())
-    return MINUTE if any(number >= WRITES - 1 for number in often) else 0.0
+    times = ghosts.passes_with_write[1 - WRITES :]
+    is_often = len(times) == WRITES - 1 and times[-1] - times[0] < WRITES * MINUTE
+    return MINUTE if is_often and ghosts.at - times[-1] < MINUTE + REACTION else 0.0
 
 
 def the_node_is_out_of_reach(ghosts: Ghosts, breach: Breach) -> float:
@@ -72,29 +72,21 @@ def another_capacityd_writes(ghosts: Ghosts, breach: Breach) -> float:
     return ANSWERED if ghosts.was(Trouble.OTHER_CAPACITYD, ghosts.at - breach.since + ANSWERED) else 0.0
 
 
+def others_keep_overwriting(ghosts: Ghosts, breach: Breach) -> float:
+    often = sum(breach.since - at < WRITES * MINUTE for at in ghosts.overwritten) >= 3
+    return ANSWERED if often and breach.fault is None else 0.0
+
+
 def a_webhook_alters(ghosts: Ghosts, breach: Breach) -> float:
     return inf if Trouble.ALTERED in ghosts.troubles else 0.0
 
 
-def nothing_can_be_saved(ghosts: Ghosts, breach: Breach) -> float:
-    is_lower = breach.fault is not None and breach.fault.what is What.LOWER
-    return inf if Trouble.FILES in ghosts.troubles and is_lower else 0.0
-
-
-def both_records_are_lost(ghosts: Ghosts, breach: Breach) -> float:
+def the_annotation_is_lost_with_the_memory(ghosts: Ghosts, breach: Breach) -> float:
     return inf if breach.entry in ghosts.orphaned else 0.0
-
-
-def nothing_configures_a_forgotten_key(ghosts: Ghosts, breach: Breach) -> float:
-    return inf if breach.entry in ghosts.forgotten and ghosts.wanted(breach.entry) is None else 0.0
 
 
 def the_annotation_is_believed(ghosts: Ghosts, breach: Breach) -> float:
     return inf if breach.entry in ghosts.believed else 0.0
-
-
-def another_writer_claims_a_key(ghosts: Ghosts, breach: Breach) -> float:
-    return inf if breach.entry in ghosts.claimed else 0.0
 
 
 def anothers_number_equals_ours(ghosts: Ghosts, breach: Breach) -> float:
@@ -128,9 +120,14 @@ ADMITTED = (
         no_event_reports_a_change,
     ),
     Admitted(
-        "While another capacityd writes the Node, and for 80 s after that, either may leave the condition True.",
+        "While another capacityd writes the Node, and for 90 s after that, either may leave the condition True.",
         (*_TRUE, "right_in_time"),
         another_capacityd_writes,
+    ),
+    Admitted(
+        "After others have changed what is capacityd's three times in six minutes, the condition stays False for 90 s.",
+        ("right_in_time",),
+        others_keep_overwriting,
     ),
     Admitted(
         "While a webhook alters the annotation or the condition, they say what the webhook says.",
@@ -138,29 +135,14 @@ ADMITTED = (
         a_webhook_alters,
     ),
     Admitted(
-        "While the machine cannot save its files, nothing is lowered or removed.",
-        ("right_in_time",),
-        nothing_can_be_saved,
-    ),
-    Admitted(
-        "A key that the annotation and the machine's file have both lost is no longer capacityd's.",
+        "A key that the annotation and the memory have both lost is no longer capacityd's.",
         _OWNER,
-        both_records_are_lost,
+        the_annotation_is_lost_with_the_memory,
     ),
     Admitted(
-        "Without a file of this Node, a key that nothing configures stays, and the condition says so.",
-        ("right_in_time",),
-        nothing_configures_a_forgotten_key,
-    ),
-    Admitted(
-        "Without a file of this Node, a key that another writer puts into the annotation counts as capacityd's.",
+        "A key that another writer puts into the annotation counts as capacityd's.",
         _OWNER,
         the_annotation_is_believed,
-    ),
-    Admitted(
-        "A key that another writer changes, with an annotation that does not list the key, is given up.",
-        _OWNER,
-        another_writer_claims_a_key,
     ),
     Admitted(
         "A number of another writer that equals the published one is removed with it.",

@@ -68,7 +68,7 @@ def _of_resource(ghosts: Ghosts, node: Document | None, name: str, reading: Read
     """What is wrong with a resource."""
     text, quantity = view.stored(node).get(name), view.published(node).get(name)
     if ghosts.is_plugins(name):
-        if isinstance(reading, Unknown) and ghosts.wanted(name):
+        if isinstance(reading, Unknown) and (ghosts.wanted(name) or name in ghosts.configuration.broken):
             yield Fault(What.UNKNOWN, name)
         if quantity is not None or (ghosts.wanted(name) and isinstance(reading, Quantity)):
             yield Fault(What.NOT_OURS, name)

@@ -15,7 +15,7 @@ BOOT_SECONDS = 180.0
 """Seconds after a boot during which lower_after_boot counts."""
 
 
-_OF_THE_NODE = ("ours", "published", "written_by", "claimed", "annotated_by_others")
+_OF_THE_NODE = ("ours", "published", "written_by", "annotated_by_others")
 """What is about the Node as it was, and so returns with a backup."""
 
 
@@ -53,18 +53,16 @@ class Ghosts:
     """Entry -> number that capacityd wrote last."""
     written_by: dict[str, Writer] = field(default_factory=dict)
     """Entry -> who gave it its present value."""
-    claimed: set[str] = field(default_factory=set)
-    """The entries of ours that another writer has changed, with a readable annotation that does not list them."""
     forgotten: set[str] = field(default_factory=set)
-    """The entries of ours that the machine has forgotten, and has not published again since."""
+    """The entries of ours that capacityd has forgotten, and has not found in the annotation since."""
     orphaned: set[str] = field(default_factory=set)
     """The entries of ours that were forgotten while the annotation did not list them, or the other way round."""
     annotated_by_others: set[str] = field(default_factory=set)
     """The entries that another writer has put into the annotation of this Node."""
     remembers: bool = False
-    """Whether the machine knows what it has published on this Node."""
+    """Whether capacityd remembers what it has published on this Node."""
     believed: set[str] = field(default_factory=set)
-    """The entries that another writer had put into the annotation while the machine knew nothing of this Node."""
+    """The entries that another writer had put into the annotation, and that capacityd did not remember then."""
     lower_since: dict[str, float] = field(default_factory=dict)
     """Entry -> since when each pass has read less than is published."""
     plugins: frozenset[str] | None = frozenset()
@@ -74,11 +72,13 @@ class Ghosts:
     """What has been there, the last time."""
     changed_at: float = -inf
     """When the world changed the last time: the machine, the configuration, or the Node by another writer."""
+    overwritten: list[float] = field(default_factory=list)
+    """When others have changed what is capacityd's, the last times."""
     heard_at: float = -inf
     """When the service last heard of an event."""
     began_pass_at: float = -inf
-    passes_with_write: dict[str, list[float]] = field(default_factory=dict)
-    """Entry -> the times of the last passes that wrote it; "": of those that wrote no entry."""
+    passes_with_write: list[float] = field(default_factory=list)
+    """The times of the last passes that wrote the Node."""
     requests: list[float] = field(default_factory=list)
     """The times of the last passes that sent a request."""
     _backup: dict[str, Any] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Ghosts:
     def after(self, asks: Asks) -> Ghosts:
         """What these ghosts become if the PATCH is stored as it is."""
         then = replace(self, ours={*self.ours}, published={**self.published}, lower_since={**self.lower_since})
-        for names in ("claimed", "forgotten", "orphaned", "annotated_by_others", "believed"):
+        for names in ("forgotten", "orphaned", "annotated_by_others", "believed"):
             setattr(then, names, {*getattr(self, names)})
         then._published(asks.before, asks.after)
         return then
@@ -132,13 +132,10 @@ class Ghosts:
     def see(self, node: Document | None) -> None:
         """capacityd gets the Node."""
         self.seen.append(node)
-        if not self.remembers:
-            self.believed |= self.annotated_by_others
+        self.believed |= self.annotated_by_others - (self.ours if self.remembers else set())
 
     def begin(self, trouble: Trouble, entries: frozenset[str]) -> None:
         known = self.troubles.get(trouble)
-        if trouble is Trouble.STOPPED:  # a start counts anew
-            self.passes_with_write = {}
         self.troubles[trouble] = Span(known.began if known else self.at, inf, entries)
 
     def end(self, trouble: Trouble) -> None:
@@ -155,27 +152,28 @@ class Ghosts:
         """The troubles of an entry that have ended; "": all."""
         return [span for span in self.ended.values() if span.concerns(entry)]
 
-    def forget(self, names: frozenset[str] | None) -> None:
-        """The machine forgets what it knows about its keys."""
-        self.remembers = self.remembers and names is not None
-        self.forgotten |= self.ours if names is None else names & self.ours
+    def forget(self) -> None:
+        """capacityd forgets everything: also when it has written, and since when a reading is lower."""
+        self.remembers = False
+        self.forgotten |= self.ours
+        self.passes_with_write, self.lower_since = [], {}
         self._note_orphans()
 
-    def ask(self, asks: Asks) -> None:
-        """capacityd sends a PATCH: counts it as a write of all entries that it would change.
+    def remember(self) -> None:
+        """capacityd remembers what the annotation lists."""
+        if self.seen and not self.configuration.observe:
+            self.remembers = True
+            self.forgotten -= view.published(self.seen[-1]).keys()
+
+    def ask(self) -> None:
+        """capacityd sends a PATCH. However many a pass sends, it counts once.
 
         While the API server fails, nobody knows which PATCHes are carried out, so all of them may be repeated.
         """
-        if Trouble.API in self.troubles:
-            return
-        before, after = view.stored(asks.before), view.stored(asks.after)
-        parts = view.allocatable(asks.before), view.allocatable(asks.after)
-        names = changed(before, after) | changed(*parts)
-        for name in names or {""}:
-            times = self.passes_with_write.setdefault(name, [])
-            if not times or times[-1] < self.began_pass_at:
-                times.append(self.at)
-                del times[:-20]
+        times = self.passes_with_write
+        if Trouble.API not in self.troubles and (not times or times[-1] < self.began_pass_at):
+            times.append(self.at)
+            del times[:-20]
 
     def change(self, change: NodeIs, asked: Document | None) -> None:
         """The Node changes. asked: what capacityd asked for, if it is capacityd that changes it."""
@@ -188,7 +186,9 @@ class Ghosts:
             self.written_by[name] = Writer.OTHER if altered else change.by
         self.node = node
         if asked is not None:
+            ours = {*self.ours}
             self._published(before, asked)
+            self._altered(ours, view.stored(asked), new)
         else:
             self._others_changed(before, changed(old, new))
         self._note_orphans()
@@ -207,14 +207,13 @@ class Ghosts:
     def _new_node(self, node: Document | None) -> None:
         """Nothing on a new Node is ours."""
         self.ours, self.published, self.lower_since = set(), {}, {}
-        self.claimed, self.forgotten, self.orphaned = set(), set(), set()
+        self.forgotten, self.orphaned = set(), set()
         self.annotated_by_others, self.written_by = {*view.published(node)}, {}
         self.remembers, self.believed = False, set()
-        self.passes_with_write = {}
+        self.passes_with_write = []
 
     def _published(self, before: Document | None, asked: Document) -> None:
         """capacityd has written."""
-        self.remembers = True
         old, new, listed = view.stored(before), view.stored(asked), view.published(asked)
         wrote = changed(old, new)
         for name, quantity in listed.items():
@@ -223,36 +222,35 @@ class Ghosts:
             adopted = wanted is not None and wanted.adopt
             if was_created or adopted or name in self.ours:
                 self.ours.add(name)
-            if name in wrote or name not in self.published:
-                self.published[name] = quantity
+            self.published[name] = quantity
             if name in new:
-                self.claimed.discard(name)
                 self.forgotten.discard(name)
                 self.orphaned.discard(name)
         for name in self.ours - listed.keys():
             is_own = self.written_by.get(name, Writer.CAPACITYD) is Writer.CAPACITYD or name in wrote
             if name not in new or not is_own or self.is_plugins(name):
                 self._give_up(name)
-        for name in (self.orphaned | self.claimed | self.believed | self.annotated_by_others) - listed.keys():
+        for name in (self.orphaned | self.believed | self.annotated_by_others) - listed.keys():
             self._give_up(name)
         self._note_lower()
 
+    def _altered(self, ours: set[str], asked: dict[str, str], stored: dict[str, str]) -> None:
+        """A webhook has altered what capacityd asked for. What was capacityd's stays so, with the stored number."""
+        for name in (ours | self.ours) & changed(asked, stored) & stored.keys():
+            self.ours.add(name)
+            self.published[name] = view.number(name, stored[name]) or 0
+
     def _give_up(self, name: str) -> None:
         """The entry is no longer capacityd's."""
-        for names in (self.ours, self.claimed, self.forgotten, self.orphaned, self.annotated_by_others, self.believed):
+        for names in (self.ours, self.forgotten, self.orphaned, self.annotated_by_others, self.believed):
             names.discard(name)
         self.published.pop(name, None)
 
     def _others_changed(self, before: Document | None, names: set[str]) -> None:
         self.changed_at = self.at
+        self.overwritten = [*self.overwritten, self.at][-10:]
         listed, was_listed = view.published(self.node), view.published(before)
         self.annotated_by_others |= {n for n, q in listed.items() if was_listed.get(n) != q}
-        if not view.is_listed(self.node):
-            return
-        for name in self.ours - listed.keys():
-            text = view.stored(self.node).get(name)
-            if text is not None and view.number(name, text) not in (self.published.get(name), 0):
-                self.claimed.add(name)
 
     def _note_orphans(self) -> None:
         listed = view.published(self.node)

@@ -27,6 +27,7 @@ from tests.support.judge.observations import (
     Observation,
     PassReads,
     PluginsAre,
+    Remembers,
     Requests,
     Restores,
     Sees,
@@ -86,11 +87,12 @@ class Judge:
     def _(self, booted: Booted) -> None:
         ghosts = self.ghosts
         ghosts.booted_at = ghosts.changed_at = booted.at
-        ghosts.passes_with_write, ghosts.lower_since = {}, {}
+        ghosts.passes_with_write, ghosts.lower_since = [], {}
 
     @_take.register
     def _(self, configured: Configured) -> None:
         self.ghosts.configuration, self.ghosts.changed_at = configured.configuration, configured.at
+        self.ghosts.passes_with_write = []  # a reload is a person's intent
 
     @_take.register
     def _(self, has: MachineHas) -> None:
@@ -132,8 +134,12 @@ class Judge:
         self.ghosts.heard_at = hears.at
 
     @_take.register
-    def _(self, forgets: Forgets) -> None:
-        self.ghosts.forget(forgets.names)
+    def _(self, _forgets: Forgets) -> None:
+        self.ghosts.forget()
+
+    @_take.register
+    def _(self, _remembers: Remembers) -> None:
+        self.ghosts.remember()
 
     @_take.register
     def _(self, shows: Shows) -> None:
@@ -154,7 +160,7 @@ class Judge:
     def _(self, asks: Asks) -> None:
         """Judges a PATCH, whether the API server denies or alters it or not."""
         ghosts, before, after = self.ghosts, asks.before, asks.after
-        ghosts.ask(asks)
+        ghosts.ask()
         self._asked = after
         self._report(promises.observes, promises.observes(ghosts))
         self._report(promises.untouched, promises.untouched(ghosts, before, after))

@@ -31,7 +31,6 @@ class Trouble(Enum):
     ALTERED = "a webhook alters what capacityd writes about itself"  # the annotation or the condition
     DEAD_WATCH = "the watch is dead, and nobody has noticed"
     DENIED = "the API server denies what capacityd writes"
-    FILES = "capacityd can't save its files"
     OTHER_CAPACITYD = "another capacityd writes the Node"
     PLUGINS = "the list of device plugins can't be read"
     SOURCES = "an event was missed"  # of the machine
@@ -119,11 +118,15 @@ class Sees:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """capacityd sends a PATCH that would turn the Node into `after`, if nothing denied or altered it."""
+    """capacityd sends a PATCH that would turn the Node into `after`, if nothing denied or altered it.
+
+    is_part: whether it is a part of a PATCH that was denied, and leaves the condition to a later PATCH.
+    """
 
     at: float
     before: Document
     after: Document
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +186,16 @@ class Hears:
 
 @dataclass(frozen=True, slots=True)
 class Forgets:
-    """The machine loses what capacityd has remembered about its keys; or, if names is not None, about these."""
+    """capacityd forgets everything: it starts, a pass was killed, or a PATCH has no answer."""
 
     at: float
-    names: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembers:
+    """A pass has ended well: capacityd remembers the keys that it has found in the annotation, or has put there."""
+
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +229,7 @@ Observation: TypeAlias = (
     | Ends
     | Hears
     | Forgets
+    | Remembers
     | Shows
     | Looks
 )

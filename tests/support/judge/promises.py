@@ -17,12 +17,9 @@ REACTION = 12.5
 MINUTE, SHARE, LONGEST = 60.0, 0.1, 600.0
 """What is wrong is right within a minute, or within this share of the time that it was wrong (LONGEST at most)."""
 WRITES = 6
-"""How often a number is written in a row, before it is written once a minute."""
-DENIED_PAUSE = 40.0
-"""Seconds between two attempts that the API server denies, at least."""
+"""How often the Node is written in a row, before it is written once a minute."""
 HINDERS = frozenset({*Trouble}) - {
     Trouble.DEAD_WATCH,
-    Trouble.FILES,
     Trouble.SOURCES,
     Trouble.UNREADABLE,
     Trouble.WATCH,
@@ -128,7 +125,7 @@ def holds(ghosts: Ghosts, before: Document, after: Document) -> Iterator[Breach]
 
 def true_when_written(ghosts: Ghosts, asks: Asks) -> Iterator[Breach]:
     """A PATCH says True only if all is right once it is stored, except for reductions that are held."""
-    if not view.is_true(asks.after):
+    if asks.is_part or not view.is_true(asks.after):
         return
     then = ghosts.after(asks)
     for fault in sorted(faults(then, asks.after, ghosts.given), key=str):
@@ -143,15 +140,12 @@ def observes(ghosts: Ghosts) -> Iterator[Breach]:
 
 
 def few_writes(ghosts: Ghosts) -> Iterator[Breach]:
-    """A number that keeps changing is written six times, then once a minute."""
-    interval = DENIED_PAUSE if ghosts.was(Trouble.DENIED, MINUTE * WRITES) else MINUTE
-    for name, times in sorted(ghosts.passes_with_write.items()):
-        if not times or times[-1] != ghosts.at:
-            continue
-        for index, since in enumerate(times):
-            if len(times) - index > WRITES + (ghosts.at - since + ROUNDING) / interval:
-                yield _act(ghosts, name, f"{name or 'the condition'} was written too often: {times[index:]}")
-                break
+    """The Node is written six times in a row, then once a minute."""
+    times = ghosts.passes_with_write
+    for index, since in enumerate(times):
+        if times[-1] == ghosts.at and len(times) - index > WRITES + (ghosts.at - since + ROUNDING) / MINUTE:
+            yield _act(ghosts, "", f"the Node was written too often: {times[index:]}")
+            break
 
 
 def quiet(ghosts: Ghosts) -> Iterator[Breach]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,7 +9,7 @@ from typing import Protocol
 from capacityd.model.reading import Quantity, Reading, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.schema.config import Settings
-from tests.support.model.machine import DAMAGE, configuration
+from tests.support.model.machine import configuration
 from tests.support.model.server import OURS
 from tests.support.model.world import SYNC, World
 
@@ -140,17 +139,6 @@ class MachineReboots:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineIsImagedAnew:
-    """The machine gets a new image, without capacityd's files."""
-
-    def happens(self, world: World) -> None:
-        world.machine.lose_record()
-        world.forget_record()
-        world.reboot()
-        world.start_kubelet()
-
-
-@dataclass(frozen=True, slots=True)
 class MachineIsSuspended:
     """The machine sleeps for some seconds."""
 
@@ -165,8 +153,7 @@ class ServiceRestarts:
     """The service is started again."""
 
     def happens(self, world: World) -> None:
-        world.service.start()
-        world.look()
+        world.restart_service()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +167,6 @@ class WorkerIsKilled:
     def happens(self, world: World) -> None:
         world.machine.kill_at = self.point
         HardwareChanges(self.name, self.reading, PassReason.RESUME).happens(world)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFails:
-    """The machine's record can't be read or written. fault: a key of DAMAGE, missing, unwritable, or EIO."""
-
-    fault: str
-
-    def happens(self, world: World) -> None:
-        machine = world.machine
-        if self.fault == "EIO":
-            machine.disk_fails = errno.EIO
-        elif self.fault == "unwritable":
-            machine.obstacle.unlink(missing_ok=True)  # a killed worker may have left it
-            machine.obstacle.mkdir(exist_ok=True)
-        else:
-            machine.lose_record(DAMAGE.get(self.fault))
-            world.forget_record()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacityd.model.errors import NodeConflict
-from capacityd.node.documents.json_patch import patched
-from tests.support.denials import GUARD
-
-JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Unreachable(Exception):
@@ -46,22 +42,13 @@ def failure(
     return Answer(code, json.dumps(status).encode(), headers)
 
 
-def apply(node: dict[str, Any], content_type: str, patch: Any) -> dict[str, Any]:
-    """The Node after a patch of its status. Raises Rejected if a guard of the patch does not hold."""
-    if content_type == STRATEGIC:
-        return _merged(node, patch)
-    assert content_type == JSON_PATCH, content_type
-    try:
-        return patched(node, patch)
-    except NodeConflict as e:
-        raise Rejected(422, GUARD) from e
+def apply(node: dict[str, Any], content_type: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The Node after a strategic merge patch of its status: maps are merged, null removes a key, and conditions are
+    merged by their type.
 
-
-def _merged(node: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A strategic merge patch: maps are merged, null removes a key, and conditions are merged by their type.
-
-    metadata.uid and metadata.resourceVersion are guards.
+    metadata.uid and metadata.resourceVersion are guards. Raises Rejected if one does not hold.
     """
+    assert content_type == STRATEGIC, content_type
     metadata = patch.get("metadata", {})
     for guard in ("uid", "resourceVersion"):
         if metadata.get(guard, node["metadata"].get(guard)) != node["metadata"].get(guard):

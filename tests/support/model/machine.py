@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,26 +38,14 @@ class Machine:
     plugins_readable: bool = True
     kill_at: int | None = None
     """The point at which the next worker is killed: the number of requests and files before it."""
-    disk_fails: int = 0
-    """The errno with which reading the machine record fails; 0: none."""
     expires_at: dict[str, float] = field(default_factory=dict)
     """Name -> when the source of its reading becomes too old, without an event."""
 
     def __post_init__(self) -> None:
         self.points = 0
         """How many kill points the current worker has passed."""
-        self.state_folder, self.run_folder = self.folder / "state", self.folder / "run"
-        for folder in (self.state_folder, self.run_folder):
-            folder.mkdir(parents=True)
-        self.record = self.state_folder / "published.json"
-        """The file with what the machine has published."""
-        self.obstacle = self.state_folder / "published.json.new"
-        """A folder here keeps the record from being written."""
-
-    @property
-    def can_save(self) -> bool:
-        """Whether the machine can read and write its record."""
-        return not (self.disk_fails or os.path.isdir(self.record) or os.path.isdir(self.obstacle))
+        self.run_folder = self.folder / "run"
+        self.run_folder.mkdir(parents=True)
 
     @property
     def steady(self) -> float:
@@ -109,37 +94,6 @@ class Machine:
         if self.points == self.kill_at:
             raise Killed
         self.points += 1
-
-    def lose_record(self, put: Callable[[Path], object] | None = None) -> None:
-        """Removes the record, and puts something else in its place."""
-        remove(self.record)
-        if put:
-            put(self.record)
-
-    def mend_files(self) -> None:
-        """Removes all that keeps the record from being read or written."""
-        self.disk_fails = 0
-        if not self.record.is_file():
-            remove(self.record)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            self.obstacle.rmdir()
-
-
-def remove(path: Path) -> None:
-    """Removes a file, or whatever is in its place."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "directory": lambda path: path.mkdir(),
-    "loop": lambda path: path.symlink_to(path),
-    "pipe": lambda path: os.mkfifo(path),
-    "garbage": lambda path: path.write_text("garbage"),
-}
-"""What can be in the place of the record."""
 
 
 def configuration(

@@ -60,8 +60,8 @@ class ModelServer:
         """Who sends the requests."""
         self.on_request: Callable[[str], None] = lambda _: None
         """Called with the name of each request before it is carried out."""
-        self.on_patch: Callable[[Document, Document], None] = lambda *_: None
-        """Called before admission, with the Node before and after a PATCH."""
+        self.on_patch: Callable[[Document, Document, bool], None] = lambda *_: None
+        """Called before admission, with the Node before and after a PATCH, and whether it contains conditions."""
         self.on_answer: Callable[[Document | None], None] = lambda _: None
         """Called with the Node in each answer; None: it does not exist."""
         self.listeners: list[Callable[[Writer], None]] = []
@@ -213,7 +213,7 @@ class ModelServer:
         before = copy.deepcopy(self.document)
         assert before is not None
         after = apply(before, content_type, body)
-        self.on_patch(before, after)
+        self.on_patch(before, after, "conditions" in body["status"])
         for alters in self.alters:
             alter(after, before, alters)
         old, new = view.stored(before), view.stored(after)

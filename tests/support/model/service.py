@@ -220,11 +220,11 @@ class ModelService:
                 server,
                 line,
                 reads=lambda readings: self.world.pass_reads(self, readings),
-                requests=lambda: self.world.pass_requests(self),
+                requests=lambda name: self.world.pass_requests(self, name),
             )
         finally:
             server.requester = Writer.OTHER
         server.before_patch.clear()
         self.has_passed = True
-        self.world.pass_ends(self, killed=killed)
+        self.world.pass_ends(self, killed=killed, failed=worker.has_failed(lines))
         return lines, killed

@@ -13,7 +13,7 @@ from itertools import chain
 from capacityd.model.reading import Absent, Quantity, Reading
 from tests.support.denials import Alters, Denies
 from tests.support.model import others
-from tests.support.model.acts import Act, ConfigurationChanges, HardwareChanges, MachineIsImagedAnew, WorkerIsKilled
+from tests.support.model.acts import Act, ConfigurationChanges, HardwareChanges, MachineReboots, WorkerIsKilled
 from tests.support.model.acts import AllCausesEnd as CausesEnd
 from tests.support.model.others import JustBeforeAPatch
 from tests.support.model.server import OURS, THEIRS, A, B
@@ -129,7 +129,7 @@ def _kills(_: str) -> Sequence[Cause]:
 def _nodes_created_anew(_: str) -> Sequence[Cause]:
     anew = others.NodeIsRegisteredAnew()
     besides: Sequence[Act] = (
-        MachineIsImagedAnew(),
+        MachineReboots(),
         others.OtherAnnotates(f'{{"{THEIRS}":8,"{A}":4}}'),
         others.OtherWrites(A, "4"),  # the quantity that the machine has published to the old Node
         others.OtherWrites(A, "0"),

@@ -10,18 +10,17 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from capacityd.discovery.runner import Discovery
 from capacityd.linux import stderr
-from capacityd.linux.atomic_file import read_regular_file
-from capacityd.model.codec import decode, encode_variant, parse
+from capacityd.model.codec import decode, decode_variant, encode_variant, parse
 from capacityd.model.errors import NodeUnreachable
-from capacityd.model.messages import CheckResult, JobRequest, ServiceConfig
-from capacityd.model.node import NodeState
+from capacityd.model.messages import CheckResult, JobRequest, Message, PassResult, ServiceConfig
+from capacityd.model.node import NodeState, Patch
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
 from capacityd.model.reasons import Job, PassReason
@@ -29,12 +28,12 @@ from capacityd.node import api_node
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.node import node_state
+from capacityd.node.documents.patch import patch_document, require_version
 from capacityd.node.errors import from_http_status
 from capacityd.node.refusal import Call, HttpError
-from capacityd.reconcile import apply, attempt, machine_record
 from capacityd.worker import journal, main, reconcile_job, selection
 from capacityd.worker.runtime_files import CheckedConfig
-from tests.support.model.answers import JSON_PATCH, Unreachable
+from tests.support.model.answers import STRATEGIC, Unreachable
 from tests.support.model.machine import Killed, Machine
 from tests.support.model.server import NODE, ModelServer
 
@@ -52,22 +51,27 @@ def is_check(line: bytes) -> bool:
     return decode(JobRequest, parse(line)).job is Job.CHECK
 
 
+def has_failed(lines: list[bytes]) -> bool:
+    """Whether a pass has failed that has written these lines."""
+    messages = [decode_variant(Message, parse(line)) for line in lines]
+    return any(isinstance(message, PassResult) and message.failure is not None for message in messages)
+
+
 def run_pass(
     machine: Machine,
     server: ModelServer,
     line: bytes,
     reads: Callable[[dict[str, Reading]], None],
-    requests: Callable[[], None],
+    requests: Callable[[str], None],
 ) -> tuple[list[bytes], bool]:
     """Runs the job in a line. Returns the lines that the worker has written, and whether it was killed.
 
-    reads: called with the readings that the worker gets. requests:
-    called at each request.
+    reads: called with the readings that the worker gets. requests: called with the name of each request.
     """
 
     def on_request(name: str) -> None:
         machine.reach(name)
-        requests()
+        requests(name)
 
     output = io.StringIO()
     killed = False
@@ -100,8 +104,10 @@ class ModelClient:
     def read_node(self, name: str) -> NodeState:
         return node_state(self._send("get", "nodes", "GET", NODE))
 
-    def patch_node_status(self, name: str, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        return node_state(self._send("patch", "nodes/status", "PATCH", f"{NODE}/status", JSON_PATCH, patch))
+    def patch_node_status(self, name: str, patch: Patch) -> NodeState:
+        require_version(patch)
+        body = patch_document(patch)
+        return node_state(self._send("patch", "nodes/status", "PATCH", f"{NODE}/status", STRATEGIC, body))
 
     def create_event(self, node: str, event: Mapping[str, object]) -> None:
         self._send("create", "events", "POST", "/api/v1/namespaces/default/events", "application/json", event)
@@ -142,11 +148,6 @@ def _doubles(
         replace_file(*paths)
         machine.reach("after a file")
 
-    def read_record(path: str) -> bytes:
-        if machine.disk_fails:
-            raise OSError(machine.disk_fails, os.strerror(machine.disk_fails), path)
-        return read_regular_file(path)
-
     def discover(*_: object) -> Discovery:
         readings = machine.probe()
         reads(readings)
@@ -156,9 +157,7 @@ def _doubles(
         (os, "replace", replaced),
         (os, "fsync", lambda _: None),
         (stderr, "use_nonblocking_stderr", lambda: None),
-        (machine_record, "read_regular_file", read_record),
-        (machine_record, "state_directory", lambda: str(machine.state_folder)),
-        *((module, "time", clock) for module in (reconcile_job, apply, attempt)),
+        (reconcile_job, "time", clock),
         (reconcile_job, "uptime", lambda: machine.uptime),
         (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
         (reconcile_job, "discover", discover),

@@ -12,7 +12,6 @@ from typing import Any
 from capacityd.model.reading import Reading, Unknown, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.schema.config import Config, Settings
-from tests.support.judge import node_view as view
 from tests.support.judge import observations
 from tests.support.judge.judge import Judge
 from tests.support.judge.observations import Observation, Trouble, Writer
@@ -45,7 +44,7 @@ class World:
         """Services on other machines that write the same Node."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = self._kubelet_starts = self._others_started = 0
-        self._asked: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._patches = 0  # how many PATCHes the pass has sent since its last GET
         self._shown = ""
         self._restores = False
         self._plugins: frozenset[str] | None = frozenset()
@@ -126,12 +125,11 @@ class World:
         """What is there now, and the entries that it is about; none: everything."""
         server, machine, service = self.server, self.machine, getattr(self, "service", None)
         lost = server.lost_answers or server.lost_gets or server.lost_requests
-        fails = any(denies.kind == "storage" for denies in server.denies)
+        fails = any(denies.code >= 500 for denies in server.denies)
         everything = {
             Trouble.API: server.fault or lost or fails or server.document is None or machine.kill_at is not None,
             Trouble.ALTERED: any(alters.is_about_itself for alters in server.alters),
             Trouble.DEAD_WATCH: service is not None and service.watcher is not None and service.watcher.hangs,
-            Trouble.FILES: not machine.can_save,
             Trouble.OTHER_CAPACITYD: bool(self.others),
             Trouble.PLUGINS: not machine.plugins_readable,
             Trouble.STOPPED: service is None or not service.has_passed,
@@ -157,10 +155,10 @@ class World:
         else:
             self._tell(observations.NodeIs(self.machine.steady, node, by))
 
-    def _asks(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+    def _asks(self, before: dict[str, Any], after: dict[str, Any], has_condition: bool) -> None:
         if self.server.requester is Writer.CAPACITYD:
-            self._asked = before, copy.deepcopy(after)
-            self._tell(observations.Asks(self.machine.steady, before, self._asked[1]))
+            is_part = self._patches > 1 and not has_condition
+            self._tell(observations.Asks(self.machine.steady, before, copy.deepcopy(after), is_part))
 
     def _answers(self, document: dict[str, Any] | None) -> None:
         if self.server.requester is Writer.CAPACITYD:
@@ -169,7 +167,7 @@ class World:
     def pass_begins(self, service: ModelService) -> None:
         """A pass begins."""
         if service is self.service:
-            self._asked = None
+            self._patches = 0
 
     def pass_reads(self, service: ModelService, readings: dict[str, Reading]) -> None:
         """A pass reads the machine."""
@@ -178,19 +176,20 @@ class World:
             self._tell(observations.PassReads(self.machine.steady, readings))
             self.unheard.clear()
 
-    def pass_requests(self, service: ModelService) -> None:
-        """A pass sends a request."""
+    def pass_requests(self, service: ModelService, name: str) -> None:
+        """A pass sends a request. name: its verb and its resource."""
         if service is self.service:
+            self._patches = 0 if name.startswith("get ") else self._patches + name.startswith("patch ")
             self._tell(observations.Requests(self.machine.steady))
 
-    def pass_ends(self, service: ModelService, *, killed: bool) -> None:
-        """A pass has ended, or was killed."""
+    def pass_ends(self, service: ModelService, *, killed: bool, failed: bool) -> None:
+        """A pass has ended, has failed, or was killed. After a PATCH without an answer, nothing is remembered."""
         if service is not self.service:
             return
-        if self._asked and (killed or self.judge.ghosts.was(Trouble.API, 0.0)):
-            before, after = self._asked
-            new = view.published(after).keys() - view.published(before).keys()
-            self._tell(observations.Forgets(self.machine.steady, frozenset(new)))
+        if killed or (failed and self._patches and self.judge.ghosts.was(Trouble.API, 0.0)):
+            self._tell(observations.Forgets(self.machine.steady))
+        elif not failed:
+            self._tell(observations.Remembers(self.machine.steady))
         state = self.machine.run_folder / "state.json"
         if state.exists() and (text := state.read_text()) != self._shown:
             self._shown = text
@@ -211,9 +210,11 @@ class World:
         self.look()
         self.service.configure()
 
-    def forget_record(self) -> None:
-        """The machine has lost its record."""
+    def restart_service(self) -> None:
+        """The service starts again, without a memory."""
+        self.service.start()
         self._tell(observations.Forgets(self.machine.steady))
+        self.look()
 
     def reboot(self) -> None:
         """The machine boots again, and the service starts."""
@@ -223,8 +224,7 @@ class World:
         self.unhealthy = {}  # the kubelet has dropped its reports
         self.machine.reboot()
         self._tell(observations.Booted(self.machine.steady - self.machine.uptime))
-        self.service.start()
-        self.look()
+        self.restart_service()
 
     def suspend(self, seconds: float) -> None:
         """The machine sleeps."""
@@ -240,7 +240,6 @@ class World:
         server.fault, server.lost_answers, server.lost_gets, server.lost_requests = "", 0, 0, 0
         server.denies, server.alters, machine.kill_at = (), (), None
         server.before_patch.clear()
-        machine.mend_files()
         machine.plugins_readable = True
         self.stop_others()
         self.make_unhealthy({})

@@ -51,7 +51,6 @@ for name, arguments in json.loads(sys.argv[3]).items():
         f.write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
 """
 NEEDED_BY = {
-    "jsonpatch": {"plan of a file", "apply"},
     "kubernetes": {"run", "plan", "withdraw", "a pass"},
     "psutil": {*COMMANDS, "a pass"} - {"config", "status"},
     "pyudev": {*COMMANDS, "a pass"} - {"config", "status"},

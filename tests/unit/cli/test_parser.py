@@ -168,15 +168,18 @@ def test_a_usage_error_is_explained_and_exits_with_status_2(
     assert captured.out == ""
 
 
-def test_withdraw_only_shows_what_it_would_remove_while_the_service_runs(
-    node_file: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["apply", "withdraw"])
+def test_beside_the_service_a_command_writes_nothing(
+    node_file: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = mock.patch("capacityd.worker.runtime_files.running", return_value=mock.Mock(pid=1))
     cluster = mock.patch("capacityd.cli.commands.publish.node_of", return_value=FileNode(node_file))
     with running, cluster:
-        assert run(["withdraw", "--config", TOUR]) == 2
-        assert "stop it first" in capsys.readouterr().err
-        assert run(["withdraw", "--dry-run", "--machine", str(MACHINE), "--config", TOUR]) == 0
+        assert run([command, "--config", TOUR]) == 2
+        error = capsys.readouterr().err
+        assert "`systemctl stop capacityd` ends it" in error
+        assert ("systemctl reload capacityd" in error) == (command == "apply")
+        assert run([command, "--dry-run", "--machine", str(MACHINE), "--config", TOUR]) == 0
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def test_less_than_expected_is_shown_and_exits_with_status_4(
 ) -> None:
     """probe, probe --explain and plan show it and exit with status 4."""
     vendor = "0529" if quantity == "4" else "ffff"
-    when = 'when = { node_name = "another" }' if quantity == "does not apply" else ""
+    when = 'when = { arch = "another" }' if quantity == "does not apply" else ""
     config = tmp_path / "c.toml"
     config.write_text(f'[resources."example.com/x"]\nusb = {{ vendor = "{vendor}" }}\nexpect = {expect}\n{when}\n')
     options = ["--machine", str(MACHINE), "--config", str(config), "--node-file", node_file]
@@ -206,7 +209,7 @@ def test_less_than_expected_is_shown_and_exits_with_status_4(
 
     for command in (["plan"], ["apply", "--dry-run"], ["apply"]):
         assert run([*command, *options]) == status
-        assert (f", expected {expect}\n" in capsys.readouterr().out) == reported
+        assert (f" of {expect}, less than expected\n" in capsys.readouterr().out) == reported
 
 
 def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,28 +1,44 @@
-"""The last line of a plan: what the command writes or has written."""
+"""The last line of a plan, and the patch for kubectl."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
 
-from capacityd.cli.output.plan import print_plan
+from capacityd.cli.output.plan import print_patch, print_plan
+from capacityd.model.errors import NodeError
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Plan
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.facts import Facts
+from capacityd.reconcile.inputs import Inputs
+from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.plan import make_plan
 from tests.support.configs import config_with
-from tests.support.nodes import apply_patch, node, recorded
+from tests.support.nodes import UID, node
 
 A, B = "example.com/a", "example.com/b"
 PUBLISHED: dict[str, Reading] = {A: Quantity(4), B: Absent("none")}
+
+
+def plan_for(state: NodeState, readings: Mapping[str, Reading], configuration: str = "first") -> Plan:
+    return make_plan(state, (), Memory(uid=state.uid), Inputs(config_with(digest=configuration), readings))
+
+
+def published() -> NodeState:
+    """The Node after a first pass."""
+    patch = plan_for(node_state(node()), PUBLISHED).patch
+    assert patch
+    return node_state(node()).after(patch)
 
 
 @pytest.mark.parametrize(
     ("readings", "configuration", "applied", "expected"),
     [
         (PUBLISHED, "first", False, "2 unchanged; nothing to write"),
-        (PUBLISHED, "second", False, "2 unchanged; annotations to write; nothing was written"),
+        (PUBLISHED, "second", False, "2 unchanged; annotations and Node condition to write; nothing was written"),
         (PUBLISHED | {B: Unknown("busy")}, "first", True, "1 unknown, 1 unchanged; written: Node condition"),
         (PUBLISHED | {B: Unknown("busy")}, "second", True, "unchanged; written: annotations and Node condition"),
         (PUBLISHED | {B: Quantity(1)}, "second", False, "1 to set, 1 unchanged; nothing was written"),
@@ -36,11 +52,34 @@ def test_the_last_line_sums_up_the_plan(
     applied: bool,
     expected: str,
 ) -> None:
-    before = make_plan(
-        node_state(node()), Facts(PUBLISHED, config_with(digest="first"), machine_record=recorded({A: 4}))
-    )
-    document = apply_patch(node(), before.write.patch)
-    facts = Facts(readings, config_with(digest=configuration), machine_record=recorded({A: 4}))
-    plan = make_plan(node_state(document), facts)
-    print_plan(plan, {}, applied=applied)
+    print_plan(plan_for(published(), readings, configuration), {}, applied=applied)
     assert expected in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_patch_is_a_guarded_strategic_merge_patch(capsys: pytest.CaptureFixture[str]) -> None:
+    state = node_state(node({B: "1"}, {B: 1}))
+    print_patch(plan_for(state, PUBLISHED))
+    document = json.loads(capsys.readouterr().out)
+    (condition,) = document["status"].pop("conditions")
+    assert (condition["type"], condition["status"]) == ("CapacityPublished", "True")
+    assert document == {
+        "metadata": {
+            "uid": UID,
+            "resourceVersion": "7",
+            "annotations": {"capacityd/published": f'{{"{A}":4}}', "capacityd/configuration": "first"},
+        },
+        "status": {"capacity": {A: "4", B: None}, "allocatable": {A: "4", B: None}},
+    }
+
+
+def test_nothing_to_write_is_an_empty_patch(capsys: pytest.CaptureFixture[str]) -> None:
+    print_patch(plan_for(published(), PUBLISHED))
+    assert capsys.readouterr().out == "{}\n"
+
+
+@pytest.mark.parametrize("version", ["", "0", "00"])
+def test_a_patch_without_a_version_would_not_be_guarded(version: str) -> None:
+    document = node()
+    document["metadata"]["resourceVersion"] = version
+    with pytest.raises(NodeError, match="the Node has no resourceVersion"):
+        print_patch(plan_for(node_state(document), PUBLISHED))

@@ -17,51 +17,18 @@ from capacityd.config import load
 from capacityd.config.saved import stamps_of
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
+from capacityd.model.key import Key, Kind
 from capacityd.model.messages import ConfigFiles, ServiceStatus
-from capacityd.model.plan import Action, Change, Health, MachineRecord
-from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.model.node import ConditionReason
+from capacityd.model.plan import Action, Trouble
+from capacityd.model.reading import Quantity, Unknown
 from capacityd.model.reasons import Activity
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.worker.pass_state import OtherWriter, PassStatus
-from tests.support.terminals import DEGRADED, HEALTHY, HEALTHY_NODE, NOW, RUNNING, UPTIME, ServiceFiles, shown
+from capacityd.worker.pass_state import Writer
+from tests.support.terminals import DEGRADED, HEALTHY, NOW, RUNNING, UPTIME, ServiceFiles, kept, shown
 
 NAME = "example.com/dongle"
-HELD = Wait(9.0, WaitReason.LOWER_AFTER, NAME)
-ABSENT = Absent("none")
-
-
-@pytest.mark.parametrize(
-    ("reading", "below", "expect", "action", "reported"),
-    [
-        (Quantity(2), {NAME: (2, 3)}, 3, Action.KEEP, True),
-        (Quantity(2), {NAME: (2, 3)}, 2, Action.KEEP, False),
-        (Quantity(2), {}, 3, Action.KEEP, True),
-        (Quantity(2), {}, 3, None, True),
-        (Quantity(2), {}, None, Action.KEEP, False),
-        (Quantity(2), {}, 3, Action.HOLD, False),
-        (Quantity(2), {NAME: (2, 3)}, 3, Action.HOLD, True),
-        (Quantity(2), {}, 3, Action.REFUSE, False),
-        (ABSENT, {}, 1, None, True),
-        (replace(ABSENT, applies=False), {}, 1, Action.KEEP, False),
-        (Unknown("no"), {}, 3, Action.KEEP, False),
-    ],
-)
-def test_expect_is_that_of_the_last_reload_though_the_node_was_not_read_since(
-    reading: Reading, below: dict[str, tuple[int, int]], expect: int | None, action: Action | None, reported: bool
-) -> None:
-    """There may be no kubeconfig yet (action: None), or the API server may be unreachable."""
-    last_pass = PassStatus(
-        at=1.0,
-        readings={NAME: reading},
-        expect={} if expect is None else {NAME: expect},
-        waits=(HELD,) if action is Action.HOLD else (),
-        changes=(Change(NAME, action, "3", "2", ""),) if action else (),
-        health=Health(below_expected=below),
-        read_at=0.0,
-    )
-    (row,) = resource_rows(last_pass, HEALTHY_NODE if action else None, now=NOW, uptime=UPTIME)
-    unknown = isinstance(reading, Unknown)
-    assert (row.below_expect, row.degraded) == (reported, reported or unknown or action == Action.REFUSE)
+HELD = Wait(9.0, WaitReason.LOWER_AFTER, Key(NAME))
 
 
 def passed(**changes: Any) -> ServiceFiles:
@@ -72,32 +39,23 @@ def running(**changes: Any) -> ServiceFiles:
     return ServiceFiles(service=replace(RUNNING, **changes))
 
 
-def overwritten(value: str, allocatable: str | None) -> ServiceFiles:
-    """A pass found that another writer had set allocatable to value. allocatable: its value now; None: unset."""
-    now = {**(HEALTHY_NODE.allocatable or {}), NAME: allocatable}
-    node = replace(HEALTHY_NODE, allocatable={name: text for name, text in now.items() if text is not None})
-    return replace(passed(health=Health(not_allocatable={NAME: ("4", value)})), last_seen=node)
-
-
-KEPT = "kept: a configuration file can't be read, and may configure it"
-UNCONFIGURED = Change(NAME, Action.KEEP, "4", "4", "kept, because no resource is configured at all")
-RISEN = Change(NAME, Action.SET, "4", "5", "the reading changed")
-LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
+UNCONFIGURED = Trouble(ConditionReason.CONFIGURATION_REJECTED, "kept, because nothing configures it", Key(NAME))
+RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
 
 
 @pytest.mark.parametrize(
     ("files", "status", "expected"),
     [
-        (ServiceFiles(None, None), 1, "capacityd is not running; the Node keeps nothing that it has published\n"),
+        (ServiceFiles(None, None), 1, "capacityd is not running\n"),
         (
-            ServiceFiles(None, None, record=MachineRecord({NAME: 4})),
+            ServiceFiles(HEALTHY, None),
             1,
-            "capacityd is not running\n\n! the Node keeps its capacity, but nothing updates it\n  → start it: ",
+            "\n\n! the Node keeps its capacity, but nothing updates it\n  → start it: ",
         ),
         (
             ServiceFiles(None, None, unit=UnitState(True, True, 1)),
             1,
-            "that it has published\n\n! the service has published nothing\n  → it fails to start (exit status 1): ",
+            "\n\n! the service does not run\n  → it fails to start (exit status 1): ",
         ),
         (ServiceFiles(HEALTHY, None), 1, "capacityd is not running; this is its last known state\nlast pass 12 s ago"),
         (ServiceFiles(None), 0, "capacityd is running (PID 812), no reconcile pass completed yet\n"),
@@ -112,7 +70,7 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
             "(PID 812), healthy; Node n1\nlast pass 12 s ago (hardware), Node read 2 h ago, written 2 ",
         ),
         (passed(observe=True, changes=(RISEN,)), 0, "4            would be 5: the reading changed\n"),
-        (replace(ServiceFiles(), last_seen=LOWERED), 0, "3         3            published as 4\n"),
+        (passed(changes=(kept(NAME, 3, 4),)), 0, "3         3            published as 4\n"),
         (running(overdue_at_uptime=0.0), 4, "! the next reconcile pass is overdue; the service may be stuck\n"),
         (running(error="refused"), 4, "\n\n! refused\n  → next attempt in 55 min or after an event\n"),
         (
@@ -122,24 +80,20 @@ LOWERED = replace(HEALTHY_NODE, capacity={NAME: "3"}, allocatable={NAME: "3"})
         ),
         (running(slow_activity=Activity.NODE, slow_since=NOW - 45), 0, "been running for 45 s: it waits for the API s"),
         (running(slow_activity=Activity.PROBE, slow_since=NOW - 150), 4, "\n! the reconcile pass has been running for"),
-        (overwritten("0", "4"), 4, f"! {NAME}: published as 4, allocatable was 0 and has been restored\n"),
-        (overwritten("none", "4"), 4, f"! {NAME}: published as 4, allocatable was none and has been restored\n"),
-        (overwritten("1", "1"), 4, f"! {NAME}: published as 4, allocatable is 1\n"),
-        (overwritten("none", None), 4, f"! {NAME}: published as 4, allocatable is unset\n"),
         (
-            passed(condition_not_stored=True),
+            passed(condition_denied="it is stored differently"),
             4,
-            "! the condition CapacityPublished on the Node is not the one that capacityd wrote\n  → look for ",
+            "! the condition CapacityPublished is denied: it is stored differently\n  → look for ",
         ),
         (
-            passed(changes=(Change(NAME, Action.KEEP, "4", "4", KEPT),), readings={}),
-            0,
-            f"{NAME}  -        4         4 ",
+            passed(troubles=(Trouble(ConditionReason.OVERWRITTEN, "another writer keeps changing it"),)),
+            4,
+            "! another writer keeps changing it\n  → let each machine use its own Node",
         ),
         (
-            passed(changes=(UNCONFIGURED,), readings={}, health=Health(not_configured=(NAME,))),
+            passed(changes=(kept(NAME, 4, 4),), readings={}, troubles=(UNCONFIGURED,)),
             4,
-            f"! no resource is configured, but the Node keeps {NAME}\n"
+            f"! {NAME}: not configured: kept, because nothing configures it\n"
             "  → configure resources and run `systemctl reload capacityd`, or remove what is kept: `systemctl stop "
             "capacityd`, then `capacityd withdraw`\n",
         ),
@@ -158,26 +112,15 @@ def test_each_state_of_the_service_has_its_text_and_exit_status(
 
 def test_nothing_happens_before_the_next_pass() -> None:
     """After an error, the next pass may come later than a pass would have. Without a service, none comes."""
-    waits = (HELD, Wait(UPTIME + 20, WaitReason.EXPIRY, "example.com/nic-mbps"))
-    held = replace(HEALTHY, waits=waits, changes=(Change(NAME, Action.HOLD, "4", "3", ""),))
+    waits = (HELD, Wait(UPTIME + 20, WaitReason.READ, Key("example.com/nic-mbps")))
+    held = replace(HEALTHY, waits=waits, changes=(replace(kept(NAME, 4, 4), action=Action.HOLD),))
     failing = replace(RUNNING, error="refused", next_reconcile=NOW + 40)
     text = shown("status", ServiceFiles(held, failing))[1]
     assert "held back for 40 s more" in text
     assert "example.com/nic-mbps: read again in 40 s" in text
-    text = shown("status", ServiceFiles(held, None, record=MachineRecord({NAME: 4})))[1]
+    text = shown("status", ServiceFiles(held, None))[1]
     assert "held back" not in text
     assert "read again" not in text
-
-
-def test_after_a_withdrawal_no_advice_publishes_again() -> None:
-    """The last pass's state says what the Node had before."""
-    status, text = shown("status", ServiceFiles(HEALTHY, None, record=MachineRecord({}, node_uid="u")))
-    assert (status, text) == (1, "capacityd is not running; the Node keeps nothing that it has published\n")
-    observing = ServiceFiles(replace(HEALTHY, observe=True), None, last_seen=replace(HEALTHY_NODE, annotation=None))
-    status, text = shown("status", observing)
-    assert status == 1
-    assert "that it has published; this is its last known state\n" in text
-    assert "systemctl" not in text
 
 
 def test_a_running_or_starting_unit_is_not_called_disabled() -> None:
@@ -218,18 +161,17 @@ def test_the_error_of_the_last_pass_is_reported_until_the_service_has_one(servic
 def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
     """The errors of a resource, and of a file that can't be parsed and may configure another resource."""
     error = '[resources."example.com/gpu".pci] vndor: unknown key'
-    changes = (Change("example.com/gpu", Action.KEEP, None, None, ""), Change(NAME, Action.KEEP, "4", "4", KEPT))
-    last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)}, changes=changes)
+    last_pass = replace(HEALTHY, readings={"example.com/gpu": Unknown(error, Cause.CONFIGURATION)})
     service = replace(RUNNING, configuration_errors=(f"c.toml:2: {error}", "d.toml:5: is not valid TOML"))
     status, text = shown("status", ServiceFiles(last_pass, service))
-    assert (status, text.count("vndor"), KEPT in text) == (4, 1, True)
+    assert (status, text.count("vndor")) == (4, 1)
     assert text.endswith("! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n")
 
 
 def test_what_nothing_configures_is_listed_as_unconfigured() -> None:
-    files = passed(changes=(UNCONFIGURED,), readings={}, health=Health(not_configured=(NAME,)))
+    files = passed(changes=(kept(NAME, 4, 4),), readings={}, troubles=(UNCONFIGURED,))
     (row,) = json.loads(shown("status --json", files)[1])["resources"]
-    assert (row["reading"], row["not_configured"], row["degraded"]) == ("unconfigured", True, True)
+    assert (row["reading"], row["trouble"]) == ("unconfigured", "ConfigurationRejected")
 
 
 def test_a_service_that_has_written_nothing_yet_is_running(tmp_path: Path) -> None:
@@ -243,9 +185,9 @@ def test_a_service_that_has_written_nothing_yet_is_running(tmp_path: Path) -> No
 def test_resources_of_other_writers_are_listed() -> None:
     """A configured resource has its own row, which names its writer."""
     others = {
-        "a.example/theirs": OtherWriter.UNKNOWN,
-        NAME: OtherWriter.UNKNOWN,
-        "b.example/x": OtherWriter.DEVICE_PLUGIN,
+        "a.example/theirs": Writer.UNKNOWN,
+        NAME: Writer.UNKNOWN,
+        "b.example/x": Writer.DEVICE_PLUGIN,
     }
     status, text = shown("status", passed(others=others))
     assert status == 0
@@ -262,32 +204,36 @@ def test_json_has_every_field_of_the_report() -> None:
     assert report["waits"][0] == {
         "reason": "lower_after",
         "name": NAME,
+        "kind": "resource",
         "until": NOW + 8,
         "text": "held back for 8 s more, in case it comes back (lower_after)",
     }
     rows = {row["name"].partition("/")[2]: row for row in report["resources"]}
-    flags = ("refused", "denied", "below_expect", "not_allocatable")
-    assert {name: [flag for flag in flags if row[flag]] for name, row in rows.items()} == {
-        "disk": ["denied"],
-        "dongle": ["below_expect"],
-        "gpu": ["refused"],
-        "nic-mbps": ["not_allocatable"],
-        "seats": [],
+    assert {name: row["trouble"] for name, row in rows.items()} == {
+        "disk": "Denied",
+        "dongle": "BelowExpected",
+        "gpu": "Refused",
+        "nic-mbps": None,
+        "seats": "Unknown",
     }
-    assert all(row["degraded"] for row in rows.values())
+    assert report["troubles"][-1] == {
+        "reason": "BelowExpected",
+        "name": NAME,
+        "kind": "resource",
+        "text": "4 of 5",
+    }
     assert (rows["seats"]["reading"], rows["seats"]["cause"]) == ("unknown", "unreadable")
     assert (rows["dongle"]["reading"], rows["dongle"]["expect"], rows["dongle"]["held_until"]) == (3, 5, NOW + 8)
     nic = rows["nic-mbps"]
-    assert (nic["published"], nic["capacity"], nic["allocatable"], nic["overwritten"]) == (0, "0", None, "none")
+    assert (nic["published"], nic["capacity"], nic["allocatable"]) == (0, "0", "0")
 
 
 def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
-    """It is kept as published, like its resource. Without a reading, the note says why it is kept."""
-    label = f"label {NAME}"
-    kept = Change(label, Action.KEEP, "2", "2", "as published")
-    last_pass = replace(HEALTHY, readings={NAME: Quantity(2)}, changes=(replace(kept, name=NAME), kept))
-    rows = {row.name: row for row in resource_rows(last_pass, HEALTHY_NODE, now=NOW, uptime=UPTIME)}
-    assert [rows[name].note for name in (NAME, label)] == ["", ""]
-    unread = replace(last_pass, readings={}, changes=(replace(kept, reason="the configuration has an error"),))
-    (row,) = resource_rows(unread, HEALTHY_NODE, now=NOW, uptime=UPTIME)
-    assert row.note == "the configuration has an error"
+    """It is kept as published, like its resource."""
+    label = replace(kept(NAME, 2, 2), key=Key(NAME, Kind.LABEL))
+    last_pass = replace(HEALTHY, readings={NAME: Quantity(2)}, changes=(kept(NAME, 2, 2), label))
+    rows = {str(row.key): row for row in resource_rows(last_pass, now=NOW, uptime=UPTIME)}
+    assert {name: (row.reading, row.capacity, row.allocatable, row.note) for name, row in rows.items()} == {
+        NAME: (2, "2", "2", ""),
+        f"label {NAME}": (None, "2", None, ""),
+    }

@@ -19,10 +19,10 @@ from capacityd.cli import run
 from capacityd.cli.help import EXAMPLES
 from capacityd.cli.output.terminal import print_json, print_line, print_message, print_table
 from capacityd.cli.parser import COMMANDS, command_parser
-from capacityd.model.plan import MachineRecord
 from capacityd.model.text import printable
-from capacityd.reconcile import machine_record
-from tests.support.terminals import CASES, GOLDEN, Terminal, golden, shown
+from capacityd.worker import runtime_files
+from capacityd.worker.pass_state import PassState
+from tests.support.terminals import CASES, GOLDEN, HEALTHY, Terminal, golden, shown
 
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
 
@@ -72,8 +72,7 @@ def test_a_last_column_without_room_stands_below_its_row() -> None:
 
 def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
-    machine_record.write(str(tmp_path), MachineRecord({"example.com/a": 4}))
+    runtime_files.write_state(str(tmp_path), PassState(HEALTHY))
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")) as output:
         assert run(["status"]) == 1
     assert b"  \\u2192 start it: `systemctl enable --now capacityd`; " in output.buffer.getvalue()

@@ -25,7 +25,7 @@ MAX_AGE = 7_800.0
 
 
 def condition(status: str, reason: str, message: str, heartbeat: float | None) -> Condition:
-    return Condition(status, reason, message, 0, {}, heartbeat)
+    return Condition(status, reason, message, heartbeat)
 
 
 DONGLE, SEATS = "example.com/dongle", "example.com/seats"
@@ -81,10 +81,10 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(annotation_error="it is not JSON"), "AnnotationUnreadable", "capacityd/published: it is not JSON"),
         (bare(), "ConditionMissing", "other Nodes of m5 have the condition CapacityPublished"),
         (node(condition=None), "ConditionMissing", "other Nodes of m5 have the condition CapacityPublished"),
-        (node(allocatable={DONGLE: 0}), "CapacityChanged", f"allocatable {DONGLE} is 0, last applied 4"),
-        (node(allocatable={}), "CapacityChanged", f"allocatable {DONGLE} is none, last applied 4"),
-        (node(capacity={DONGLE: 0}), "CapacityChanged", f"{DONGLE} is 0, last applied 4"),
-        (node(annotated=TWO), "CapacityChanged", f"{SEATS} is none, last applied 2"),
+        (node(allocatable={DONGLE: 0}), "CapacityChanged", f"allocatable {DONGLE} is 0, published 4"),
+        (node(allocatable={}), "CapacityChanged", f"allocatable {DONGLE} is none, published 4"),
+        (node(capacity={DONGLE: 0}), "CapacityChanged", f"{DONGLE} is 0, published 4"),
+        (node(annotated=TWO), "CapacityChanged", f"{SEATS} is none, published 2"),
         (node(quantity=3), "QuantityDiffers", f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"),
         (node(quantity=None), "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
         (node(annotated=TWO, capacity=TWO, allocatable=TWO), "QuantityDiffers", "is 2, 5 of 6 Nodes of m5 have none"),
@@ -92,7 +92,7 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (
             node(capacity={DONGLE: 1}, configuration="0", condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
             "HeartbeatOverdue, CapacityChanged, Refused, ConfigurationDiffers",
-            f"no heartbeat for 3 h; {DONGLE} is 1, last applied 4; refused: example.com/x; configuration 0, ",
+            f"no heartbeat for 3 h; {DONGLE} is 1, published 4; refused: example.com/x; configuration 0, ",
         ),
     ],
 )

@@ -118,7 +118,7 @@ def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest
 
 
 def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    old = Condition("True", "Published", "", 0, {}, NOW - 4 * 3600)
+    old = Condition("True", "Published", "", NOW - 4 * 3600)
     silent = [node(name, condition=old, ready=True, cordoned=name == "s1") for name in ("s0", "s1", "s2", "s3")]
     reads(*[fleet(*silent)] * 3)
     assert run(["fleet", "--max-age", "5h"]) == 0

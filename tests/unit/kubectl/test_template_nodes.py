@@ -51,7 +51,7 @@ def test_nodes_that_are_alike_have_one_document(reads: Reads, capsys: pytest.Cap
 
 
 def test_the_smallest_quantity_counts_with_a_warning(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:
-    """A kubelet may have zeroed a resource: what capacityd last applied counts."""
+    """A kubelet may have zeroed a resource: what capacityd has published counts."""
     zeroed = node("n3", 5, capacity={DONGLE: 0})
     reads(node("n1", 4), node("n2", 3), zeroed, node("n4", 3))
     assert run(["template", "aws", "--nodes", "--json"]) == 0

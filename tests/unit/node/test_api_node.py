@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,19 @@ import pytest
 
 from capacityd import __version__
 from capacityd.model.errors import NodeError, NodeForbidden, NodeMissing, NodeUnauthorized, NodeUnreachable
-from capacityd.model.node import Event, Node
-from capacityd.node import CredentialsCache, Review, client, open_node
+from capacityd.model.node import Event, Node, Patch
+from capacityd.node import CredentialsCache, Machine, Review, client, open_node
 from capacityd.node.documents.node import node_state
+from capacityd.node.documents.patch import patch_document
 from capacityd.node.identity import credentials_hash
 from capacityd.node.kubeconfig import load
-from tests.support.nodes import node
+from tests.support.nodes import UID, node
 from tests.support.server import SILENCE, Request, Script, Server, answer, failure, review, serve
 from tests.unit.node.test_credentials import V1, config, credential, program, written
 
 ME = review("system:node:n1")
 NODE = answer(200, node(capacity={"cpu": "4"}))
-PATCH: list[dict[str, object]] = [
-    {"op": "test", "path": "/status/capacity/other", "value": None},
-    {"op": "test", "path": "/status/capacity/cpu", "value": "4"},
-]
+PATCH = Patch(UID, "7", capacity={"example.com/x": 4, "example.com/y": None})
 UUID, OTHER_UUID = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
 EVENT = Event("Normal", "CapacityChanged", "x")
 
@@ -48,7 +47,7 @@ def opened(tmp_path: Path) -> Open:
         with serve(script) as server:
             path = tmp_path / "kubelet.conf"
             configure(path, server.url, "secret-token")
-            yield server, open_node(str(path), node_name, "Host-1 ", machine_id, system_uuid=system_uuid)
+            yield server, open_node(str(path), node_name, Machine("Host-1 ", machine_id, system_uuid))
 
     return opened
 
@@ -86,7 +85,7 @@ def everything(api_node: Node) -> None:
 
 
 def test_importing_it_loads_no_library() -> None:
-    libraries = {"kubernetes", "urllib3", "yaml", "jsonpatch", "ssl"}
+    libraries = {"kubernetes", "urllib3", "yaml", "ssl"}
     code = f"import sys, capacityd.node; print(sorted({libraries} & set(sys.modules)))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout == "[]\n"
@@ -94,7 +93,7 @@ def test_importing_it_loads_no_library() -> None:
 
 def test_each_call_sends_its_request(opened: Open) -> None:
     with opened(script(event=answer(201, {"kind": "Event"}))) as (server, api_node):
-        assert api_node.name == "n1"
+        assert api_node.identify() == "n1"
         state = api_node.read()
         assert state.capacity == {"cpu": "4"}
         assert api_node.write(PATCH) == state
@@ -109,8 +108,8 @@ def test_each_call_sends_its_request(opened: Open) -> None:
         assert request.headers["authorization"] == "Bearer secret-token"
         assert request.headers["user-agent"] == f"capacityd/{__version__}"
     patch = server.received[2]
-    assert patch.headers["content-type"] == "application/json-patch+json"
-    assert json.loads(patch.body) == PATCH, "the null of a guard arrives too"
+    assert patch.headers["content-type"] == "application/strategic-merge-patch+json"
+    assert json.loads(patch.body) == patch_document(PATCH), "the null of a removal arrives too"
     event = json.loads(server.received[3].body)
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": state.uid}
     assert (event["source"], event["type"]) == ({"component": "capacityd", "host": "n1"}, "Normal")
@@ -129,8 +128,8 @@ UNUSABLE = [
     (b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a"', ""),
     (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", ""),
     (answer(200), "it is not JSON"),
-    (answer(200, b"\xff\xfe"), "it is not JSON"),
-    (answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), "it is not JSON"),
+    (answer(200, b"\xff\xfe"), "it is not "),
+    (answer(200, b"\x1f\x8b", "Content-Encoding: gzip\r\n"), "it is not "),
     (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4194304 bytes"),
     (answer(302, headers="Location: http://192.0.2.1/\r\n"), "not an API server"),
     (answer(502, b"<html>"), "is unavailable (HTTP 502)"),
@@ -182,22 +181,27 @@ def test_a_write_waits_for_slow_webhooks(opened: Open, monkeypatch: pytest.Monke
         assert api_node.write(PATCH).name == "n1"
 
 
-def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opened: Open, tmp_path: Path) -> None:
-    token, denied = "new", False
-
-    def follow(request: Request) -> bytes | None:
-        if request.headers["authorization"] == f"Bearer {token}":
-            return failure(403, "no") if denied else script()(request)
-        configure(tmp_path / "kubelet.conf", server.url, token)
-        return failure(401, "Unauthorized")
-
-    with opened(follow) as (server, api_node):
-        assert api_node.read().name == "n1"
-        assert [r.method for r in server.received] == ["POST", "POST", "GET"]
-        token, denied = "newer", True
-        with pytest.raises(NodeForbidden, match='the identity "system:node:n1" may not') as raised:
-            api_node.read()
+@pytest.mark.parametrize("refused", [failure(401, "Unauthorized"), failure(403, "no")])
+def test_a_denial_names_the_files_of_the_credentials(opened: Open, tmp_path: Path, refused: bytes) -> None:
+    """A change of one of them may end the denial, and starts the next pass."""
+    with opened(script(read=refused)) as (_, api_node), pytest.raises(NodeUnauthorized) as raised:
+        api_node.read()
     assert raised.value.files == (str(tmp_path / "kubelet.conf"),)
+
+
+@pytest.mark.parametrize("version", ["", "0", "00"])
+def test_a_patch_without_a_version_is_never_sent(opened: Open, version: str) -> None:
+    with opened(script()) as (server, api_node), pytest.raises(NodeError, match="the Node has no resourceVersion"):
+        api_node.write(replace(PATCH, resource_version=version))
+    assert "PATCH" not in [request.method for request in server.received]
+
+
+def test_a_get_that_answers_with_another_node_is_unusable(opened: Open) -> None:
+    other = node()
+    other["metadata"]["name"] = "n2"
+    with opened(script(read=answer(200, other))) as (_, api_node), pytest.raises(NodeUnreachable) as raised:
+        api_node.read()
+    assert "it is about another Node" in str(raised.value)
 
 
 # The review -> the Node's name, and whether the Node's machine ID must equal this machine's.
@@ -213,27 +217,23 @@ def test_renewed_credentials_are_tried_once_and_a_second_denial_names_them(opene
         (review("bob"), None, "host-1", True),
         (review("bob"), "Other", "Other", True),
         (review("system:node:"), "n3", "n3", True),
-        (failure(404), None, "host-1", True),
-        (failure(403), None, "host-1", True),
-        (failure(405), "n3", "n3", True),
+        (failure(403), "n3", "n3", True),
     ],
 )
-def test_a_write_checks_the_machine_unless_the_identity_names_its_node(
+def test_a_read_checks_the_machine_unless_the_identity_names_its_node(
     opened: Open, who: bytes, configured: str | None, name: str, checked: bool
 ) -> None:
     document: dict[str, Any] = node()
+    document["metadata"]["name"] = name
     document["status"]["nodeInfo"] = {"machineID": "a7"}
-    follow = script(who=who, read=answer(200, document), patch=answer(200, document))
-    with opened(follow, configured, "9f") as (server, api_node):
-        assert api_node.name == name
+    with opened(script(who=who, read=answer(200, document)), configured, "9f") as (server, api_node):
+        assert api_node.identify() == name
         if checked:
-            for use in (api_node.read, lambda: api_node.write(PATCH)):
-                with pytest.raises(NodeUnauthorized, match=r"is a7, this machine's is 9f\. Set node_name"):
-                    use()
+            with pytest.raises(NodeUnauthorized, match=r"is a7, this machine's is 9f\. Set node_name"):
+                api_node.read()
         else:
-            api_node.write(PATCH)
+            api_node.read()
     assert [r.method for r in server.received].count("POST") == 1, "one review is enough"
-    assert any(r.method == "PATCH" for r in server.received) is not checked
 
 
 def test_each_user_of_each_cluster_has_a_review_of_its_own(tmp_path: Path) -> None:
@@ -302,27 +302,18 @@ def test_another_user_in_a_file_has_a_review_of_its_own(
     assert len({*hashes}) == 2
 
 
-MISSING = failure(404, "none", {"kind": "nodes"})
-NOT_OURS = failure(403, 'nodes "host-1" is forbidden: User "system:node:n1" cannot get resource "nodes"')
-
-
-@pytest.mark.parametrize("read", [MISSING, NOT_OURS])
-def test_after_a_review_denied_at_start_the_next_pass_finds_its_node(opened: Open, read: bytes) -> None:
-    """The server may deny the review for a moment. Then a missing Node with the host's name is no separate error."""
+def test_a_review_that_is_denied_at_the_start_of_a_server_is_asked_for_again(opened: Open) -> None:
+    """The authorizer of a server that has just started does not know the default rights yet."""
     reviews = iter([failure(403, "forbidden"), ME])
 
     def follow(request: Request) -> bytes | None:
-        if request.method == "POST":
-            return next(reviews)
-        return NODE if request.path.endswith("/n1") else read
+        return next(reviews) if request.method == "POST" else NODE
 
     with opened(follow) as (server, api_node):
-        with pytest.raises(NodeUnreachable, match="as for a moment after its start") as raised:
+        with pytest.raises(NodeUnreachable, match="as for a moment after its start; if this lasts, set node_name"):
             api_node.read()
-        assert type(raised.value.__cause__) is (NodeMissing if read is MISSING else NodeForbidden)
-        again = open_node(str(api_node._kubeconfig), None, "Host-1", None)  # type: ignore[attr-defined]
-        assert again.read().name == "n1"
-    assert [r.path.rpartition("/")[2] for r in server.received if r.method == "GET"] == ["host-1", "n1"]
+        assert api_node.read().name == "n1"
+    assert [r.method for r in server.received] == ["POST", "POST", "GET"]
 
 
 ANONYMOUS = 'forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews"'
@@ -337,39 +328,25 @@ def test_a_request_that_arrives_without_credentials_has_advice_about_them(opened
     assert [r.method for r in server.received] == ["POST"]
 
 
-def test_a_configured_name_is_no_guess(opened: Open) -> None:
-    with opened(script(who=failure(403), read=MISSING), "n3") as (_, api_node), pytest.raises(NodeMissing):
-        api_node.read()
-
-
-def test_a_review_without_a_user_is_repeated(opened: Open) -> None:
-    with opened(script(who=failure(404))) as (server, api_node):
-        cache = CredentialsCache()
-        path = str(api_node._kubeconfig)  # type: ignore[attr-defined]
-        for _ in range(2):
-            assert open_node(path, None, "host", None, cache).name == "host"
-    assert (len(server.received), cache.review) == (2, None)
-
-
 class Cluster:
-    """A cluster with two Nodes of different machines. A kubelet reaches its own Node, an administrator both."""
+    """A cluster with two Nodes of different machines. A kubelet reaches its own Node, another agent both."""
 
     def __init__(self) -> None:
         self.user = "system:node:n1"
+        self.bound = ""
         self.machines = {"n1": "ours", "n2": "theirs"}
-        self.forbidden = False
         self.missing: set[str] = set()
         self.writable = {"n1", "n2", "n9"}
 
     def __call__(self, request: Request) -> bytes:
         if request.method == "POST":
-            return review(self.user)
+            return review(self.user, self.bound)
         name = request.path.split("/")[4].partition("?")[0]
         if request.method == "PATCH" and name not in self.writable:
             return failure(403, f'nodes "{name}" is forbidden: User "{self.user}" cannot patch')
         if name in self.missing:
             return failure(404, "not found", {"kind": "nodes"})
-        if self.forbidden or self.user not in ("admin", f"system:node:{name}"):
+        if self.user not in ("agent", f"system:node:{name}"):
             return failure(403, "forbidden")
         document: dict[str, Any] = node()
         document["metadata"]["name"], document["status"]["nodeInfo"] = name, {"machineID": self.machines[name]}
@@ -382,7 +359,7 @@ def setup(tmp_path: Path) -> Iterator[tuple[Cluster, Server, Callable[[], Node]]
     cluster, cache = Cluster(), CredentialsCache()
     with serve(cluster) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
-        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, "n9", "ours", cache)
+        yield cluster, server, lambda: open_node(str(tmp_path / "kubelet.conf"), None, Machine("n9", "ours"), cache)
 
 
 Setup = tuple[Cluster, Server, Callable[[], Node]]
@@ -395,113 +372,71 @@ def asked(server: Server) -> list[str]:
     return requests
 
 
-@pytest.mark.parametrize(
-    ("user", "machines", "name"),
-    [
-        ("system:node:n2", {"n1": "ours", "n2": "ours"}, "n2"),  # a denial reveals the change
-        ("admin", {"n1": "theirs", "n9": "ours"}, "n9"),  # no denial reveals the change; the machine ID does
-    ],
-)
-def test_credentials_of_another_node_never_reach_the_previous_one(
-    setup: Setup, user: str, machines: dict[str, str], name: str
-) -> None:
+def test_the_review_of_an_earlier_pass_is_enough(setup: Setup) -> None:
+    _, server, process = setup
+    for requests in (["review", "GET n1"], ["GET n1"]):
+        assert process().read().name == "n1"
+        assert asked(server) == requests
+
+
+def test_after_a_denial_the_next_pass_asks_who_we_are(setup: Setup) -> None:
     """The new credentials are in the same file, as with k3s. The previous Node is never written."""
     cluster, server, process = setup
-    assert process().read().name == "n1"
-    assert asked(server) == ["review", "GET n1"]
-    cluster.user, cluster.machines = user, machines
-    assert process().write(PATCH).name == name
-    assert asked(server) == ["GET n1", "review", f"GET {name}", f"PATCH {name}"]
-    assert process().read().name == name
-    assert asked(server) == [f"GET {name}"]
-
-
-@pytest.mark.parametrize(("reported", "later"), [("changed", ["GET n1", "review", "GET n1"]), ("", ["GET n1"])])
-def test_a_node_of_another_machine_id_is_ours_if_the_review_names_it(
-    setup: Setup, reported: str, later: list[str]
-) -> None:
-    """The kubelet started before the machine ID changed. An empty ID does not differ: it is not reported yet."""
-    cluster, server, process = setup
-    cluster.machines["n1"] = reported
-    for expected in (["review", "GET n1"], later):
-        assert process().read().name == "n1"
-        assert asked(server) == expected
-
-
-def test_after_a_denied_write_the_next_attempt_has_the_right_identity(setup: Setup) -> None:
-    """An identity other than a kubelet's may read every Node. A policy decides which Node it may write."""
-    cluster, server, process = setup
     process().read()
-    cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "ours"}, {"n9"}
     asked(server)
+    cluster.user, cluster.machines["n2"] = "system:node:n2", "ours"
     with pytest.raises(NodeForbidden):
-        process().write(PATCH)
-    assert asked(server) == ["GET n1", "PATCH n1", "review"]
-    assert process().write(PATCH).name == "n9"
-    assert asked(server) == ["GET n9", "PATCH n9"]
+        process().read()
+    assert process().read().name == "n2"
+    assert asked(server) == ["GET n1", "review", "GET n2"]
 
 
-def test_a_new_identity_needs_a_new_check_of_the_machine(setup: Setup) -> None:
-    """Although this process has already checked the Node of the previous identity."""
+def test_a_node_of_another_machine_is_never_written_and_the_next_pass_asks_who_we_are(setup: Setup) -> None:
+    """An identity other than a kubelet's may read every Node, so no denial shows that it is another one."""
     cluster, server, process = setup
+    cluster.user, cluster.bound, cluster.machines = "agent", "n1", {"n1": "ours", "n9": "ours"}
     process().read()
-    api_node = process()
-    api_node.read()
-    cluster.user, cluster.machines, cluster.writable = "admin", {"n1": "ours", "n9": "theirs"}, {"n9"}
     asked(server)
-    with pytest.raises(NodeForbidden):
-        api_node.write(PATCH)
-    assert asked(server) == ["PATCH n1", "review"]
+    cluster.bound, cluster.machines = "n9", {"n1": "theirs", "n9": "ours"}
     with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
-        api_node.write(PATCH)
-    assert asked(server) == ["GET n9"]
-
-
-def test_a_renamed_machine_finds_its_new_node_by_a_new_review(setup: Setup) -> None:
-    """An identity other than a kubelet's, and a kubelet's before Kubernetes 1.32, may read every Node."""
-    cluster, server, process = setup
-    process().read()
-    cluster.user, cluster.machines, cluster.missing = "admin", {"n9": "ours"}, {"n1"}
-    asked(server)
+        process().read()
     assert process().read().name == "n9"
     assert asked(server) == ["GET n1", "review", "GET n9"]
 
 
-def test_a_denied_user_is_reviewed_now_and_then(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_is_gone_makes_the_next_pass_ask_who_we_are(setup: Setup) -> None:
     cluster, server, process = setup
-    now = 10.0
-    monkeypatch.setattr("capacityd.node.api_node.time.monotonic", lambda: now)
-
-    def refused() -> list[str]:
-        with pytest.raises(NodeForbidden):
-            process().read()
-        return asked(server)
-
-    cluster.forbidden = True
-    assert [refused(), refused()] == [["review", "GET n1"], ["GET n1"]], "it has just been reviewed"
-    cluster.forbidden = False
-    now += 301.0
+    cluster.user, cluster.bound, cluster.machines = "agent", "n1", {"n1": "ours", "n9": "ours"}
     process().read()
     asked(server)
-    cluster.forbidden = True
-    assert [refused(), refused(), refused()] == [["GET n1", "review"], ["GET n1"], ["GET n1"]]
-    now += 299.0
-    assert refused() == ["GET n1"]
-    now += 2.0
-    assert [refused(), refused()] == [["GET n1", "review"], ["GET n1"]]
-    cluster.forbidden = False
-    assert process().read().name == "n1"
-    assert asked(server) == ["GET n1"]
+    cluster.bound, cluster.missing = "n9", {"n1"}
+    with pytest.raises(NodeMissing):
+        process().read()
+    assert process().read().name == "n9"
+    assert asked(server) == ["GET n1", "review", "GET n9"]
 
 
-@pytest.mark.parametrize("raw", [None, failure(500), failure(404, "", {"kind": "nodes"}), failure(401)])
+def test_after_a_denied_write_the_next_pass_has_the_right_identity(setup: Setup) -> None:
+    cluster, server, process = setup
+    cluster.user, cluster.bound, cluster.machines = "agent", "n1", {"n1": "ours", "n9": "ours"}
+    api_node = process()
+    api_node.read()
+    cluster.bound, cluster.writable = "n9", {"n9"}
+    asked(server)
+    with pytest.raises(NodeForbidden):
+        api_node.write(PATCH)
+    assert process().write(PATCH).name == "n9"
+    assert asked(server) == ["PATCH n1", "review", "PATCH n9"]
+
+
+@pytest.mark.parametrize("raw", [None, failure(500), failure(401)])
 def test_other_errors_cause_no_review(tmp_path: Path, raw: bytes | None) -> None:
     cache = CredentialsCache(Review("x", "n9", "another user's"))
     with serve(lambda request: ME if request.method == "POST" else raw) as server:
         configure(tmp_path / "kubelet.conf", server.url, "secret")
         for _ in range(3):
             with pytest.raises(NodeError):
-                open_node(str(tmp_path / "kubelet.conf"), None, "host", None, cache).read()
+                open_node(str(tmp_path / "kubelet.conf"), None, Machine("host", None), cache).read()
     assert [r.method for r in server.received] == ["POST", "GET", "GET", "GET"]
     assert cache.review
     assert (cache.review.user, cache.review.node) == ("system:node:n1", ""), "only the last is remembered"
@@ -512,14 +447,14 @@ def test_another_identity_needs_this_machines_id(opened: Open, theirs: str, ours
     """Two missing IDs are not equal. Two different IDs are tested above, with the name of the Node."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": theirs}
-    follow = script(who=review("bob"), read=answer(200, document))
+    follow = script(who=review("bob", "n1"), read=answer(200, document))
     with (
         opened(follow, None, ours) as (_, api_node),
         pytest.raises(NodeUnauthorized, match="belongs to another machine"),
     ):
-        api_node.write(PATCH)
+        api_node.read()
     with opened(follow, None, None) as (_, api_node):
-        assert api_node.write(PATCH).name == "n1", "None accepts any Node"
+        assert api_node.read().name == "n1", "None accepts any Node"
 
 
 @pytest.mark.parametrize(
@@ -546,25 +481,25 @@ def test_clones_with_one_machine_id_are_told_apart_by_their_uuid(
     """A machine is refused only if both UUIDs are known. The message does not show ours, which only root may read."""
     document: dict[str, Any] = node()
     document["status"]["nodeInfo"] = {"machineID": "abc", "systemUUID": theirs}
-    with opened(script(who=review("bob"), read=answer(200, document)), None, "abc", ours) as (server, api_node):
+    with opened(script(who=review("bob", "n1"), read=answer(200, document)), None, "abc", ours) as (server, api_node):
         if same:
-            assert api_node.write(PATCH).name == "n1"
+            assert api_node.read().name == "n1"
             return
         with pytest.raises(
             NodeUnauthorized, match="belongs to another machine, which has the same machine-id"
         ) as raised:
-            api_node.write(PATCH)
+            api_node.read()
     assert ours not in str(raised.value)
     assert "PATCH" not in [request.method for request in server.received]
     follow = script(who=ME, read=answer(200, document))
     with opened(follow, None, "abc", ours) as (_, api_node):
-        assert api_node.write(PATCH).name == "n1", "a kubelet's identity has access to its own Node only"
+        assert api_node.read().name == "n1", "a kubelet's identity has access to its own Node only"
 
 
 @pytest.mark.parametrize("who", [ME, review("system:serviceaccount:x:y", "n1")])
 def test_a_configured_name_of_another_node_is_an_error(opened: Open, who: bytes) -> None:
     with opened(script(who=who), "n2") as (_, api_node), pytest.raises(NodeUnauthorized) as raised:
-        _ = api_node.name
+        api_node.identify()
     assert 'node_name is "n2", but the credentials belong to Node "n1"' in str(raised.value)
 
 
@@ -577,7 +512,7 @@ def test_only_the_kubeconfigs_proxy_is_used(opened: Open, tmp_path: Path, monkey
         monkeypatch.setenv(name, "192.0.2.1")
     with serve(script()) as proxy:
         cluster = {"server": "http://192.0.2.1:6443", "proxy-url": proxy.url.replace("//", "//me%40x:p%2Fss@")}
-        assert open_node(written(tmp_path, config(cluster)), None, "h", None).read().name == "n1"
+        assert open_node(written(tmp_path, config(cluster)), None, Machine("h", None)).read().name == "n1"
     assert proxy.received[1].path == "http://192.0.2.1:6443/api/v1/nodes/n1"
     assert proxy.received[1].headers["proxy-authorization"] == f"Basic {base64.b64encode(b'me@x:p/ss').decode()}"
 
@@ -588,18 +523,18 @@ def test_every_request_acts_as_the_user_that_the_kubeconfig_names(tmp_path: Path
     with serve(script(event=answer(201, {}))) as server:
         user = {"token": "secret-token", "as": "system:node:n1"}
         path = written(tmp_path, config({"server": server.url}, user), "own.conf")
-        opened = open_node(path, None, "host-1", None, cache)
+        opened = open_node(path, None, Machine("host-1", None), cache)
         everything(opened)
-        assert opened.name == "n1"
+        assert opened.identify() == "n1"
         assert {request.headers.get("impersonate-user") for request in server.received} == {"system:node:n1"}
         assert {request.method for request in server.received} == {"GET", "PATCH", "POST"}
         assert not [request for request in server.received if "selfsubjectreviews" in request.path]
         assert cache.review is not None
         assert (cache.review.user, cache.review.impersonated) == ("system:node:n1", True)
         with pytest.raises(NodeUnauthorized, match="belongs to another machine"):
-            open_node(path, None, "host-1", "0" * 32).read()
+            open_node(path, None, Machine("host-1", "0" * 32)).read()
         with pytest.raises(NodeUnauthorized, match='node_name is "n2", but the credentials belong to Node "n1"'):
-            open_node(path, "n2", "host-1", None).read()
+            open_node(path, "n2", Machine("host-1", None)).read()
 
 
 def test_without_impersonation_no_request_has_the_header(opened: Open) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node import open_node
+from capacityd.node import Machine, open_node
 from tests.clientgo.certificates import CASES, serve
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.nodes import node
@@ -33,10 +33,10 @@ def test_a_server_is_accepted_or_refused_as_by_go(tmp_path: Path, name: str) -> 
     case = CASES[name]
     with serve(case, tmp_path, listen) as (_, path):
         if case.accepted != bool(case.differs):
-            assert open_node(str(path), None, "host", None).read().capacity == {"cpu": "4"}
+            assert open_node(str(path), None, Machine("host", None)).read().capacity == {"cpu": "4"}
         else:
             with pytest.raises(NodeUnauthorized):
-                open_node(str(path), None, "host", None).read()
+                open_node(str(path), None, Machine("host", None)).read()
             assert requests == [], "no credentials were sent"
 
 
@@ -53,7 +53,7 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_refused_certificate_has_its_message(tmp_path: Path, name: str) -> None:
     with serve(CASES[name], tmp_path, script) as (_, path), pytest.raises(NodeUnauthorized, match=MESSAGES[name]):
-        open_node(str(path), None, "host", None).read()
+        open_node(str(path), None, Machine("host", None)).read()
 
 
 def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_authority_that_fits_is_remembered(tmp_path: Path) -> None:
         return script(request)
 
     with serve(CASES["both without identifiers"], tmp_path, listen) as (server, path):
-        opened = open_node(str(path), None, "host", None)
+        opened = open_node(str(path), None, Machine("host", None))
         for _ in range(2):
             opened.read()
             assert server.connections - len(requests) <= 2, "both and the old one failed, before the first request"
@@ -83,4 +83,4 @@ def test_the_key_of_a_client_certificate_is_in_its_own_file(tmp_path: Path) -> N
         path = tmp_path / "kubeconfig"
         user = {"client-certificate": str(pem), "client-key": str(key)}
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        assert open_node(str(path), None, "host", None).name == "n1"
+        assert open_node(str(path), None, Machine("host", None)).identify() == "n1"

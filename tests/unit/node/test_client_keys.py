@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnauthorized
-from capacityd.node import open_node
+from capacityd.node import Machine, open_node
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.tls import tls_context
 from tests.clientgo.certificates import CA, IDENTIFIERS, Maker
@@ -73,7 +73,7 @@ def test_a_client_presents_its_whole_chain(tmp_path: Path) -> None:
     with serve_tls(answers(script, (server.certificate, server.key), root.certificate)) as running:
         (tmp_path / "kubeconfig").write_text(kubeconfig(running.url, root.certificate, user))
         (tmp_path / "client.pem").write_text(client.pem + intermediate.pem)
-        assert open_node(str(tmp_path / "kubeconfig"), None, "host", None).name == "n1"
+        assert open_node(str(tmp_path / "kubeconfig"), None, Machine("host", None)).identify() == "n1"
         (tmp_path / "client.pem").write_text(client.pem)
         with pytest.raises(NodeUnauthorized, match="rejected the client certificate"):
-            open_node(str(tmp_path / "kubeconfig"), None, "host", None).read()
+            open_node(str(tmp_path / "kubeconfig"), None, Machine("host", None)).read()

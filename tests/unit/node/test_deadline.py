@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from capacityd.model.errors import NodeUnreachable
-from capacityd.node import client, open_node
+from capacityd.node import Machine, client, open_node
 from capacityd.node.deadline import DeadlineExceeded, run_within
 from tests.support.server import read_request
 from tests.support.tls import serve_tls
@@ -51,7 +51,7 @@ def test_a_response_that_drips_ends_at_the_deadline(tmp_path: Path, is_proxy: bo
     with serve_tls(dripping) as server:
         url = server.url.replace("https", "http")
         cluster = {"server": "https://192.0.2.1:6443", "proxy-url": url} if is_proxy else {"server": url}
-        api_node = open_node(written(tmp_path, config(cluster)), None, "host", None)
+        api_node = open_node(written(tmp_path, config(cluster)), None, Machine("host", None))
         with pytest.raises(NodeUnreachable, match=r"did not complete its response within 0\.3 s"):
             api_node.read()
         over.set()

@@ -22,7 +22,6 @@ from capacityd.model.errors import (
     NodeRejected,
     NodeUnauthorized,
     NodeUnreachable,
-    NodeWriteFailed,
 )
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.status import quotable
@@ -61,7 +60,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
     ("code", "body", "of", "kind", "expected"),
     [
         (409, status("modified"), CALL, NodeConflict, "has changed since it was read"),
-        (422, status("error in our request"), CALL, NodeConflict, "has changed since it was read"),
+        (422, status("error in our request"), CALL, NodeRejected, "(HTTP 422): error in our request"),
         (422, status("invalid", CAUSE), CALL, NodeRejected, "(HTTP 422): status.capacity.x: must not be -1"),
         (422, status("invalid"), EVENTS, NodeRejected, "refused to create events (HTTP 422): invalid"),
         (409, status("exists"), EVENTS, NodeRejected, "refused to create events (HTTP 409): exists"),
@@ -74,7 +73,7 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
             504,
             status("Timeout: request did not complete"),
             CALL,
-            NodeWriteFailed,
+            NodeUnreachable,
             "Does an admission webhook not answer?",
         ),
         (400, status("bad"), CALL, NodeRejected, "refused to patch nodes/status (HTTP 400): bad"),
@@ -92,8 +91,8 @@ NOT_READY = 'nodes "n2" is forbidden: not yet ready to handle request'
         ),
         (410, status("too old"), call("nodes", "bob", "get"), NodeUnreachable, "is unavailable (HTTP 410): too old"),
         (429, status("slow down"), CALL, NodeUnreachable, "is unavailable (HTTP 429): slow down"),
-        (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeWriteFailed, "is unavailable (HTTP 500): etcd"),
-        (503, b"<html>", CALL, NodeWriteFailed, "is unavailable (HTTP 503)"),
+        (500, status("etcd", {"causes": [{"message": "x"}]}), CALL, NodeUnreachable, "is unavailable (HTTP 500): etcd"),
+        (503, b"<html>", CALL, NodeUnreachable, "is unavailable (HTTP 503)"),
         (401, status("Unauthorized"), CALL, NodeUnauthorized, "rejected the credentials in the same file (HTTP 401)"),
         # Refused by an authorizer, by an admission plugin, or by an API server that is starting.
         (403, status(NOT_READY), CALL, NodeUnreachable, f"is unavailable (HTTP 403): {NOT_READY}"),
@@ -128,11 +127,15 @@ def test_each_refusal_has_its_error_and_advice(
 
 @pytest.mark.parametrize("message", [WEBHOOK, 'admission webhook "x" denied the request without explanation'])
 @pytest.mark.parametrize("details", [None, {"retryAfterSeconds": 1}, CAUSE])
-def test_a_webhook_denies_with_any_code(message: str, details: Any) -> None:
-    for code in (400, 401, 403, 404, 409, 410, 422, 429, 500, 599):
+def test_a_webhook_denies_with_any_code_below_500(message: str, details: Any) -> None:
+    for code in (400, 401, 403, 404, 409, 410, 422, 429):
         error = refusal(code, status(message, details))
         assert isinstance(error, NodeRejected)
         assert error.reason == message
+
+
+def test_a_server_error_is_no_rejection_even_if_a_webhook_sends_it() -> None:
+    assert isinstance(refusal(500, status(WEBHOOK)), NodeUnreachable)
 
 
 @pytest.mark.parametrize("name", ["p", "p" * 253])

@@ -12,7 +12,7 @@ import pytest
 
 from capacityd.model.errors import NodeError
 from capacityd.model.node import Node
-from capacityd.node import open_node, open_node_file
+from capacityd.node import Machine, open_node, open_node_file
 from tests.support.nodes import node
 from tests.support.server import answer, serve
 from tests.unit.node.test_api_node import USES, script
@@ -20,16 +20,13 @@ from tests.unit.node.test_credentials import V1, config, credential, program, wr
 
 CALLS = [
     "kubernetes.client:ApiClient",
-    "kubernetes.client:CustomObjectsApi.create_cluster_custom_object",
-    "kubernetes.client:CoreV1Api.read_node",
+    "kubernetes.client.rest:RESTClientObject.request",
     "urllib3:ProxyManager",
     "urllib3:HTTPResponse.read",
     "yaml:load_all",
     "json:loads",
     "json:dumps",
     "subprocess:Popen",
-    "jsonpatch:JsonPatch.apply",
-    "jsonpointer:JsonPointer.to_last",
 ]
 """The calls, in the notation of pkgutil.resolve_name()."""
 
@@ -49,7 +46,7 @@ def opens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Callable[[]
         proxied = written(folder, config({"server": server.url, "proxy-url": proxy}, {"token": "x"}), "proxied.conf")
         file = written(folder, node(capacity={"cpu": "4"}), "node.json")
         yield [
-            *(lambda path=path: open_node(path, None, "host", None) for path in (plugin, proxied)),
+            *(lambda path=path: open_node(path, None, Machine("host", None)) for path in (plugin, proxied)),
             lambda: open_node_file(file),
         ]
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from capacityd.model.errors import NodeError, NodeRejected
-from capacityd.node import open_node
+from capacityd.node import Machine, open_node
 from capacityd.node.documents.status import quotable
 from capacityd.node.kubeconfig import load
 from capacityd.node.proxy import proxy_headers
@@ -121,7 +121,7 @@ def test_no_output_contains_credentials_that_a_server_quotes(
         cluster = {"server": server.url}
         if user := kinds[kind].proxy_user:
             cluster = {"server": "http://192.0.2.1", "proxy-url": server.url.replace("//", f"//{user}")}
-        api_node = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", "host", "ours")
+        api_node = open_node(written(tmp_path, config(cluster, kinds[kind].user)), "n1", Machine("host", "ours"))
         for fault in ANSWERS if kind == "token" else OTHERS:
             with pytest.raises(NodeError) as raised:
                 api_node.read()
@@ -167,7 +167,7 @@ def test_no_output_contains_the_password_that_a_proxy_quotes(tmp_path: Path, kin
         url = proxy.url.replace("https://", f"http://{kind.proxy_user}")
         path = written(tmp_path, config({"server": "https://192.0.2.1", "proxy-url": url}))
         with pytest.raises(NodeError, match="proxy") as raised:
-            open_node(path, None, "host", None).read()
+            open_node(path, None, Machine("host", None)).read()
     assert not leaked(kind.secrets, outputs(raised.value))
     del raised
     gc.collect()
@@ -178,7 +178,7 @@ def test_no_error_contains_the_arguments_of_a_plugin(tmp_path: Path) -> None:
     entry = {"apiVersion": V1, "command": "no-such-plugin", "env": [{"name": "A", "value": TOKEN}]}
     path = written(tmp_path, config(user={"exec": entry | {"args": [TOKEN], "installHint": f"Bearer {TOKEN}"}}))
     with pytest.raises(NodeError, match="the exec plugin") as raised:
-        open_node(path, None, "host", None).read()
+        open_node(path, None, Machine("host", None)).read()
     assert not leaked((TOKEN,), outputs(raised.value))
 
 

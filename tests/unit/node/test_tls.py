@@ -14,7 +14,7 @@ from socket import socket
 import pytest
 
 from capacityd.model.errors import NodeError, NodeUnauthorized, NodeUnreachable
-from capacityd.node import open_node
+from capacityd.node import Machine, open_node
 from tests.cluster.credentials import Authority, kubeconfig
 from tests.support import tls
 from tests.support.nodes import node
@@ -72,7 +72,7 @@ def test_a_fault_of_tls_is_an_error_and_the_next_request_succeeds(tmp_path: Path
     with tls.serve_tls(bad) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, user))
-        api_node = open_node(str(path), None, "host", None)
+        api_node = open_node(str(path), None, Machine("host", None))
         for use in USES:
             server.behave = bad
             before = server.connections
@@ -108,8 +108,8 @@ def test_a_connection_whose_response_ended_early_is_not_used_again(authority: Au
     with tls.serve_tls(behave) as server:
         path = tmp_path / "kubelet.conf"
         path.write_text(kubeconfig(server.url, authority.ca_file, {"token": "t"}))
-        api_node = open_node(str(path), None, "host", None)
-        assert api_node.name == "n1"
+        api_node = open_node(str(path), None, Machine("host", None))
+        assert api_node.identify() == "n1"
         with pytest.raises(NodeUnreachable, match="incomplete"):
             api_node.read()
         assert api_node.read().capacity == {"cpu": "4"}

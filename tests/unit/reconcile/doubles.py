@@ -1,190 +1,190 @@
-"""A Node in memory, and a service that makes one pass after another on it."""
+"""A Node on a made-up API server, and a service that makes one pass after another on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from capacityd.model.errors import NodeError, NodeUnreachable, StateError
-from capacityd.model.node import Event, Node, NodeState
-from capacityd.model.plan import MachineRecord, Plan
+from capacityd.model.errors import NodeConflict, NodeError, NodeRejected, NodeUnreachable
+from capacityd.model.key import Key
+from capacityd.model.node import ANNOTATION, Event, NodeState, Patch
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.model.reasons import PassReason
-from capacityd.model.watch import WatchedNode
 from capacityd.node.documents.node import node_state
-from capacityd.reconcile.apply import RecordFile
-from capacityd.reconcile.facts import Facts
+from capacityd.node.documents.patch import patched
+from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
-from capacityd.reconcile.reconcile import Access, reconcile
-from capacityd.reconcile.result import ReconcileResult
+from capacityd.reconcile.reconcile import Pass, PassEnd
 from capacityd.schema.config import Config, Resource, Settings
-from tests.support.nodes import apply_patch, node
+from tests.support.nodes import node
 
 A, B = "example.com/a", "example.com/b"
 EPOCH = 1_700_000_000.0
 FOUR, ABSENT, UNKNOWN = Quantity(4), Absent("none"), Unknown("busy")
 
 
-class MemoryNode:
-    """A Node in memory. lose: how many responses to writes get lost; drop: how many writes never arrive.
+class ServerNode:
+    """A Node on an API server that checks versions, and on which policies, webhooks and other writers act."""
 
-    errors: the exceptions of the next requests, in turn; None: the request succeeds. lags: the allocatable values that
-    the kubelet sets before each read. between: called once, just before a write.
-    """
-
-    name = "n1"
-
-    def __init__(self, *errors: NodeError | None) -> None:
+    def __init__(self) -> None:
         self.document = node()
-        self.errors = list(errors)
-        self.event_error: NodeError | None = None
-        self.reads = self.writes = self.lose = self.drop = 0
-        self.events: list[str] = []
-        self.lags: dict[str, str] = {}
-        self.between: Callable[[], None] | None = None
+        self.errors: list[NodeError | None] = []
+        """The errors of the next requests, in turn; None: the request succeeds."""
+        self.denies: Callable[[Patch], str] = lambda _: ""
+        """A policy: why it rejects a patch; "" if it does not."""
+        self.alters: Callable[[dict[str, Any]], None] = lambda _: None
+        """A webhook: changes a patched Node before it is stored."""
+        self.before_write: list[Callable[[], None]] = []
+        """What others do just before the next patches, in turn."""
+        self.loses_responses = False
+        self.reads = 0
+        self.patches: list[Patch] = []
+        """The patches that were stored."""
+        self.attempts = 0
+        """How many patches were sent."""
+        self.events: list[Event] = []
+
+    def identify(self) -> str:
+        return "n1"
 
     def read(self) -> NodeState:
         self.reads += 1
         self._fail()
-        self.document["status"]["allocatable"] |= self.lags
-        return self.state()
+        return self.state
 
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
+    def write(self, patch: Patch) -> NodeState:
+        self.attempts += 1
         self._fail()
-        if self.drop:
-            self.drop -= 1
-            raise NodeUnreachable("it was lost")
-        if self.between:
-            self.between()
-            self.between = None
-        self.document = apply_patch(self.document, patch)
-        self.writes += 1
-        if self.lose:
-            self.lose -= 1
-            raise NodeUnreachable("the answer was lost")
-        return self.state()
+        if self.before_write:
+            self.before_write.pop(0)()
+        if patch.resource_version != self.document["metadata"]["resourceVersion"]:
+            raise NodeConflict("the Node has changed")
+        if why := self.denies(patch):
+            raise NodeRejected(f"refused: {why}", reason=why)
+        document = patched(self.document, patch)
+        self.alters(document)
+        if document != self.document:
+            self.change(document)
+        self.patches.append(patch)
+        if self.loses_responses:
+            raise NodeUnreachable("the response was lost")
+        return self.state
 
     def report(self, event: Event, state: NodeState) -> None:
-        self.events.append(event.message)
-        if self.event_error:
-            raise self.event_error
+        self.events.append(event)
+
+    def change(self, document: dict[str, Any] | None = None) -> None:
+        """Stores another document, or the current one after a change, with a new version."""
+        self.document = document or self.document
+        version = int(self.document["metadata"]["resourceVersion"]) + 1
+        self.document["metadata"]["resourceVersion"] = str(version)
+
+    def set(self, name: str, capacity: str | None, allocatable: str | None) -> None:
+        """Another writer sets these numbers; None: it removes one."""
+        for place, text in (("capacity", capacity), ("allocatable", allocatable)):
+            numbers = self.document["status"][place]
+            if text is None:
+                numbers.pop(name, None)
+            else:
+                numbers[name] = text
+        self.change()
+
+    def annotate(self, text: str | None) -> None:
+        """Another writer sets the annotation; None: it removes it."""
+        annotations = self.document["metadata"]["annotations"]
+        annotations.pop(ANNOTATION, None)
+        if text is not None:
+            annotations[ANNOTATION] = text
+        self.change()
 
     @property
-    def our_condition(self) -> tuple[str, str, str]:
-        """The status, reason and message of capacityd's condition."""
-        condition = self.state().condition
-        assert condition is not None
-        return condition.status, condition.reason, condition.message
+    def state(self) -> NodeState:
+        return node_state(self.document)
+
+    @property
+    def numbers(self) -> dict[str, str | None]:
+        """Name -> the number in capacity and allocatable; "4/3" if they differ."""
+        capacity, allocatable = self.state.capacity, self.state.allocatable
+        names = sorted(capacity.keys() | allocatable.keys())
+        return {name: self.state.stored(Key(name)).text.replace(" (allocatable ", "/").rstrip(")") for name in names}
+
+    @property
+    def condition(self) -> tuple[str, str]:
+        """The status and the reason of the only condition."""
+        (condition,) = self.state.conditions
+        return condition.status, condition.reason
+
+    @property
+    def message(self) -> str:
+        """The message of the only condition."""
+        (condition,) = self.state.conditions
+        return condition.message
 
     def _fail(self) -> None:
         if self.errors and (error := self.errors.pop(0)):
             raise error
 
-    def check(self, state: NodeState) -> None:
-        """Accepts every Node."""
-
-    def state(self) -> NodeState:
-        return node_state(self.document)
-
-
-class WithoutConditions(MemoryNode):
-    """A Node on an API server whose webhook removes all conditions from writes. removes: whether it does so now."""
-
-    removes = True
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        super().write(patch)
-        if self.removes:
-            self.document["status"]["conditions"] = []
-        return self.state()
-
-
-def held(result: ReconcileResult) -> dict[str, float]:
-    """Name -> seconds for which its change will still be held back."""
-    return {wait.name: wait.until - result.uptime for wait in result.waits if wait.holds_change}
-
 
 class Service:
-    """Makes one pass after another. Each gets the state that the previous pass returned."""
+    """Makes one pass after another. Each gets the memory of the one before."""
 
-    def __init__(self) -> None:
-        self.settings = Settings()
-        self.node = MemoryNode()
+    def __init__(self, node: ServerNode | None = None) -> None:
+        self.node = node or ServerNode()
         self.memory = Memory()
-        self.watched = False  # whether each pass knows the Node as it is
-        self.watched_state: NodeState | None = None  # what each pass takes for the Node
-        self.error: NodeError | None = None
-        self.opened = 0
+        self.settings = Settings()
         self.adopt: Collection[str] = ()
+        self.labels: Collection[str] = ()
+        self.expect: Mapping[str, int] = {}
         self.complete = True
+        self.errors: tuple[str, ...] = ()
         self.plugins: Collection[str] | None = ()
-        self.record: MachineRecord | None = None
-        self.save_error = self.full = ""
-        self.configuration_errors: tuple[str, ...] = ()
-        self.expect: dict[str, int] = {}
         self.digest = "first"
+        self.lower_after = 10.0
+        self.heartbeat_after: float | None = None
+        self.may_send_nothing = False
+        self.resets_limits = False
 
-    def reconcile(self, at: float, reasons: Collection[str] = ("boot",), **readings: Reading) -> ReconcileResult:
-        """Makes a pass at this uptime. a, b: the readings of the two resources."""
-        read: Mapping[str, Reading] = {f"example.com/{name}": reading for name, reading in readings.items()}
-        resources = tuple(
-            Resource(name, "static", (), adopt=name in self.adopt, expect=self.expect.get(name)) for name in read
-        )
-        config = Config(resources, self.settings, complete=self.complete, digest=self.digest)
-        facts = Facts(
-            read,
-            config,
-            now=EPOCH + at,
-            uptime=at,
-            reasons=frozenset(map(PassReason, reasons)),
-            watched=self._watched_node(at),
-            machine_record=self.record,
-            configuration_errors=self.configuration_errors,
-            save_error=self.save_error,
+    def make_pass(self, at: float, **readings: Reading) -> PassEnd:
+        """Makes a pass at this uptime. a, b: the readings; a resource without one is not configured."""
+        by_name = {f"example.com/{name}": reading for name, reading in readings.items()}
+
+        def inputs_of(read: Mapping[str, Reading]) -> Inputs:
+            return Inputs(
+                self._config(read),
+                read,
+                self.errors,
+                now=EPOCH + at,
+                uptime=at,
+                lower_after=self.lower_after,
+                heartbeat_after=self.heartbeat_after,
+            )
+
+        end = Pass(
+            self.node,
+            read_machine=lambda _: by_name,
+            inputs_of=inputs_of,
+            device_plugins=lambda: self.plugins,
             memory=self.memory,
+            writes=not self.settings.observe,
+            may_send_nothing=self.may_send_nothing,
+            resets_limits=self.resets_limits,
+        ).run()
+        self.memory = end.memory
+        return end
+
+    def restart(self) -> None:
+        """Ends the service, and starts it again."""
+        self.memory = Memory()
+
+    def _config(self, readings: Mapping[str, Reading]) -> Config:
+        resources = tuple(
+            Resource(
+                name,
+                "static",
+                (),
+                adopt=name in self.adopt,
+                label=name in self.labels,
+                expect=self.expect.get(name),
+            )
+            for name in readings
         )
-        access = Access(self._open, self._plugins, RecordFile(self._intend, self._replace))
-        result = reconcile(facts, access)
-        plan = result.outcome.plan if result.outcome else None
-        if plan and plan.write.recorded is not None and not self.settings.observe:
-            uid = plan.confirmed_record.node_uid
-            self.record = MachineRecord(plan.write.recorded, reported=plan.write.reported, node_uid=uid)
-        self.memory = result.memory
-        return result
-
-    def _watched_node(self, at: float) -> WatchedNode | None:
-        state = self.node.state() if self.watched else self.watched_state
-        return WatchedNode(state, "n1", at) if state else None
-
-    def _replace(self, record: MachineRecord | None) -> None:
-        self.record = record
-
-    def _intend(self, record: MachineRecord | None, plan: Plan) -> MachineRecord | None:
-        if self.full:
-            raise StateError(self.full)
-        if plan.write.recorded is not None:
-            self.record = record = replace(plan.confirmed_record, intended=plan.write.recorded)
-        return record
-
-    def _plugins(self) -> Collection[str] | None:
-        return self.plugins
-
-    def _open(self) -> Node:
-        self.opened += 1
-        if self.error:
-            raise self.error
-        return self.node
-
-    @property
-    def condition(self) -> str:
-        return self.node.our_condition[0]
-
-    @property
-    def capacity(self) -> dict[str, str]:
-        capacity: dict[str, str] = self.node.document["status"]["capacity"]
-        return capacity
-
-    @property
-    def allocatable(self) -> dict[str, str]:
-        allocatable: dict[str, str] = self.node.document["status"]["allocatable"]
-        return allocatable
+        return Config(resources, self.settings, complete=self.complete, digest=self.digest)

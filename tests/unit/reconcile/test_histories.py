@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.support.model.acts import Act, AllCausesEnd
 from tests.support.model.world import World
-from tests.unit.reconcile.known import lenient_judge
 from tests.unit.reconcile.random_acts import RESYNC, pauses, random_acts
 
 usual = how_hard().max_examples
@@ -27,7 +26,7 @@ usual = how_hard().max_examples
 def test_no_history_breaks_a_promise(seed: int, registered: bool, history: list[tuple[Act, float]]) -> None:
     """At the end, all causes end, and nothing happens for some hours."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world = World(Path(folder) / "machine", seed, registered=registered, judge=lenient_judge())
+        world = World(Path(folder) / "machine", seed, registered=registered)
         for act, pause in history:
             act.happens(world)
             world.run(pause)

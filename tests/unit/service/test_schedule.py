@@ -280,27 +280,6 @@ def test_while_a_pass_fails_neither_a_resync_nor_a_poll_shortens_its_pause() -> 
     assert started < 60
 
 
-def test_a_full_disk_does_not_delay_the_pass_that_a_limit_asks_for() -> None:
-    """An answer to another agent, for example: if it comes late, that agent believes that it is alone."""
-    schedule = after_boot(longest)
-    schedule.failed(10.0, None, RetryCause.STATE, requeue_after=2.0)
-    assert schedule.wakes_at() == 12.0
-    schedule.failed(20.0, None, RetryCause.DENIED, requeue_after=2.0)
-    assert schedule.wakes_at() == 60.0
-
-
-def test_a_full_disk_does_not_keep_a_node_from_being_looked_at() -> None:
-    """Passes that can't save their state know the Node, however long the disk has been full."""
-    schedule = after_boot(longest)
-    schedule.watch_fails(0.0, look_now=False)
-    schedule.failed(10.0, None, RetryCause.STATE)
-    for _ in range(100):
-        now = schedule.wakes_at()
-        assert schedule.pop_due(now)
-        schedule.failed(now, None, RetryCause.STATE)
-        assert schedule.wakes_at() <= now + POLL_PERIOD
-
-
 steps = st.lists(
     st.tuples(
         st.floats(0, 5),

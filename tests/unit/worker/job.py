@@ -21,7 +21,7 @@ from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassStatus
 from capacityd.worker.reconcile_job import reconcile_once
 from capacityd.worker.runtime_files import CheckedConfig, RunningService
-from tests.unit.reconcile.doubles import EPOCH, MemoryNode
+from tests.unit.reconcile.doubles import EPOCH, ServerNode
 
 _JOB, _STATUS = "capacityd.worker.reconcile_job.", "capacityd.cli.commands.status."
 
@@ -31,13 +31,14 @@ class Worker:
 
     def __init__(self, folder: Path, patches: pytest.MonkeyPatch) -> None:
         self.folder = folder
-        self.node = MemoryNode()
+        self.node = ServerNode()
         self.settings = Settings(lower_after=30.0)
         self.digest = ""
         self.expect: dict[str, int] = {}
         self.uptime = 1000.0
         self.readings: Mapping[str, Reading] = {}
         self.device_plugins: frozenset[str] | None = frozenset()
+        self.node_unchanged = False
         self.result = PassResult()
         """The result that the last pass sent to the service."""
         self.entries: list[Entry] = []
@@ -45,8 +46,6 @@ class Worker:
         self._messages: list[Message] = []
         clock = SimpleNamespace(time=lambda: EPOCH + self.uptime, monotonic=lambda: self.uptime, sleep=lambda _: None)
         patches.setenv("RUNTIME_DIRECTORY", str(folder))
-        patches.setenv("STATE_DIRECTORY", str(folder))
-        patches.setattr("capacityd.reconcile.apply.time", clock)
         for module in (_JOB, _STATUS):
             patches.setattr(f"{module}time", clock)
             patches.setattr(f"{module}uptime", lambda: self.uptime)
@@ -54,7 +53,6 @@ class Worker:
         patches.setattr(f"{_STATUS}runtime_files.running", lambda _: self._service())
         patches.setattr(f"{_JOB}active_config", lambda _: CheckedConfig(self._config()))
         patches.setattr(f"{_JOB}host_of", lambda _: None)
-        patches.setattr(f"{_JOB}node_name_of", lambda *_: "n1")
         patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
         patches.setattr(f"{_JOB}device_plugin_names", lambda _: self.device_plugins)
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
@@ -73,7 +71,8 @@ class Worker:
         self._messages.clear()
         why = frozenset(map(PassReason, reasons or ("hardware",)))
         options = WorkerOptions(str(self.folder), Selection())
-        assert reconcile_once(options, JobRequest(Job.RECONCILE, why, memory=self.result.memory)) == 0
+        request = JobRequest(Job.RECONCILE, why, memory=self.result.memory, node_unchanged=self.node_unchanged)
+        assert reconcile_once(options, request) == 0
         (self.result,) = (message for message in self._messages if isinstance(message, PassResult))
         return self.result
 

@@ -9,16 +9,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd import __version__
-from capacityd.model.plan import Action, Change, Health
+from capacityd.model.key import Key
+from capacityd.model.node import Condition, ConditionReason, Stored
+from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.node.documents.node import node_state
 from capacityd.schema.config import Config, Resource
 from capacityd.worker import metrics
 from capacityd.worker.metrics import PassMetrics
 from capacityd.worker.pass_memory import Counters
 from capacityd.worker.pass_state import PassStatus
-from tests.support.nodes import node
 
 NODE = "capacityd_node"
 A, B, C, D, E = (f"example.com/{letter}" for letter in "abcde")
@@ -33,18 +33,23 @@ STATUS = PassStatus(
     1000.5,
     readings=READINGS,
     waits=(
-        Wait(1010.0, WaitReason.LOWER_AFTER, "example.com/gone"),
-        Wait(1060.0, WaitReason.DENIED, C),
+        Wait(1010.0, WaitReason.LOWER_AFTER, Key("example.com/gone")),
+        Wait(1060.0, WaitReason.DENIED, Key(C)),
         Wait(1015.0, WaitReason.RATE_LIMIT),
     ),
-    changes=(Change(A, Action.KEEP, "4", "4", "as published"), Change(D, Action.REFUSE, "1", "1", "another writer's")),
-    health=Health(denied={C: "a policy"}),
+    node="n1",
+    changes=tuple(
+        Change(Key(name), Action.KEEP, Stored(str(number), str(number)), number, number, "as published")
+        for name, number in ((A, 4), (C, 7), ("example.com/gone", 2))
+    ),
+    troubles=(
+        Trouble(ConditionReason.REFUSED, "another writer's", Key(D)),
+        Trouble(ConditionReason.DENIED, "a policy", Key(C)),
+    ),
+    condition=Condition("False", "Denied", "denied: example.com/c: a policy"),
     read_at=900.0,
     written_at=900.0,
 )
-_DOCUMENT = node(annotated={A: 4, C: 7, "example.com/gone": 2}, condition="False")
-_DOCUMENT["status"]["conditions"][0]["reason"] = "Denied"
-LAST_SEEN = node_state(_DOCUMENT)
 CONFIG = Config(
     (
         Resource(A, "usb", (), expect=4),
@@ -58,7 +63,6 @@ CONFIG = Config(
 FIGURES = PassMetrics(
     CONFIG,
     STATUS,
-    LAST_SEEN,
     Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0),
     durations={A: 0.125, B: 0.5, C: 10.0},
     configuration_errors=2,
@@ -128,12 +132,12 @@ def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
         families = text_string_to_metric_families(metrics.exposition(figures, 0.25).decode())
         return {sample.labels.get(NODE) for family in families for sample in family.samples}
 
-    assert names(FIGURES) == {LAST_SEEN.name}
-    assert names(replace(FIGURES, node=None)) == {None}
+    assert names(FIGURES) == {"n1"}
+    assert names(replace(FIGURES, status=PassStatus(1.0))) == {None}
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    first_pass = PassMetrics(Config(), PassStatus(1.0, readings=READINGS), None, Counters(reconciles=1))
+    first_pass = PassMetrics(Config(), PassStatus(1.0, readings=READINGS), Counters(reconciles=1))
     samples = series(metrics.exposition(first_pass, 0.1))
     assert "last_reconcile_timestamp_seconds{}" in samples
     assert "last_write_timestamp_seconds{}" not in samples
@@ -146,7 +150,7 @@ def test_before_the_node_was_reached_there_is_no_success() -> None:
 def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
     resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
     config = Config(resources[::order])
-    figures = PassMetrics(config, STATUS, LAST_SEEN, Counters(), durations={A: 3.0, C: 2.0})
+    figures = PassMetrics(config, STATUS, Counters(), durations={A: 3.0, C: 2.0})
     samples = series(metrics.exposition(figures, 0.1))
     assert samples["detector_success{detector=usb}"] == 0
     assert samples["detector_duration_seconds{detector=usb}"] == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from capacityd.model.key import Key
 from capacityd.model.messages import MetricsResult
+from capacityd.model.node import Stored
 from capacityd.model.plan import Action, Change
 from capacityd.schema.config import Config, Settings
 from capacityd.worker import metrics, metrics_file
@@ -21,6 +22,8 @@ from capacityd.worker.pass_memory import Counters
 from capacityd.worker.pass_state import PassStatus
 from tests import ROOT
 from tests.unit.worker.test_metrics import FIGURES, STATUS, A, B, series
+
+ONE = Stored("1", "1")
 
 
 def config(textfile: Path | None, observe: bool = False) -> Config:
@@ -30,12 +33,8 @@ def config(textfile: Path | None, observe: bool = False) -> Config:
 class Passes:
     """Passes that end one after another. Each gets the counters of the previous pass."""
 
-    def __init__(self, state: Path) -> None:
-        self.state = state
-        self.counters = Counters()
-
-    def reboot(self) -> None:
-        """What is in /run is gone."""
+    def __init__(self) -> None:
+        self.earlier: str | None = None
         self.counters = Counters()
 
     def end(
@@ -44,12 +43,14 @@ class Passes:
         configured = config(textfile, status.observe)
         self.counters = metrics.count_pass(self.counters, configured, status, lost, succeeded=succeeded)
         figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
-        return metrics_file.replace(str(self.state), figures, 0.1)
+        result = metrics_file.replace(self.earlier, figures, 0.1)
+        self.earlier = configured.settings.textfile
+        return result
 
 
 @pytest.fixture
-def passes(tmp_path_factory: pytest.TempPathFactory) -> Passes:
-    return Passes(tmp_path_factory.mktemp("state"))
+def passes() -> Passes:
+    return Passes()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_the_last_success_stays_while_observe_mode_withholds_a_change(
 ) -> None:
     """The pass is not counted as failed either, because the service does what it is configured to do."""
     path = tmp_path / "x.prom"
-    changes = Change(A, Action.KEEP, "1", "1", "why"), Change(B, action, "1", "2", "why")
+    changes = Change(Key(A), Action.KEEP, ONE, 1, 1, "why"), Change(Key(B), action, ONE, 2, 1, "why")
     passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))
     samples = series(path.read_bytes())
     assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
@@ -95,22 +96,11 @@ def test_without_a_textfile_nothing_is_counted(passes: Passes, tmp_path: Path) -
     assert passes.counters == Counters()
 
 
-@pytest.mark.parametrize("reboots", [False, True])
-def test_a_file_at_an_earlier_path_is_removed(passes: Passes, tmp_path: Path, reboots: bool) -> None:
+def test_a_file_at_an_earlier_path_is_removed(passes: Passes, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("1.prom", "2.prom", "3.prom")]
     for path in (*paths, None, paths[0], None):
         passes.end(path)
         assert [p for p in paths if p.exists()] == [p for p in paths if p == path]
-        if reboots:
-            passes.reboot()
-    assert (passes.state / "textfiles").read_text() == ""
-
-
-def test_the_list_is_written_only_when_it_changes(passes: Passes, tmp_path: Path) -> None:
-    passes.end(tmp_path / "x.prom")
-    before = (passes.state / "textfiles").stat()
-    passes.end(tmp_path / "x.prom")
-    assert (passes.state / "textfiles").stat().st_ino == before.st_ino
 
 
 def foreign(path: Path, kind: str) -> None:
@@ -131,24 +121,20 @@ def foreign(path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["another program's metrics", "metrics of fleet", "a link", "a folder", "a pipe"])
-@pytest.mark.parametrize("withdrawn", [False, True])
-def test_what_is_not_ours_is_not_removed(passes: Passes, tmp_path: Path, kind: str, withdrawn: bool) -> None:
+def test_what_is_not_ours_is_not_removed(passes: Passes, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.prom"
     passes.end(path)
     foreign(path, kind)
-    if withdrawn:
-        assert metrics_file.remove_all(str(passes.state)) == []
-    else:
-        assert passes.end(None) is None
+    assert passes.end(None) is None
     assert os.path.lexists(path)
-    assert (passes.state / "textfiles").read_text() == "", "it is forgotten"
 
 
-def test_a_file_that_cannot_be_removed_is_not_forgotten(
+def test_a_file_that_cannot_be_removed_is_an_error(
     passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = str(tmp_path / "old.prom"), str(tmp_path / "new.prom")
     reason = "could not be removed: Permission denied; node_exporter still reports its old metrics"
+
     unlink = os.unlink
 
     def refuse(path: str) -> None:
@@ -157,29 +143,23 @@ def test_a_file_that_cannot_be_removed_is_not_forgotten(
         unlink(path)
 
     passes.end(Path(old))
-    with monkeypatch.context() as patch:
-        patch.setattr("os.unlink", refuse)
-        for path in (new, new, None):
-            result = passes.end(Path(path) if path else None)
-            assert result == MetricsResult(path or old, f"{old} {reason}", "delete it")
-            passes.reboot()
-        assert metrics_file.remove_all(str(passes.state)) == [f"{p} {reason}: delete it" for p in (old, new)]
-    assert passes.end(None) is None
-    assert os.listdir(tmp_path) == []
+    monkeypatch.setattr("os.unlink", refuse)
+    assert passes.end(Path(new)) == MetricsResult(new, f"{old} {reason}", "delete it")
+    assert metrics_file.remove(new) == f"{new} {reason}"
 
 
 def test_after_a_withdrawal_no_metrics_are_left(passes: Passes, tmp_path: Path) -> None:
     passes.end(tmp_path / "x.prom")
-    assert metrics_file.remove_all(str(passes.state)) == []
+    for _ in range(2):
+        assert metrics_file.remove(str(tmp_path / "x.prom")) == ""
     assert os.listdir(tmp_path) == []
-    assert metrics_file.remove_all(str(passes.state / "missing")) == [], "nothing was ever written"
 
 
 def test_the_postrm_knows_how_a_file_starts() -> None:
     first_line = metrics.exposition(FIGURES, 0.1).splitlines()[0].decode()
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    never_read = metrics.exposition(replace(FIGURES, node=None, status=PassStatus(1.0)), 0.1).decode()
+    never_read = metrics.exposition(replace(FIGURES, status=PassStatus(1.0)), 0.1).decode()
     assert never_read.startswith(pattern)
 
 
@@ -246,27 +226,3 @@ def test_without_the_library_the_message_names_the_package(
     assert written
     assert written.error
     assert written.advice == "it needs the package python3-prometheus-client"
-
-
-def test_a_list_that_cannot_be_read_is_not_overwritten(
-    passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = tmp_path / "old.prom", tmp_path / "new.prom"
-    passes.end(old)
-    error = (
-        f"{passes.state}/textfiles could not be read: Input/output error; metrics files at the paths that it lists are "
-        "not removed"
-    )
-
-    def fail(path: str) -> bytes:
-        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(metrics_file, "read_regular_file", fail)
-        for path in (new, None):
-            result = passes.end(path)
-            assert result == MetricsResult(str(path or ""), error, "make it readable for root, or delete it")
-        assert metrics_file.remove_all(str(passes.state)) == [error]
-    assert new.exists()
-    passes.end(new)
-    assert os.listdir(tmp_path) == ["new.prom"]

@@ -247,9 +247,8 @@ def test_a_marker_is_read_by_nobody_else(tmp_path: Path, name: str) -> None:
 
 def outputs(folder: Path, case: Case) -> str:
     """All that others can read after a check and a pass: messages, journal, Node, Events, files, metrics, status."""
-    run, state = folder / "run", folder / "state"
-    for path in (run, state):
-        path.mkdir()
+    run = folder / "run"
+    run.mkdir()
     for name, content in case.contents.items():
         program(folder, content[2:].partition("\n")[2], name) if content.startswith("#!/bin/sh\n") else written(
             folder, content, name
@@ -269,7 +268,7 @@ def outputs(folder: Path, case: Case) -> str:
         toml = (
             case.toml if case.toml.startswith("[") or "\n[" in case.toml else f'[resources."{RESOURCE}"]\n{case.toml}'
         )
-        settings = f'[service]\ntextfile = "{folder}/capacityd.prom"\n'
+        settings = f'[service]\ntextfile = "{folder}/capacityd.prom"\n[kubernetes]\nnode_name = "n1"\n'
         written(folder, filled(f"{toml}\n{settings}"), "config.toml")
         (folder / "config.toml").chmod(case.mode)
         document = case.kubeconfig if isinstance(case.kubeconfig, str) else json.dumps(case.kubeconfig)
@@ -279,7 +278,7 @@ def outputs(folder: Path, case: Case) -> str:
         else:
             machine, node_file = written(folder, case.machine, "machine.json"), written(folder, node(), "node.json")
             selection = replace(selection, machine=machine, node_file=node_file)
-        environment = {**os.environ, "RUNTIME_DIRECTORY": str(run), "STATE_DIRECTORY": str(state)}
+        environment = {**os.environ, "RUNTIME_DIRECTORY": str(run)}
         jobs = (JobRequest(Job.CHECK), JobRequest(Job.RECONCILE, frozenset({PassReason.BOOT})))
         said = [output(partial(work, WorkerOptions(str(run), selection), job), environment) for job in jobs]
         commands = [["status"], ["status", "--json"]]
@@ -294,7 +293,7 @@ def outputs(folder: Path, case: Case) -> str:
                 ]
         said += [output(partial(main, arguments), environment) for arguments in commands]
         sent = [f"{request.path} {request.body.decode()}" for request in server.received]
-    files = [path for place in (run, state) for path in place.iterdir()]
+    files = [*run.iterdir()]
     files += [folder / "capacityd.prom", *folder.glob("node.json")]
     public = [path.read_text() for path in files if path.exists() and path.stat().st_mode & stat.S_IROTH]
     assert any("readings" in text for text in public), "a pass was made"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,15 @@ import pytest
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.model.errors import NodeMissing, NodeUnreachable
 from capacityd.model.fingerprint import fingerprint
-from capacityd.model.node import CONDITION, NodeState
-from capacityd.model.plan import Action, Change
+from capacityd.model.node import CONDITION, ConditionReason
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
-from capacityd.node.documents.node import node_state
 from capacityd.schema.config import Settings
-from capacityd.worker.pass_state import OtherWriter, PassStatus
+from capacityd.worker.pass_state import Writer
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import FOUR, UNKNOWN, MemoryNode
+from tests.unit.reconcile.doubles import FOUR, UNKNOWN, A, B
 from tests.unit.worker.job import Worker
 
-A, PLUGIN, THEIRS = "example.com/a", "nvidia.com/gpu", "example.com/theirs"
-
-
-def test_of_the_node_the_status_has_only_what_is_in_the_plan() -> None:
-    document = node(capacity={A: "4", "cpu": "8"})
-    document["status"]["allocatable"] = {A: "3", "cpu": "7"}
-    last_pass = PassStatus(1.0, changes=(Change(A, Action.KEEP, "4", "4", "unchanged"),), read_at=1.0)
-    (row,) = resource_rows(last_pass, node_state(document), now=0.0, uptime=0.0)
-    assert (row.name, row.capacity, row.allocatable) == (A, "4", "3")
+PLUGIN, THEIRS = "nvidia.com/gpu", "example.com/theirs"
 
 
 @pytest.fixture
@@ -37,53 +27,38 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
     return Worker(tmp_path, monkeypatch)
 
 
-class Altering(MemoryNode):
-    """A policy sets these fields of capacityd's condition; None: it keeps the old conditions."""
-
-    def __init__(self, made: Mapping[str, Any] | None) -> None:
-        super().__init__()
-        self.document = node(condition="True")
-        self.made = made
-
-    def write(self, patch: Sequence[Mapping[str, object]]) -> NodeState:
-        before = self.document["status"]["conditions"]
-        super().write(patch)
-        if self.made is None:
-            self.document["status"]["conditions"] = before
-        for condition in [c for c in self.document["status"]["conditions"] if c["type"] == CONDITION]:
-            condition.update(self.made or {})
-        return self.state()
-
-
-@pytest.mark.parametrize(
-    ("made", "altered"),
-    [({"type": "Another"}, True), ({"status": "True"}, True), (None, True), ({}, False)],
-    ids=["it drops it", "it sets it to True", "it keeps the old one", "it does nothing"],
-)
-def test_a_condition_that_a_policy_changes_is_not_stored(
-    worker: Worker, made: Mapping[str, Any] | None, altered: bool
-) -> None:
-    worker.node = Altering(made)
-    worker.make_pass(1000.0, "boot", a=UNKNOWN)
-    assert worker.status.condition_not_stored is altered
-
-
-def test_a_condition_that_a_policy_changes_in_a_write_of_numbers_is_not_stored(worker: Worker) -> None:
+def test_the_status_shows_what_the_node_stores_after_the_pass(worker: Worker) -> None:
+    worker.node.document = node({A: "2", "cpu": "8"}, annotated={A: 2})
     worker.make_pass(1000.0, "boot", a=FOUR)
-    document = worker.node.document
-    worker.node = Altering({"status": "Unknown"})
-    worker.node.document = document
-    worker.make_pass(1100.0, "devices", a=Quantity(5))
-    assert worker.node.document["status"]["capacity"] == {A: "5"}
-    assert worker.status.condition_not_stored
+    (row,) = resource_rows(worker.status, now=0.0, uptime=0.0)
+    assert (row.name, row.reading, row.published, row.capacity, row.allocatable) == (A, 4, 4, "4", "4")
+    assert (worker.status.node, worker.status.condition and worker.status.condition.reason) == ("n1", "Published")
 
 
-def test_the_condition_is_not_stored_either_while_the_next_attempt_is_held_back(worker: Worker) -> None:
-    worker.node = Altering({"type": "Another"})
-    for second in range(8):
-        worker.make_pass(1000.0 + second, "resync", a=UNKNOWN)
-    assert worker.node.writes == 6
-    assert worker.status.condition_not_stored
+def test_a_pass_that_fails_keeps_what_is_known_of_the_node(worker: Worker) -> None:
+    worker.node.document = node({B: "9"})
+    worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR)
+    before = worker.status
+    worker.node.errors = [NodeUnreachable("nobody there")]
+    worker.make_pass(1010.0, "devices", a=UNKNOWN, b=FOUR)
+    after = worker.status
+    assert (after.error, after.readings[A]) == ("nobody there", UNKNOWN)
+    assert (after.changes, after.troubles, after.read_at) == (before.changes, before.troubles, before.read_at)
+    assert [trouble.reason for trouble in after.troubles] == [ConditionReason.REFUSED]
+
+
+@pytest.mark.parametrize("made", [{"type": "Another"}, {"status": "Unknown"}, {}])
+def test_a_condition_that_a_policy_changes_is_not_stored(worker: Worker, made: Mapping[str, Any]) -> None:
+    def alter(document: dict[str, Any]) -> None:
+        for condition in [c for c in document["status"]["conditions"] if c["type"] == CONDITION]:
+            condition.update(made)
+
+    worker.node.alters = alter
+    worker.make_pass(1000.0, "boot", a=UNKNOWN)
+    assert bool(worker.status.condition_denied) is bool(made)
+    worker.make_pass(1010.0, "resync", a=UNKNOWN)
+    assert bool(worker.status.condition_denied) is bool(made)
+    assert worker.node.attempts == 1
 
 
 @pytest.mark.parametrize(
@@ -95,17 +70,15 @@ def test_a_condition_that_is_not_to_be_written_is_not_missed(
 ) -> None:
     worker.settings = settings
     worker.make_pass(1000.0, "boot", **readings)
-    assert not worker.status.condition_not_stored
+    assert not worker.status.condition_denied
     assert worker.status.observe is settings.observe
 
 
-def test_resources_of_other_writers_have_their_writer_in_the_status(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resources_of_other_writers_have_their_writer_in_the_status(worker: Worker) -> None:
     worker.node.document = node({"cpu": "2", "hugepages-2Mi": "0", PLUGIN: "3", THEIRS: "7"})
-    monkeypatch.setattr("capacityd.worker.reconcile_job.device_plugin_names", lambda _: {PLUGIN})
+    worker.device_plugins = frozenset({PLUGIN})
     worker.make_pass(1000.0, "boot", a=FOUR)
-    assert worker.status.others == {PLUGIN: OtherWriter.DEVICE_PLUGIN, THEIRS: OtherWriter.UNKNOWN}
+    assert worker.status.others == {PLUGIN: Writer.DEVICE_PLUGIN, THEIRS: Writer.UNKNOWN}
 
 
 def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
@@ -122,10 +95,56 @@ def test_the_service_gets_the_watchers_hash_of_the_node(worker: Worker) -> None:
     assert worker.make_pass(1030.0, "node").node is None
 
 
+def test_a_pass_that_finds_nothing_new_sends_nothing(worker: Worker) -> None:
+    """The Node must be as the last pass has left it, and the reason must be one that can only change a reading."""
+    worker.node_unchanged = True
+    worker.make_pass(1000.0, "boot", a=FOUR)
+    reads = worker.node.reads
+    for reason in ("addresses", "devices", "file", "hardware", "links", "mounts", "requeue", "swaps"):
+        result = worker.make_pass(1010.0, reason)
+        assert (result.failure, result.node) == (None, None)
+    assert worker.node.reads == reads
+    for reason in ("boot", "clock", "config", "credentials", "node", "plugins", "poll", "resume", "resync", "retry"):
+        worker.make_pass(1020.0, "devices", reason)
+        reads += 1
+        assert worker.node.reads == reads, reason
+    worker.node_unchanged = False
+    worker.make_pass(1030.0, "devices")
+    assert worker.node.reads == reads + 1
+
+
+def test_after_a_failed_pass_the_next_one_reads_the_node(worker: Worker) -> None:
+    """The service takes the Node for unchanged since the failed pass, which has not read it."""
+    worker.node_unchanged = True
+    worker.make_pass(1000.0, "boot", a=FOUR)
+    worker.node.errors = [NodeUnreachable("nobody there")]
+    worker.make_pass(1010.0, "node")
+    reads = worker.node.reads
+    worker.make_pass(1020.0, "hardware")
+    assert worker.node.reads == reads + 1
+
+
 def test_a_pass_says_whether_a_reading_has_changed(worker: Worker) -> None:
     readings: tuple[Reading, ...] = (FOUR, FOUR, Quantity(5), Unknown("x"), Unknown("y"), Absent("x"), Absent("y"))
     changes = [worker.make_pass(1000.0 + at, "mounts", a=reading).changed for at, reading in enumerate(readings)]
     assert changes == [True, False, True, True, False, True, False]
+
+
+@pytest.mark.parametrize("reason", ["boot", "config", "credentials"])
+def test_a_person_s_intent_and_new_credentials_wait_for_no_limit(worker: Worker, reason: str) -> None:
+    for number in range(1, 8):
+        worker.make_pass(1000.0 + number, "devices", a=Quantity(number))
+    assert worker.node.numbers == {A: "6"}
+    worker.make_pass(1010.0, reason, a=Quantity(9))
+    assert worker.node.numbers == {A: "9"}
+
+
+@pytest.mark.parametrize(("uptime", "seconds"), [(100.0, 60.0), (1000.0, 30.0)])
+def test_after_a_boot_a_reduction_waits_longer(worker: Worker, uptime: float, seconds: float) -> None:
+    worker.make_pass(uptime, "boot", a=FOUR)
+    worker.make_pass(uptime + 1, "devices", a=Quantity(3))
+    (wait,) = worker.status.waits
+    assert wait.until == uptime + 1 + seconds
 
 
 def test_a_state_that_cannot_be_saved_or_read_changes_nothing(worker: Worker) -> None:

@@ -18,56 +18,41 @@ from capacityd import __version__
 from capacityd.config import load
 from capacityd.model.errors import CapacitydError, Cause
 from capacityd.model.file_codec import _checksum, to_file
+from capacityd.model.key import Key, Kind
 from capacityd.model.messages import ServiceStatus
-from capacityd.model.node import Condition, NodeState
-from capacityd.model.other_agent import OtherAgent
-from capacityd.model.plan import Action, Change, Health
+from capacityd.model.node import Condition, ConditionReason, Stored
+from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Unknown
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.node import Review
-from capacityd.reconcile.less_allocatable import LessAllocatable
-from capacityd.reconcile.memory import Conflict, Memory
-from capacityd.reconcile.timing import Denial, WriteTimes
+from capacityd.reconcile.denial import Denial
+from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.worker import pass_memory, runtime_files
-from capacityd.worker.pass_memory import Counters, Logged, PassMemory
-from capacityd.worker.pass_state import OtherWriter, PassState, PassStatus
+from capacityd.worker.pass_memory import Counters, PassMemory
+from capacityd.worker.pass_state import PassState, PassStatus, Writer
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
-from tests.support.forked import forked, open_files
+from tests.support.forked import forked
 
 A, B = "example.com/a", "example.com/b"
 MEMORY = Memory(
-    NodeState(
-        name="n1",
-        uid="11111111",
-        capacity={A: "4"},
-        allocatable={A: "4"},
-        has_annotations=True,
-        annotation='{"example.com/a":4}',
-        condition_count=2,
-        condition=Condition("False", "Unknown", "unknown: b", 1, {"status": "False"}, 1.0, "2026-11-24T20:00:00Z"),
-        machine_id="0123",
-        configuration="0a1b",
-        resource_version="77",
-    ),
-    lower_since={A: 5.0},
+    uid="11111111",
+    published={Key(A): 4, Key(A, Kind.LABEL): 4},
+    left="0a1b",
+    lower_since={Key(A): 5.0},
     unknown_since={B: 6.0},
-    write_times=WriteTimes({A: (1.0, 2.0)}, (3.0,)),
-    denied={B: Denial("a policy", 7, 7.5, 8.0)},
-    conflict=Conflict("a conflict", 8.5, 9.0),
-    other_agent=OtherAgent(7.0, {A: (4, 6)}, 8.0),
-    has_failed=True,
-    contradicted_at=6.5,
-    less_allocatable={A: LessAllocatable("3", 5.0, repeated=True)},
-    writes_fail_since=6.0,
-    condition_not_stored_since=6.0,
-    device_plugins_unknown_since=6.0,
-    node_at=8.0,
+    plugins_unknown_since=6.0,
+    writes=(1.0, 2.0),
+    restored=(3.0,),
+    denied={Key(B): Denial("7", "a policy", 7.5, 8.0)},
+    annotation_denied=Denial("annotation", "a policy", 7.5, 8.0),
+    condition_denied=Denial("True", "a policy", 7.5, 8.0),
+    condition_about=("Denied", B),
+    settled="0c1d",
 )
 STATE = PassState(
-    MEMORY.node,
     PassStatus(
         1.0,
         (PassReason.BOOT, PassReason.FILE),
@@ -76,18 +61,20 @@ STATE = PassState(
         error="nobody there",
         configuration="0a1b",
         expect={A: 4},
-        waits=(Wait(60.0, WaitReason.UNKNOWN, A),),
-        changes=(Change(A, Action.KEEP, "4", "4", "as published"),),
-        health=Health(unknown={A: "it did not end"}, below_expected={B: (3, 4)}),
-        others={"vendor.example/gpu": OtherWriter.DEVICE_PLUGIN},
-        condition_not_stored=True,
+        waits=(Wait(60.0, WaitReason.READ, Key(A)),),
+        node="n1",
+        changes=(Change(Key(A), Action.KEEP, Stored("4", "3"), 4, 4, "as published"),),
+        troubles=(Trouble(ConditionReason.UNKNOWN, "it did not end", Key(A)),),
+        condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
+        condition_denied="a policy",
+        others={"vendor.example/gpu": Writer.DEVICE_PLUGIN},
         read_at=1.0,
         written_at=2.0,
     ),
-    Review("system:node:n1", "n1", "hash"),
+    "system:node:n1",
 )
 PASS_MEMORY = PassMemory(
-    MEMORY, STATE.status, STATE.review, {A: Logged("it did not end", (1.0, 2.0))}, Counters(4, 3, 2, 1.0)
+    MEMORY, STATE.status, Review("system:node:n1", "n1", "hash"), Counters(4, 3, 2, 1.0), "/srv/x.prom"
 )
 SERVICE = ServiceStatus(
     812,
@@ -121,15 +108,6 @@ def test_what_a_pass_leaves_is_restored_unchanged_or_lost() -> None:
     assert pass_memory.from_text(text) == PASS_MEMORY
     for other in ("", text[:-9], text.replace(__version__, "0.0.1")):
         assert pass_memory.from_text(other) == PassMemory()
-
-
-def test_what_only_root_can_read_is_not_in_a_file_for_all(tmp_path: Path) -> None:
-    """/sys/class/dmi/id/product_uuid has the mode 0400."""
-    assert MEMORY.node
-    node = replace(MEMORY.node, system_uuid="4c4c4544-0047-3210-8032-b4c04f4d3333")
-    runtime_files.write_state(str(tmp_path), PassState(node))
-    assert "4c4c4544" not in (tmp_path / "state.json").read_text()
-    assert runtime_files.read_state(str(tmp_path)).node == replace(node, system_uuid="", fingerprint="")
 
 
 def saved_config() -> CheckedConfig:
@@ -233,28 +211,3 @@ def test_the_folder_is_the_first_that_systemd_names(monkeypatch: pytest.MonkeyPa
     assert runtime_files.runtime_directory() == "/run/x"
     monkeypatch.delenv("RUNTIME_DIRECTORY")
     assert runtime_files.runtime_directory() == "/run/capacityd"
-
-
-def test_the_lock_excludes_others_until_its_owner_has_ended(tmp_path: Path) -> None:
-    where, before = str(tmp_path), open_files()
-    with pytest.raises(KeyError), runtime_files.locked(where, 0.0):
-        raise KeyError
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        with runtime_files.locked(where, 0.0):
-            os.write(theirs, b"x")
-            signal.pause()
-    os.read(ours, 1)
-    for seconds in (0.0, 0.06):
-        message = f"another capacityd process has been writing for {seconds:g} s"
-        with pytest.raises(CapacitydError, match=message), runtime_files.locked(where, seconds):
-            pytest.fail("both have it")
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    os.close(ours)
-    os.close(theirs)
-    for folder in (where, str(tmp_path / "absent")):
-        with runtime_files.locked(folder, 0.0):
-            pass
-    assert open_files() == before

@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacityd.cli.output.plan import print_plan
 from capacityd.linux.systemd import EntryKind
-from capacityd.model.errors import NodeConflict, NodeRejected
-from capacityd.model.plan import Action, Plan, Write
+from capacityd.model.key import Key
+from capacityd.model.node import NodeState
+from capacityd.model.plan import Action, Plan
 from capacityd.model.reading import Quantity
 from capacityd.model.waits import Wait, WaitReason
 from tests.support.nodes import node
-from tests.unit.reconcile.doubles import EPOCH, FOUR, UNKNOWN, A, WithoutConditions
+from tests.unit.reconcile.doubles import EPOCH, FOUR, UNKNOWN, A
 from tests.unit.worker.job import Worker
 
 
@@ -35,15 +37,8 @@ def change_often(worker: Worker) -> None:
         worker.make_pass(1000.0 + second, a=Quantity(4 + second))
 
 
-def configure_often(worker: Worker) -> None:
-    worker.make_pass(1000.0, "boot", a=FOUR)
-    for second in range(1, 8):
-        worker.digest = f"configuration {second}"
-        worker.make_pass(1000.0 + second, "config")
-
-
 def be_denied(worker: Worker) -> None:
-    worker.node.errors = [None, NodeRejected("a policy")]
+    worker.node.denies = lambda patch: "a policy" if patch.capacity else ""
     worker.make_pass(1000.0, "boot", a=FOUR)
 
 
@@ -51,22 +46,19 @@ def be_unknown(worker: Worker) -> None:
     worker.make_pass(1000.0, "boot", a=UNKNOWN)
 
 
-def lose_allocatable(worker: Worker) -> None:
-    worker.make_pass(985.0, "boot", a=FOUR)
-    worker.node.lags = {A: "0"}
-    for at in (990.0, 995.0, 1000.0):
-        worker.make_pass(at, "boot", a=FOUR)
-
-
 def lose_the_condition(worker: Worker) -> None:
-    worker.node = WithoutConditions()
+    def strip(document: dict[str, Any]) -> None:
+        document["status"]["conditions"] = []
+
+    worker.node.alters = strip
     worker.make_pass(1000.0, "boot", a=FOUR)
 
 
-def meet_another_agent(worker: Worker) -> None:
-    worker.make_pass(990.0, "boot", a=FOUR)
-    worker.node.document = node({A: "2"}, {A: 2})
-    worker.make_pass(1000.0, "boot", a=FOUR)
+def be_overwritten(worker: Worker) -> None:
+    worker.make_pass(960.0, "boot", a=FOUR)
+    for at in (980.0, 990.0, 1000.0):
+        worker.node.set(A, "9", "9")
+        worker.make_pass(at, "node", a=FOUR)
 
 
 def expire(worker: Worker) -> None:
@@ -80,75 +72,69 @@ def lose_the_checkpoint(worker: Worker) -> None:
     worker.make_pass(1000.0, a=FOUR)
 
 
-def conflict(worker: Worker) -> None:
-    worker.node.errors = [None, NodeConflict("a guard")] * 6
-    worker.make_pass(1000.0, "boot", a=FOUR)
-
-
 def start_later(worker: Worker) -> None:
     worker.settings = replace(worker.settings, start_jitter=120.0)
     worker.make_pass(1000.0, "boot", a=FOUR)
 
 
-CASES: Mapping[WaitReason, tuple[Callable[[Worker], None], str, EntryKind | None]] = {
-    WaitReason.LOWER_AFTER: (lower, "30 s", EntryKind.HELD),
-    WaitReason.RATE_LIMIT: (change_often, "59 s", EntryKind.HELD),
-    WaitReason.DENIED: (be_denied, "60 s", EntryKind.DENIED),
-    WaitReason.UNKNOWN: (be_unknown, "60 s", EntryKind.UNKNOWN),
-    WaitReason.ALLOCATABLE: (lose_allocatable, "30 s", None),
-    WaitReason.NOT_STORED: (lose_the_condition, "60 s", None),
-    WaitReason.OTHER_AGENT: (meet_another_agent, "70 s", None),
-    WaitReason.DEVICE_PLUGINS: (lose_the_checkpoint, "60 s", None),
-    WaitReason.EXPIRY: (expire, "31 s", None),
-    WaitReason.CONFLICT: (conflict, "60 s", None),
-    WaitReason.START_JITTER: (start_later, "2 min", None),
+CASES: Mapping[str, tuple[Callable[[Worker], None], WaitReason, str, bool, EntryKind | None]] = {
+    "lower_after": (lower, WaitReason.LOWER_AFTER, "30 s", True, EntryKind.HELD),
+    "rate limit": (change_often, WaitReason.RATE_LIMIT, "59 s", True, EntryKind.HELD),
+    "denied": (be_denied, WaitReason.DENIED, "60 s", True, None),
+    "condition": (lose_the_condition, WaitReason.DENIED, "60 s", False, None),
+    "unknown": (be_unknown, WaitReason.READ, "60 s", True, None),
+    "device plugins": (lose_the_checkpoint, WaitReason.READ, "60 s", False, None),
+    "expiry": (expire, WaitReason.READ, "31 s", True, None),
+    "overwritten": (be_overwritten, WaitReason.OVERWRITTEN, "90 s", False, None),
+    "start": (start_later, WaitReason.START_JITTER, "2 min", False, None),
 }
-"""A history that leads to such a wait, the wait's length, and, if a resource waits, the journal entry that names it."""
+"""A history that leads to a wait, the wait's reason and length, whether a resource waits, and the journal entry."""
 
 
-@pytest.mark.parametrize("reason", WaitReason)
+@pytest.mark.parametrize("case", CASES)
 def test_the_words_are_the_same_everywhere(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: WaitReason
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
 ) -> None:
     monkeypatch.setattr("random.uniform", lambda _, longest: longest)
-    history, length, kind = CASES[reason]
+    history, reason, length, is_resources, kind = CASES[case]
     history(worker)
     (wait,) = (wait for wait in worker.status.waits if wait.reason is reason)
     text = wait.text(worker.uptime)
-    assert (wait.name, f" {length}" in text) == (A if kind or reason is WaitReason.EXPIRY else "", True)
-    assert worker.result.start_in == (120.0 if reason is WaitReason.START_JITTER else None)
-    assert worker.result.start_in or worker.result.requeue_after == pytest.approx(wait.until - worker.uptime)
+    assert (wait.key, f" {length}" in text) == (Key(A) if is_resources else None, True)
+    if reason is WaitReason.START_JITTER:
+        assert worker.result.start_in == 120.0
+    else:
+        assert worker.result.requeue_after == pytest.approx(wait.until - worker.uptime)
     assert in_status(worker, wait, capsys) == in_json(worker, wait, capsys) == text
     messages = {entry.kind: entry.message for entry in worker.entries if text in entry.message}
     assert {*messages} == ({kind} if kind else set())
-    assert all(message.endswith((f"; {text}", f": {text}")) for message in messages.values())
     held = [change for change in worker.status.changes if change.action is Action.HOLD]
-    assert [change.name for change in held] == [A] * wait.holds_change
+    assert [change.key for change in held] == [Key(A)] * wait.holds_change
     assert all(change.reason.endswith(f"; {text}") for change in held)
-    print_plan(Plan("n1", worker.status.changes, Write((), {})), {})
+    print_plan(Plan(NodeState("n1"), worker.status.changes, None, {}), {})
     assert (text in capsys.readouterr().out) is wait.holds_change
 
 
 def test_a_limit_of_the_condition_is_no_resources(worker: Worker, capsys: pytest.CaptureFixture[str]) -> None:
-    configure_often(worker)
+    change_often(worker)
+    worker.make_pass(1066.0, a=Quantity(10))
+    worker.digest = "another"
+    worker.make_pass(1067.0, "requeue")
     (wait,) = worker.status.waits
-    text = wait.text(worker.uptime)
-    assert (wait.reason, wait.name) == (WaitReason.RATE_LIMIT, "")
+    assert (wait.reason, wait.key) == (WaitReason.RATE_LIMIT, None)
     worker.run_status()
-    assert f"\nNode condition and annotations: {text}\n" in capsys.readouterr().out
-    assert in_json(worker, wait, capsys) == text
-    assert worker.entries == []
+    assert f"\nNode condition and annotations: {wait.text(worker.uptime)}\n" in capsys.readouterr().out
 
 
 def test_a_restore_that_waits_does_not_hide_why_it_is_unknown(
     worker: Worker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change_often(worker)
-    worker.node.document["status"]["capacity"].clear()
+    worker.node.set(A, None, None)
     worker.make_pass(1007.0, "resync", a=UNKNOWN)
     worker.run_status()
     text = capsys.readouterr().out
-    assert f"\n{A}: held back for 58 s more, because it keeps changing (rate limit)\n" in text
+    assert f"\n{A}: held back for 58 s more, because the Node has been written often (rate limit)\n" in text
     assert f"! {A}: unknown: busy\n" in text
 
 
@@ -157,9 +143,9 @@ def in_status(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) ->
     worker.run_status()
     lines = capsys.readouterr().out.splitlines()
     if wait.holds_change:
-        (row,) = (line for line in lines if line.startswith(f"{wait.name} "))
+        (row,) = (line for line in lines if line.startswith(f"{wait.key} "))
         return row.split("  ")[-1].strip()
-    start = f"{wait.name}: " if wait.name else ""
+    start = f"{wait.key}: " if wait.key else ""
     (text,) = (line.removeprefix(start) for line in lines if line == start + wait.text(worker.uptime))
     return text
 
@@ -169,9 +155,9 @@ def in_json(worker: Worker, wait: Wait, capsys: pytest.CaptureFixture[str]) -> s
     worker.run_status("--json")
     document = json.loads(capsys.readouterr().out)
     (found,) = (each for each in document["waits"] if each["reason"] == wait.reason.value)
-    assert found["name"] == (wait.name or None)
+    assert found["name"] == (wait.key.name if wait.key else None)
     assert found["until"] == pytest.approx(EPOCH + wait.until)
     notes = {row["name"]: row["note"] for row in document["resources"]}
-    assert not wait.holds_change or notes[wait.name] == found["text"]
+    assert not wait.holds_change or notes[wait.key.name if wait.key else ""] == found["text"]
     text: str = found["text"]
     return text

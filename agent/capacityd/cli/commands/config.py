@@ -7,16 +7,12 @@ from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.published import last_seen_node, published_names
 from capacityd.cli.service_view import service_problems
 from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
-from capacityd.model.errors import CapacitydError
 from capacityd.model.node import CONFIGURATION_ANNOTATION
-from capacityd.model.plan import HOW_TO_WITHDRAW
 from capacityd.model.text import plural, printable
-from capacityd.reconcile import machine_record
 
 
 def config(options: Options) -> int:
@@ -38,8 +34,6 @@ def config(options: Options) -> int:
 def _check(loaded: Loaded, options: Options) -> int:
     """Prints all errors, warnings and notes. Returns the exit status."""
     warnings = [*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig)]
-    if kept := _kept_resources(loaded):
-        warnings.append(kept)
     if options.json:
         print_json(
             {
@@ -70,21 +64,6 @@ def _check(loaded: Loaded, options: Options) -> int:
 def _as_dict(problem: Problem) -> dict[str, object]:
     values = {name: getattr(problem, name) for name in ("file", "table", "key", "message")}
     return values | {"line": problem.line or None}  # 0: unknown
-
-
-def _kept_resources(loaded: Loaded) -> Problem | None:
-    """A warning if nothing is configured although this machine has published resources: its Node keeps them."""
-    if loaded.config.resources or loaded.problems:  # an error may be why nothing is configured
-        return None
-    try:
-        names = published_names(last_seen_node())
-    except CapacitydError:  # this user may not read the service's files; the check does not fail for this
-        return None
-    if not names:
-        return None
-    why = f"no resource is configured, so the Node keeps {', '.join(names)}; to remove them: {HOW_TO_WITHDRAW}"
-    # The warning names the machine record: no file of the configuration contains a mistake.
-    return Problem(machine_record.path(machine_record.state_directory()), why)
 
 
 def _folders(loaded: Loaded) -> Iterator[str]:

@@ -4,31 +4,46 @@ from __future__ import annotations
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_line
-from capacityd.cli.published import last_seen_node, published_names
 from capacityd.config import load
 from capacityd.host.live import LiveHost
-from capacityd.model.node import CONDITION
+from capacityd.model.errors import CredentialsMissing, NodeError
+from capacityd.model.node import CONDITION, NodeState
+from capacityd.model.published import published_in
 from capacityd.model.text import plural
-from capacityd.worker.selection import node_name_of
+from capacityd.node.deadline import DeadlineExceeded, run_within
+from capacityd.worker import metrics_file
+from capacityd.worker.selection import node_of
+
+_TIMEOUT = 5.0
+"""Seconds for which the package's removal waits for the API server."""
+_HOW_TO_REMOVE = "install capacityd again and run `capacityd withdraw`"
 
 
 def leftover(options: Options) -> int:
-    """Prints one line if this machine has published a resource to its Node, otherwise nothing. Returns exit status 0.
+    """Prints one line if the Node keeps something that capacityd has published, or if the Node could not be read.
 
-    Sends no request: the package's removal must not wait for an API server. Raises CapacitydError if a file can't be
-    read.
+    Removes the metrics file that the configuration names. Returns exit status 0.
     """
-    last_seen = last_seen_node()
-    names = published_names(last_seen)
-    if not names:
+    config = load(options.selection.config).config  # even if it has errors
+    if config.settings.textfile:
+        metrics_file.remove(config.settings.textfile)
+    node = node_of(options.selection, config, LiveHost())
+    try:
+        state = run_within(_TIMEOUT, node.read)
+    except CredentialsMissing:  # this machine is no Node
         return 0
-    if last_seen is not None:
-        node_name = last_seen.name
-    else:
-        config = load(options.selection.config).config  # even if it has errors: only its node_name counts
-        node_name = node_name_of(options.selection, config, LiveHost())
-    print_line(
-        f"capacityd: Node {node_name} keeps {plural(len(names), 'resource')} and the condition {CONDITION}; "
-        "to remove them, install capacityd again and run `capacityd withdraw`"
-    )
+    except (NodeError, DeadlineExceeded) as e:
+        print_line(f"capacityd: the Node may keep what capacityd has published ({e}); to remove it: {_HOW_TO_REMOVE}")
+        return 0
+    if text := _left(state):
+        print_line(f"capacityd: Node {state.name} keeps {text}; to remove them: {_HOW_TO_REMOVE}")
     return 0
+
+
+def _left(state: NodeState) -> str:
+    """What the Node keeps; "" for nothing."""
+    names = {key.name for key in published_in(state.annotation)}
+    parts = [plural(len(names), "resource")] if names else []
+    if state.conditions:
+        parts.append(f"the condition {CONDITION}")
+    return " and ".join(parts)

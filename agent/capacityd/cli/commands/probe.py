@@ -25,7 +25,7 @@ def probe(options: Options) -> int:
         return run_in_sandbox(options)
     host = host_of(options.selection)
     config = config_of(options.selection)
-    node_name = node_name_of(options.selection, config, host)
+    node_name = node_name_of(options.selection, config)
     with progress("reading the resources"):
         readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expected = config.expectations()

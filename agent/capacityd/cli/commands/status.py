@@ -9,7 +9,7 @@ from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.status_report import ServiceReport, StatusReport, WaitReport
+from capacityd.cli.output.status_report import ServiceReport, StatusReport, TroubleReport, WaitReport
 from capacityd.cli.output.terminal import print_json
 from capacityd.config import load
 from capacityd.config.saved import changed_files
@@ -19,9 +19,7 @@ from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import ConfigFiles, ServiceStatus
-from capacityd.model.node import NodeState, annotated_quantities
 from capacityd.model.waits import Wait
-from capacityd.reconcile import machine_record
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus
 
@@ -56,24 +54,16 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     last_status = saved_status or _NO_SERVICE
     running_status = last_status if service is not None else _NO_SERVICE
     state, why_unreadable = _read_state(directory)
-    node = state.node
     last_pass = state.status or NO_PASS
-    published_nothing = not why_unreadable and _has_published_nothing(node)
-    if service is None and published_nothing and _lists_published(node):
-        # The last pass saw published quantities on the Node, so `withdraw` has removed them since.
-        node = None
-        last_pass = NO_PASS
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
-    review = state.review  # who the service is for the API server
-    other_agent = last_pass.health.other_agent
     pid = service.status.pid if service and service.status else None
     stale_reason = why_unreadable
     if service and not stale_reason:
         stale_reason = _stale_reason(directory, running_status, current_uptime)
     # In the files, a time of 0.0 and an empty text mean that there is none.
     return StatusReport(
-        node=node.name if node else None,
+        node=last_pass.node or None,
         observe=last_pass.observe,
         reasons=last_pass.reasons,
         next_reconcile=running_status.next_reconcile or None,
@@ -82,14 +72,15 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         configuration_errors=last_status.configuration_errors,
         configuration=last_pass.configuration or None,
         previous_configuration_active=bool(last_status.configuration_errors) and last_status.previous_active,
-        resources=resource_rows(last_pass, node, now=now, uptime=current_uptime),
+        resources=resource_rows(last_pass, now=now, uptime=current_uptime),
+        troubles=tuple(map(TroubleReport.of, last_pass.troubles)),
         waits=tuple(WaitReport.of(wait, now=now, uptime=current_uptime) for wait in waits),
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
         last_write=last_pass.written_at,
         stale_reason=stale_reason,
         pass_running=running_status.pass_running,
-        condition_not_stored=last_pass.condition_not_stored,
+        condition_denied=last_pass.condition_denied,
         other_resources=last_pass.others,
         slow_activity=running_status.slow_activity,
         slow_since=running_status.slow_since or None,
@@ -97,11 +88,9 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         metrics_advice=last_status.metrics_advice,
         watched_since=running_status.watched_since,
         not_watched=running_status.not_watched,
-        published_nothing=published_nothing,
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
-        impersonated=review.user if review and review.impersonated else None,
-        other_agent=other_agent.quantities if other_agent else None,
+        impersonated=state.impersonated or None,
         service=ServiceReport(pid) if service else None,
     )
 
@@ -112,22 +101,6 @@ def _read_state(directory: str) -> tuple[PassState, str]:
         return runtime_files.read_state(directory), ""
     except CapacitydError as e:
         return PassState(), f"{e}; the last pass's state is not shown"
-
-
-def _has_published_nothing(node: NodeState | None) -> bool:
-    """Whether the Node keeps nothing of this machine, as far as the machine knows. node: as a pass last knew it."""
-    try:
-        record = machine_record.read(machine_record.state_directory())
-    except CapacitydError:  # the record exists but can't be read, so it may list something
-        return False
-    if record is None:  # it is missing or damaged, so only the annotation is left
-        return not _lists_published(node)
-    return not record.all_names
-
-
-def _lists_published(node: NodeState | None) -> bool:
-    """Whether the Node's annotation lists published quantities. node: as a pass last knew it."""
-    return node is not None and bool(annotated_quantities(node.annotation))
 
 
 def _changed_files(read_files: ConfigFiles | None, active_hash: str) -> tuple[str, ...]:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capacityd.cli.output.status import is_too_slow, slow_activity
-from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
+from capacityd.cli.output.status_report import Problem, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.node import CONDITION
-from capacityd.model.other_agent import other_agent_text
-from capacityd.model.plan import HOW_TO_WITHDRAW
-from capacityd.model.quantity import plain
+from capacityd.model.key import Key, Kind
+from capacityd.model.node import CONDITION, ConditionReason
+from capacityd.model.plan import Trouble
 from capacityd.model.text import duration_text
 
 _NOT_EXECUTED = 200
 """From this exit status on, systemd could not execute the program (systemd.exec(5), "Process Exit Codes")."""
 # {}: the command of systemctl.
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
+
+
+_EXPLAIN = "see `capacityd probe --explain`"
+_ADVICE = {
+    ConditionReason.CONFIGURATION_REJECTED: "configure resources and run `systemctl reload capacityd`, or remove what "
+    "is kept: `systemctl stop capacityd`, then `capacityd withdraw`",
+    ConditionReason.BELOW_EXPECTED: _EXPLAIN,
+}
+"""Reason -> advice."""
 
 
 def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> list[Problem]:
@@ -33,11 +41,10 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
 def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[Problem]:
     """Yields the problems of the service and of its passes."""
     if report.service is None:
-        is_failing = unit is not None and unit.failing
-        if not report.published_nothing:
+        if any(row.published is not None for row in report.resources):
             yield Problem("the Node keeps its capacity, but nothing updates it", _start_advice(unit))
-        elif is_failing:  # a service that was stopped after `withdraw` is no problem
-            yield Problem("the service has published nothing", _start_advice(unit))
+        elif unit is not None and unit.failing:
+            yield Problem("the service does not run", _start_advice(unit))
     if report.stale_reason:
         advice = "see `journalctl -u capacityd` for what the service has logged since"
         yield Problem(report.stale_reason, advice)
@@ -71,29 +78,33 @@ def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
 
 def _node_problems(report: StatusReport) -> Iterator[Problem]:
     """Yields the problems of the Node as a whole."""
-    if report.condition_not_stored:
-        message = f"the condition {CONDITION} on the Node is not the one that capacityd wrote"
+    if report.condition_denied:
+        message = f"the condition {CONDITION} is denied: {report.condition_denied}"
         yield Problem(message, "look for an admission policy or webhook that changes the status of Nodes")
-    if report.other_agent is not None:
-        message = other_agent_text(report.other_agent)
-        yield Problem(message, "stop one of the two, or let each machine use its own Node (node_name, its kubeconfig)")
-    if kept := [row.name for row in report.resources if row.not_configured]:
-        message = f"no resource is configured, but the Node keeps {', '.join(kept)}"
-        remove = f"remove what is kept: {HOW_TO_WITHDRAW}"
-        yield Problem(message, f"configure resources and run `systemctl reload capacityd`, or {remove}")
+    for trouble in report.troubles:
+        if trouble.name is not None:
+            continue
+        if trouble.reason is ConditionReason.OVERWRITTEN:
+            advice = "let each machine use its own Node (node_name, its kubeconfig), and each key have one writer"
+            yield Problem(trouble.text, advice)
+        elif trouble.reason is ConditionReason.DENIED:
+            yield Problem(trouble.text, "look for an admission policy or webhook that changes Nodes")
 
 
 def _resource_problems(report: StatusReport) -> Iterator[Problem]:
-    """Yields a problem for each degraded resource, unless another problem in the report is about it."""
+    """Yields a problem for each resource that is unknown or in other trouble."""
     # While the previous configuration is active, the listed errors are those of the rejected one.
     lists_active_errors = bool(report.configuration_errors) and not report.previous_configuration_active
     for row in report.resources:
-        if row.not_configured:  # _node_problems() lists the resource
+        is_listed = row.cause is Cause.CONFIGURATION and lists_active_errors  # by _configuration_problems()
+        if row.cause is not None and not is_listed:
+            advice = "" if row.cause is Cause.CONFIGURATION else _EXPLAIN
+            yield Problem(f"{row.key}: unknown: {row.note}", advice)
+    for trouble in report.troubles:
+        if trouble.name is None or trouble.reason is ConditionReason.UNKNOWN:
             continue
-        if row.cause is Cause.CONFIGURATION and lists_active_errors:  # _configuration_problems() lists the error
-            continue
-        if row.degraded:
-            yield _resource_problem(row)
+        key = Key(trouble.name, trouble.kind or Kind.RESOURCE)
+        yield Problem(Trouble(trouble.reason, trouble.text, key).summary, _ADVICE.get(trouble.reason, ""))
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:
@@ -118,26 +129,3 @@ def _start_advice(unit: UnitState | None) -> str:
     if unit.masked:
         return "it is masked: run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`"
     return _START_ADVICE.format("start" if unit.enabled else "enable --now")
-
-
-def _resource_problem(row: ResourceRow) -> Problem:
-    """The most important problem of a degraded resource."""
-    explain = "see `capacityd probe --explain`"
-    if row.refused or row.denied:
-        return Problem(f"{row.name}: {row.note}")
-    if row.cause is Cause.CONFIGURATION:
-        return Problem(f"{row.name}: unknown: {row.note}")
-    if row.cause is not None:
-        return Problem(f"{row.name}: unknown: {row.note}", explain)
-    if row.below_expect:
-        return Problem(f"{row.name}: {row.reading}, expected {row.expect}", explain)
-    # Only one problem is left: the resource is not allocatable, because another writer has lowered allocatable.
-    is_lower_now = plain(row.allocatable) == row.overwritten  # both are "none" if the Node has no allocatable
-    if is_lower_now:
-        less = f"allocatable is {row.allocatable or 'unset'}"
-    else:  # capacityd has repaired allocatable, but an earlier repair has not lasted
-        less = f"allocatable was {row.overwritten} and has been restored"
-    return Problem(
-        f"{row.name}: published as {row.published}, {less}",
-        "another writer changes it: see `kubectl get node -o yaml --show-managed-fields`",
-    )

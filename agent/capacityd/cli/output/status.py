@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table, without_column
+from capacityd.model.key import Key
+from capacityd.model.node import ConditionReason
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
 from capacityd.model.waits import WaitReason
-from capacityd.worker.pass_state import OtherWriter
+from capacityd.worker.pass_state import Writer
 
 _HEADER = ("RESOURCE", "READING", "CAPACITY", "ALLOCATABLE", "EXPECT", "NOTE")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
@@ -21,7 +23,7 @@ _ACTIVITIES = {
     Activity.NODE: ("the reconcile pass", "the API server, the kubeconfig's exec plugin, or a user's command"),
 }
 """Activity -> the slow task, and what it waits for."""
-_WRITERS = {OtherWriter.DEVICE_PLUGIN: "a device plugin's", OtherWriter.UNKNOWN: "another writer's"}
+_WRITERS = {Writer.DEVICE_PLUGIN: "a device plugin's", Writer.UNKNOWN: "another writer's"}
 
 
 def print_status(report: StatusReport, problems: Sequence[Problem], now: float) -> None:
@@ -54,7 +56,7 @@ def print_status(report: StatusReport, problems: Sequence[Problem], now: float) 
 
 def _print_other_resources(report: StatusReport) -> None:
     """Prints the extended resources that are neither configured nor capacityd's."""
-    in_table = {row.name for row in report.resources}
+    in_table = {row.name for row in report.resources if not row.key.is_label}
     others = [f"{name} ({_WRITERS[writer]})" for name, writer in report.other_resources.items() if name not in in_table]
     if others:
         print_line(f"not capacityd's: {', '.join(others)}")
@@ -62,14 +64,14 @@ def _print_other_resources(report: StatusReport) -> None:
 
 def _print_waits(report: StatusReport) -> None:
     """Prints the reasons for later passes, unless the table contains them."""
-    noted = {(row.name, row.note) for row in report.resources}
+    noted = {(row.name, row.kind, row.note) for row in report.resources}
     for wait in report.waits:
         if wait.name is None and wait.reason is WaitReason.RATE_LIMIT:
             print_line(f"Node condition and annotations: {wait.text}")  # the text does not say what is held back
-        elif wait.name is None:
+        elif wait.name is None or wait.kind is None:
             print_line(wait.text)
-        elif (wait.name, wait.text) not in noted:
-            print_line(f"{wait.name}: {wait.text}")
+        elif (wait.name, wait.kind, wait.text) not in noted:
+            print_line(f"{Key(wait.name, wait.kind)}: {wait.text}")
 
 
 def slow_activity(report: StatusReport, now: float) -> str:
@@ -97,9 +99,8 @@ def _print_resources(report: StatusReport) -> None:
 
 def _summary(report: StatusReport, *, degraded: bool) -> str:
     if report.service is None:
-        nothing = "; the Node keeps nothing that it has published" if report.published_nothing else ""
         last_state = "; this is its last known state" if report.has_pass else ""
-        return f"capacityd is not running{nothing}{last_state}"
+        return f"capacityd is not running{last_state}"
     pid = "?" if report.service.pid is None else report.service.pid
     running = f"capacityd is running (PID {pid})"
     if not report.has_pass:
@@ -132,19 +133,21 @@ def _row(row: ResourceRow) -> tuple[str, ...]:
     capacity = row.capacity or ""
     allocatable = row.allocatable or ""
     expect = "" if row.expect is None else str(row.expect)
-    if row.below_expect:
+    if row.trouble is ConditionReason.BELOW_EXPECTED:
         expect = f"!{expect}"
-    return row.name, reading, capacity, allocatable, expect, _note(row)
+    return str(row.key), reading, capacity, allocatable, expect, _note(row)
 
 
 def _note(row: ResourceRow) -> str:
     """The text in the column NOTE. The problems below the table have the reasons."""
-    if row.refused:
+    if row.trouble is ConditionReason.REFUSED:
         return "refused"
-    if row.denied:
+    if row.trouble is ConditionReason.DENIED:
         return "denied"
     if row.cause is not None:
         return "last value kept" if row.published is not None else ""
+    if row.trouble is ConditionReason.BELOW_EXPECTED and row.held_until is None:
+        return ""
     if row.note:
         return row.note
     if row.published is None or row.capacity == str(row.published):

@@ -6,48 +6,63 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from capacityd.model.errors import Cause
+from capacityd.model.key import Key, Kind
+from capacityd.model.node import ConditionReason
+from capacityd.model.plan import Trouble
 from capacityd.model.reasons import Activity, PassReason
 from capacityd.model.waits import Wait, WaitReason
-from capacityd.worker.pass_state import OtherWriter
+from capacityd.worker.pass_state import Writer
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """A resource, a label, or a key on the Node that capacityd owns but that is not configured.
+    """A resource or a label that is configured or published.
 
     Times, here and below, are in seconds since the epoch.
     """
 
     name: str
+    kind: Kind
     reading: int | str | None
-    """The quantity, "absent", "unknown" or "unconfigured". None: it is unknown whether the resource is configured, or
-    the row is that of a label."""
+    """The number, "absent", "unknown" or "unconfigured". None: the row is that of a label."""
     expect: int | None
     """None: the resource's configuration contains no `expect`, or nothing configures the name."""
     published: int | None
-    """The quantity in the Node's annotation. None, here and in the next two fields: the Node lacks it or is unknown."""
+    """The number in the Node's annotation. None, here and in the next two fields: the Node lacks it or is unknown."""
     capacity: str | None
-    """The quantity in capacity, or the label's value."""
+    """The number in capacity, or the label's value."""
     allocatable: str | None
+    """The number in allocatable; None for a label."""
     held_until: float | None
     """None: no change is held back."""
     cause: Cause | None
     """The cause of an unknown reading; otherwise None."""
-    refused: bool
-    """Whether capacityd leaves the key alone, because it does not own the key."""
-    denied: bool
-    """Whether the API server rejects the change."""
-    not_configured: bool
-    """Whether the key stays on the Node although nothing configures it."""
-    below_expect: bool
-    not_allocatable: bool
-    """Whether another writer keeps the Node's allocatable below the published quantity."""
-    overwritten: str | None = None
-    """The allocatable that another writer has set, if not_allocatable is true. capacityd may have restored it since."""
-    degraded: bool = False
-    """Whether the resource is refused, denied, not configured, less than expected, not allocatable or unknown."""
+    trouble: ConditionReason | None
+    """What is wrong with the resource; None: nothing."""
     note: str = ""
-    """Why the change is held back, refused or denied, or else the reason or warning of the reading; "" for none."""
+    """What is wrong, or why a change is held back, or else the reason or warning of the reading; "" for none."""
+
+    @property
+    def key(self) -> Key:
+        """The row's key."""
+        return Key(self.name, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleReport:
+    """Something that is wrong with the Node."""
+
+    reason: ConditionReason
+    name: str | None
+    """The resource; None: the Node or the configuration as a whole."""
+    kind: Kind | None
+    text: str
+
+    @classmethod
+    def of(cls, trouble: Trouble) -> TroubleReport:
+        """The report about a trouble."""
+        key = trouble.key
+        return cls(trouble.reason, key.name if key else None, key.kind if key else None, trouble.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,7 @@ class WaitReport:
     reason: WaitReason
     name: str | None
     """The resource; None: the Node, its condition or its annotations wait."""
+    kind: Kind | None
     until: float
     text: str
     """The reason for the wait, and its length."""
@@ -66,7 +82,8 @@ class WaitReport:
         """The report about a wait. now: in seconds since the epoch. uptime: the machine's, in seconds."""
         return cls(
             reason=wait.reason,
-            name=wait.name or None,
+            name=wait.key.name if wait.key else None,
+            kind=wait.key.kind if wait.key else None,
             until=wait.until_epoch(now=now, uptime=uptime),
             text=wait.text(uptime),
         )
@@ -106,7 +123,7 @@ class StatusReport:
     last_reconcile: float | None
     """None: no pass has completed."""
     last_read: float | None
-    """When a pass last knew the Node, by a request or from the watch; None: not yet."""
+    """When a pass last read the Node; None: not yet."""
     last_write: float | None
     """When the Node was last written; None: not yet."""
     stale_reason: str
@@ -123,24 +140,22 @@ class StatusReport:
     """None: the service is not running."""
     pass_running: bool = False
     """Whether a check or a pass is running, or about to run: then the errors are those of an earlier one."""
-    condition_not_stored: bool = False
-    """Whether the Node lacks the condition, or its condition differs from the written one."""
-    other_resources: Mapping[str, OtherWriter] = field(default_factory=dict)
+    troubles: tuple[TroubleReport, ...] = ()
+    """What is wrong with the Node, most urgent first."""
+    condition_denied: str = ""
+    """Why the API server does not store the condition; "" if it does."""
+    other_resources: Mapping[str, Writer] = field(default_factory=dict)
     """Name -> writer, for the Node's extended resources that capacityd does not publish."""
     watched_since: float | None = None
     """None: the Node is not watched."""
     not_watched: str = ""
     """Why the Node is not watched; "" if it is, or if the watch has not begun yet."""
-    published_nothing: bool = False
-    """Whether the Node keeps nothing of this machine, as far as the machine knows."""
     changed_files: tuple[str, ...] = ()
     """The files that make the configuration differ from the one that the service uses."""
     starts_at_boot: bool | None = None
     """None: unknown, or the service was not started by systemd."""
     impersonated: str | None = None
     """The user as whom the service acts; None: the user of its credentials."""
-    other_agent: Mapping[str, tuple[int, int]] | None = None
-    """Name -> this machine's quantity, and that of another capacityd that writes the same Node. None: there is none."""
 
     @property
     def has_pass(self) -> bool:

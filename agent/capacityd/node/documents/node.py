@@ -8,6 +8,7 @@ from typing import Any
 
 from capacityd.model.fingerprint import fingerprint
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION, Condition, NodeState
+from capacityd.model.quantity import plain
 from capacityd.model.text import printable
 from capacityd.node.documents.fields import (
     InvalidDocument,
@@ -24,8 +25,7 @@ _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # noqa: S105  # a key
 def node_state(document: Any) -> NodeState:
     """Returns the state of a Node. Raises InvalidDocument if the document is not a Node.
 
-    Text is made printable, except text that a test in our patch may repeat literally: the uid, the annotations, the
-    labels, and Condition.document.
+    Text is made printable, except the uid, the annotations and the labels, which are compared.
     """
     if not isinstance(document, dict):
         raise InvalidDocument("this is not a Node: it is not a JSON object")
@@ -40,27 +40,19 @@ def node_state(document: Any) -> NodeState:
     if not name:
         raise InvalidDocument("metadata.name is missing")
     annotations = object_at(metadata, "annotations", path="metadata.annotations")
-    annotation = _annotation(annotations, ANNOTATION)
-    configuration = _annotation(annotations, CONFIGURATION_ANNOTATION)
     conditions = objects_at(status, "conditions", path="status.conditions")
-    own_conditions = list(_own_conditions(conditions or []))
-    capacity = _quantities(status, "capacity")
-    allocatable = _quantities(status, "allocatable")
     return NodeState(
         name=name,
         uid=text_at(metadata, "uid", path="metadata.uid") or "",
-        capacity=capacity,
-        allocatable=allocatable,
-        has_annotations=annotations is not None,
-        annotation=annotation,
-        condition_count=None if conditions is None else len(conditions),
-        condition=own_conditions[0] if own_conditions else None,
-        machine_id=printable_text_at(node_info, "machineID", path="status.nodeInfo.machineID"),
-        duplicate_conditions=tuple(own_conditions[1:]),
-        configuration=configuration,
-        resource_version=printable_text_at(metadata, "resourceVersion", path="metadata.resourceVersion"),
-        system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
+        resource_version=text_at(metadata, "resourceVersion", path="metadata.resourceVersion") or "",
+        capacity=_quantities(status, "capacity"),
+        allocatable=_quantities(status, "allocatable"),
         labels=_labels(metadata),
+        annotation=_annotation(annotations, ANNOTATION),
+        configuration=_annotation(annotations, CONFIGURATION_ANNOTATION),
+        conditions=tuple(_own_conditions(conditions or [])),
+        machine_id=printable_text_at(node_info, "machineID", path="status.nodeInfo.machineID"),
+        system_uuid=printable_text_at(node_info, "systemUUID", path="status.nodeInfo.systemUUID"),
         fingerprint=_fingerprint(document),
     )
 
@@ -89,37 +81,32 @@ def _annotation(annotations: JsonObject | None, key: str) -> str | None:
     return text_at(annotations or {}, key, path=f"annotation {key}")
 
 
-def _labels(metadata: JsonObject) -> dict[str, str] | None:
-    labels = object_at(metadata, "labels", path="metadata.labels")
-    if labels is None:
-        return None
+def _labels(metadata: JsonObject) -> dict[str, str]:
+    labels = object_at(metadata, "labels", path="metadata.labels") or {}
     return {key: value for key, value in labels.items() if isinstance(value, str)}  # the API server stores only text
 
 
-def _quantities(status: JsonObject, key: str) -> dict[str, str] | None:
+def _quantities(status: JsonObject, key: str) -> dict[str, str]:
+    """Name -> quantity, in plain digits if it is a whole number: the API server stores 1000 as 1k."""
     path = f"status.{key}"
-    stored = object_at(status, key, path=path)
-    if stored is None:
-        return None
+    stored = object_at(status, key, path=path) or {}
     quantities = {}
     for name, value in stored.items():
         if not isinstance(value, str) or not value.isprintable():
             raise InvalidDocument(f"{path} has an invalid quantity")
-        quantities[printable(name)] = value
+        quantities[printable(name)] = plain(value) if value else value
     return quantities
 
 
 def _own_conditions(conditions: Sequence[JsonObject]) -> Iterator[Condition]:
     """Yields the conditions of our type: more than one if two writers have added one at the same time."""
     path = f"condition {CONDITION}"
-    for index, document in enumerate(conditions):
+    for document in conditions:
         if document.get("type") == CONDITION:
             yield Condition(
                 status=printable_text_at(document, "status", path=path),
                 reason=printable_text_at(document, "reason", path=path),
                 message=printable_text_at(document, "message", path=path),
-                index=index,
-                document=document,
                 heartbeat=api_time(document.get("lastHeartbeatTime")),
                 transition=str(document.get("lastTransitionTime") or ""),
             )
@@ -134,8 +121,3 @@ def api_time(value: object) -> float | None:
         return datetime.fromisoformat(f"{value[:-1]}+00:00").timestamp()
     except ValueError:
         return None
-
-
-def with_status(document: dict[str, Any]) -> dict[str, Any]:
-    """Adds an empty status to a Node that has none: a JSON Patch can't add anything below a missing parent."""
-    return {**document, "status": document.get("status") or {}}

@@ -1,0 +1,58 @@
+"""The keys of the numbers that capacityd publishes: an extended resource, and the label that repeats its number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+_LABEL_PREFIX = "label "
+"""How a text tells a label from its resource. Because of its space, no resource can have such a name."""
+
+
+class Kind(str, Enum):
+    """The places of a key's number. The values are the same in JSON."""
+
+    RESOURCE = "resource"  # the number is in the Node's capacity and in its allocatable
+    LABEL = "label"  # the number is the value of a label
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A name on the Node under which capacityd publishes a number. Keys sort resources first, then by name."""
+
+    name: str
+    """The resource's name, which is also the label's."""
+    kind: Kind = Kind.RESOURCE
+
+    def __str__(self) -> str:
+        """The key as text: for people, in the annotation, and as a key in JSON."""
+        return f"{_LABEL_PREFIX}{self.name}" if self.is_label else self.name
+
+    def __lt__(self, other: Key) -> bool:
+        return (self.is_label, self.name) < (other.is_label, other.name)
+
+    @classmethod
+    def from_text(cls, text: str) -> Key:
+        """Restores the key from str(key)."""
+        if text.startswith(_LABEL_PREFIX):
+            return cls(text.removeprefix(_LABEL_PREFIX), Kind.LABEL)
+        return cls(text)
+
+    @property
+    def is_label(self) -> bool:
+        """Whether the number is the value of a label."""
+        return self.kind is Kind.LABEL
+
+    @property
+    def label(self) -> Key:
+        """The label that repeats this resource's number."""
+        return Key(self.name, Kind.LABEL)
+
+
+def may_label(resource: str) -> bool:
+    """Whether a kubelet's credentials may set a label of this name.
+
+    The admission plugin NodeRestriction denies labels in the domains of Kubernetes (kubernetes.io, k8s.io).
+    """
+    domain = resource.partition("/")[0]
+    return not f".{domain}".endswith((".k8s.io", ".kubernetes.io"))

@@ -1,0 +1,67 @@
+"""The annotation that says which keys of the Node are capacityd's, and with which numbers. Pure.
+
+Everybody who may patch Nodes may have written the annotation, so only valid entries count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from capacityd.model.key import Key
+from capacityd.model.quantity import LARGEST_QUANTITY, name_problem
+
+
+def published_in(annotation: str | None) -> dict[Key, int]:
+    """Key -> published number, from the annotation's text; None: the Node has no annotation.
+
+    Skips what capacityd can't have written.
+    """
+    published: dict[Key, int] = {}
+    for text, number in _content(annotation).items():
+        key = Key.from_text(text)
+        if not isinstance(number, int) or isinstance(number, bool):  # in Python, True is an int
+            continue
+        if 0 <= number <= LARGEST_QUANTITY and not name_problem(key.name):
+            published[key] = number
+    return published
+
+
+def annotation_text(published: Mapping[Key, int]) -> str | None:
+    """The annotation's text for these numbers; None: no annotation is needed."""
+    if not published:
+        return None
+    content = {str(key): number for key, number in published.items()}
+    return json.dumps(dict(sorted(content.items())), separators=(",", ":"))
+
+
+def why_unreadable(annotation: str | None) -> str:
+    """Why an annotation can't be read, wholly or in part; "" if it can, or if there is none."""
+    if annotation is None:
+        return ""
+    if _parsed(annotation) is None:
+        return "it is not a JSON object"
+    unreadable = sorted(_content(annotation).keys() - {str(key) for key in published_in(annotation)})
+    return f"not a number of an extended resource: {', '.join(unreadable)}" if unreadable else ""
+
+
+def is_annotated(annotation: str | None, published: Mapping[Key, int]) -> bool:
+    """Whether an annotation says exactly this, and nothing else."""
+    if not published:
+        return annotation is None
+    has_nothing_else = len(_content(annotation)) == len(published)
+    return has_nothing_else and published_in(annotation) == published
+
+
+def _content(annotation: str | None) -> dict[str, object]:
+    """The annotation's JSON object; empty if the annotation is missing, or is no JSON object."""
+    return _parsed(annotation) or {}
+
+
+def _parsed(annotation: str | None) -> dict[str, object] | None:
+    """The annotation's JSON object; None if the annotation is missing, or is no JSON object."""
+    try:
+        content = json.loads(annotation or "")
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,188 @@
+"""Decides what should happen to one key, from its reading, its published number and what the Node stores. Pure.
+
+The rules, in order of precedence:
+- A name that a device plugin has registered is never capacityd's: the kubelet writes it.
+- A key that is not published is published if nothing else is stored there, or if the configuration adopts the key.
+- While the list of device plugins is unreadable, nothing is adopted, and nothing that was changed is restored.
+- An unknown reading changes no published number. What another writer has stored is replaced by the published number.
+- A number that nothing configures is removed, and so is one whose reading is absent, if the stored number is the
+  published one, or 0 as a starting kubelet writes it. Any other number is another writer's: the key is given up.
+- Only a complete configuration with at least one resource removes what it does not name.
+- A key that nothing configures gets no number, whatever the annotation says.
+- Raise at once, lower late: the kubelet's next restart stops pods that no longer fit.
+- A label follows what is published as its resource, so it needs no delay of its own.
+- Allocatable is written together with capacity, with the same number: nothing reserves a share of an extended resource
+  (MachineInfo in k8s.io/kubernetes, pkg/kubelet/nodestatus/setters.go).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from capacityd.model.device_plugins import CHECKPOINT_UNREADABLE
+from capacityd.model.errors import Cause
+from capacityd.model.node import ConditionReason
+from capacityd.model.plan import Trouble
+from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.decision import Circumstances, Decision, Entry
+
+
+def decide(entry: Entry, circumstances: Circumstances) -> Decision:
+    """Decides about a key."""
+    plugins = circumstances.device_plugins
+    is_resource = not entry.key.is_label
+    if is_resource and plugins is not None and entry.key.name in plugins:
+        return _of_device_plugin(entry)
+    is_plugin_possible = is_resource and plugins is None
+    if entry.published is None:
+        return _claim(entry, is_plugin_possible=is_plugin_possible)
+    if is_plugin_possible and _may_be_plugins(entry):
+        return _refuse_restoring(entry)
+    if isinstance(entry.reading, Unknown):
+        return _keep_published(entry, entry.reading)
+    if isinstance(entry.reading, Quantity):
+        return _publish(entry, entry.reading.value, circumstances)
+    if entry.reading is None and not circumstances.removes_unconfigured:
+        return _keep_unconfigured(entry)
+    return _remove(entry, circumstances)
+
+
+def _of_device_plugin(entry: Entry) -> Decision:
+    """A device plugin's name. A resource of this name can't be published."""
+    reason = "a device plugin has this name, so the kubelet writes the key; publish under another name"
+    if isinstance(entry.reading, Quantity):
+        return _refuse(entry, reason, desired=entry.reading.value)
+    trouble = _unknown(entry, entry.reading) if isinstance(entry.reading, Unknown) else None
+    return Decision(entry, reason, leaves=True, trouble=trouble)
+
+
+def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
+    """A key that is not published yet, or whose annotation was lost together with the memory."""
+    if isinstance(entry.reading, Unknown):
+        return Decision(entry, f"unknown: {entry.reading.reason}", leaves=True, trouble=_unknown(entry, entry.reading))
+    if not isinstance(entry.reading, Quantity):
+        reason = entry.reading.reason if entry.reading else "not configured"
+        return Decision(entry, reason, leaves=True)
+    number = entry.reading.value
+    if entry.stored.capacity is None:
+        return Decision(entry, "found", desired=number, published=number)
+    if not entry.adopts:
+        same = "the same number, but " if entry.stored.equals(number) else ""
+        return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over", desired=number)
+    if is_plugin_possible:
+        reason = f"not adopted, because the key may belong to a device plugin: {CHECKPOINT_UNREADABLE}"
+        return _refuse(entry, reason, desired=number)
+    return Decision(entry, "adopted", desired=number, published=number)
+
+
+def _may_be_plugins(entry: Entry) -> bool:
+    """Whether a stored number may be that of a device plugin, because another writer has stored it."""
+    is_allocatable_changed = entry.stored.allocatable not in (None, str(entry.published))
+    is_there = entry.stored.capacity is not None
+    return entry.was_changed or entry.is_zeroed or (is_there and is_allocatable_changed)
+
+
+def _refuse_restoring(entry: Entry) -> Decision:
+    """A changed key while the list of device plugins is unreadable."""
+    stored = f"{entry.stored.capacity} (allocatable {entry.stored.allocatable})"
+    reason = f"another writer, perhaps a device plugin, set it to {stored}: {CHECKPOINT_UNREADABLE}"
+    return replace(_refuse(entry, reason, desired=entry.published), published=entry.published)
+
+
+def _keep_published(entry: Entry, reading: Unknown) -> Decision:
+    """An unknown reading: the published number stays, and is restored."""
+    is_as_published = entry.stored.equals(entry.published)
+    kept = "stays as it is" if is_as_published else _why_restored(entry)
+    return Decision(
+        entry,
+        f"{kept}; unknown: {reading.reason}",
+        desired=entry.published,
+        published=entry.published,
+        trouble=_unknown(entry, reading),
+    )
+
+
+def _publish(entry: Entry, number: int, circumstances: Circumstances) -> Decision:
+    """A reading with a number."""
+    decision = Decision(entry, _why_set(entry, number, circumstances), desired=number, published=number)
+    published = entry.published
+    # A write lowers only if the number is below the published one and below the stored one.
+    if published is None or number >= min(published, entry.stored.largest):
+        return decision
+    return _lower(decision, circumstances)
+
+
+def _keep_unconfigured(entry: Entry) -> Decision:
+    """A key that nothing configures, as far as an incomplete or empty configuration says. It is not restored."""
+    reason = "kept, because nothing configures it, and the configuration is incomplete or empty"
+    trouble = Trouble(ConditionReason.CONFIGURATION_REJECTED, reason, entry.key)
+    return Decision(entry, reason, published=entry.published, leaves=True, trouble=trouble)
+
+
+def _remove(entry: Entry, circumstances: Circumstances) -> Decision:
+    """A key that nothing configures, or whose reading is absent."""
+    reason = entry.reading.reason if isinstance(entry.reading, Absent) else circumstances.why_unconfigured
+    if entry.is_anothers:
+        return Decision(entry, f"{reason}, but another writer changed it, so the key stays", leaves=True)
+    removal = Decision(entry, reason)
+    if entry.stored.capacity is None and entry.stored.allocatable in (None, "0", str(entry.published)):
+        return removal  # at most allocatable is left
+    return _lower(removal, circumstances)
+
+
+def _lower(decision: Decision, circumstances: Circumstances) -> Decision:
+    """Holds a reduction back for `lower_after`. Until then, the published number stays, and is restored."""
+    entry = decision.entry
+    since = circumstances.lower_since.get(entry.key, circumstances.uptime)
+    until = since + circumstances.lower_after
+    if entry.key.is_label:  # it stops no pod
+        return decision
+    if until <= circumstances.uptime:
+        return replace(decision, lower_since=since)
+    wait = Wait(until, WaitReason.LOWER_AFTER, entry.key)
+    held = f"{decision.reason}; {wait.text(circumstances.uptime)}"
+    if entry.reading is None:  # nothing configures the key, so it gets no number
+        stays = entry.stored.number if entry.was_changed else entry.published
+        return Decision(entry, held, published=stays, leaves=True, lower_since=since, wait=wait)
+    if not entry.stored.equals(entry.published):
+        held = f"{_why_restored(entry)}; {held}"
+    return Decision(entry, held, desired=entry.published, published=entry.published, lower_since=since, wait=wait)
+
+
+def _why_set(entry: Entry, number: int, circumstances: Circumstances) -> str:
+    """Why a published key gets this number."""
+    if entry.stored.equals(number):
+        return "as published"
+    is_capacity_as_published = entry.stored.capacity == str(entry.published)
+    if not is_capacity_as_published or number == entry.published:
+        return _why_restored(entry)
+    return "the configuration changed" if circumstances.is_new_configuration else "the reading changed"
+
+
+def _why_restored(entry: Entry) -> str:
+    """Why a key that is not as published is written."""
+    stored = entry.stored
+    if stored.capacity is None:
+        return f"missing from the Node, although {entry.published} was published"
+    if stored.capacity == str(entry.published):
+        return f"restored: another writer set allocatable to {stored.allocatable or 'none'}"
+    if entry.is_zeroed:
+        return "restored: something else set it to 0 (a kubelet restart?)"
+    return f"restored: another writer wrote {stored.capacity}"
+
+
+def _refuse(entry: Entry, reason: str, desired: int | None) -> Decision:
+    """Refuses a key, and takes it out of the annotation."""
+    trouble = Trouble(ConditionReason.REFUSED, reason, entry.key)
+    return Decision(entry, reason, desired=desired, leaves=True, trouble=trouble)
+
+
+def _unknown(entry: Entry, reading: Unknown) -> Trouble | None:
+    """The trouble of an unknown reading. That of a label's resource says it for the label, too."""
+    if entry.key.is_label:
+        return None
+    # The message of the condition quotes the errors of the configuration anyway.
+    is_configuration = reading.cause is Cause.CONFIGURATION
+    text = "its configuration has an error" if is_configuration else reading.reason
+    return Trouble(ConditionReason.UNKNOWN, text, entry.key)

@@ -1,0 +1,51 @@
+"""What a pass knows besides the Node and its memory: the same for all plans of the pass. Values only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from capacityd.model.key import Key
+from capacityd.model.reading import Reading, reading_text
+from capacityd.schema.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The configuration, the readings, and the time of a pass."""
+
+    config: Config = field(default_factory=Config)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """Name of each configured resource -> its reading."""
+    configuration_errors: tuple[str, ...] = ()
+    """The errors of the last check of the configuration. The configuration in use may be an older one without them."""
+    now: float = 0.0
+    """Seconds since the epoch."""
+    uptime: float = 0.0
+    """Seconds since the machine booted."""
+    lower_after: float = 0.0
+    """Seconds for which a reduction must be due before it is written."""
+    heartbeat_after: float | None = None
+    """The age in seconds at which the condition's heartbeat is refreshed; None: it is not."""
+
+    is_withdrawal: bool = False
+    """Whether everything that capacityd has published is removed, with its condition. Then nothing is configured."""
+
+    @property
+    def configured_keys(self) -> tuple[Key, ...]:
+        """The keys of all configured resources and labels."""
+        return (*map(Key, self.readings), *self.config.labels())
+
+    @property
+    def removes_unconfigured(self) -> bool:
+        """Whether what nothing configures is removed: if the configuration is complete, and configures something."""
+        return self.is_withdrawal or (self.config.complete and bool(self.readings))
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the configuration, its errors, and what the readings ask for."""
+        readings = {name: reading_text(reading) for name, reading in self.readings.items()}
+        content = [self.config.digest, self.configuration_errors, readings]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]

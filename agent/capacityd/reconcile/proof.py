@@ -1,0 +1,101 @@
+"""Proves that the condition may be True: everything configured is published and allocatable. Pure.
+
+Whatever is not proved is trouble, even if no rule has named it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from capacityd.model.key import Key
+from capacityd.model.node import ConditionReason, NodeState
+from capacityd.model.plan import Trouble
+from capacityd.model.published import published_in
+from capacityd.model.reading import Quantity, Unknown, is_below
+from capacityd.reconcile.inputs import Inputs
+from capacityd.reconcile.memory import Memory
+
+_OVERWRITTEN = "another writer keeps changing what is published; another capacityd, on another machine, is one"
+"""Contains no numbers: two agents write this message, and each would replace one with the other's numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the decisions have found about the keys."""
+
+    troubles: Mapping[Key, Trouble]
+    """Key -> what keeps it from being published as read."""
+    held: Collection[Key]
+    """The keys whose reduction `lower_after` holds back."""
+
+
+def troubles_of(node: NodeState, inputs: Inputs, memory: Memory, explained: Explained) -> tuple[Trouble, ...]:
+    """Everything that is wrong with a Node, most urgent first; empty if it is proved that nothing is."""
+    found = [
+        *_configuration_troubles(inputs),
+        *_node_troubles(inputs, memory),
+        *_key_troubles(node, inputs, explained),
+        *_shortages(node, inputs, explained),
+    ]
+    urgency = list(ConditionReason)
+    return tuple(sorted(found, key=lambda trouble: urgency.index(trouble.reason)))  # stable: then in this order
+
+
+def _configuration_troubles(inputs: Inputs) -> Iterator[Trouble]:
+    errors = inputs.configuration_errors
+    if errors:
+        more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+        text = f"the configuration has errors: {errors[0]}{more} (capacityd config check)"
+        yield Trouble(ConditionReason.CONFIGURATION_REJECTED, text)
+    elif not inputs.readings and not inputs.is_withdrawal:
+        yield Trouble(ConditionReason.CONFIGURATION_REJECTED, "no resource is configured")
+
+
+def _node_troubles(inputs: Inputs, memory: Memory) -> Iterator[Trouble]:
+    if memory.overwritten_until(inputs.uptime) is not None:
+        yield Trouble(ConditionReason.OVERWRITTEN, _OVERWRITTEN)
+    # A condition that is denied is no trouble of the condition: once it is accepted, it would be wrong.
+    if memory.annotation_denied:
+        yield Trouble(ConditionReason.DENIED, memory.annotation_denied.text)
+
+
+def _key_troubles(node: NodeState, inputs: Inputs, explained: Explained) -> Iterator[Trouble]:
+    """Yields a trouble for each key that is not proved to be right."""
+    published = published_in(node.annotation)
+    for key in sorted({*inputs.configured_keys, *published, *explained.troubles}):
+        if key in explained.troubles:
+            yield explained.troubles[key]
+        elif not _is_right(key, node, published, inputs, explained.held):
+            yield Trouble(ConditionReason.DENIED, f"{node.stored(key).text}, which is not as published", key)
+
+
+def _is_right(key: Key, node: NodeState, published: Mapping[Key, int], inputs: Inputs, held: Collection[Key]) -> bool:
+    """Whether a key is published as it was read, and stored as it is published."""
+    number = published.get(key)
+    if number is not None and not node.stored(key).equals(number):
+        return False
+    reading = inputs.readings.get(key.name)
+    if isinstance(reading, Unknown):
+        return key.is_label  # the resource is in trouble, and its label with it
+    if key.is_label:
+        is_configured = key in inputs.config.labels()
+        return number == (published.get(Key(key.name)) if is_configured else None)
+    return key in held or number == (reading.value if isinstance(reading, Quantity) else None)
+
+
+def _shortages(node: NodeState, inputs: Inputs, explained: Explained) -> Iterator[Trouble]:
+    """Yields a trouble for each resource that is less than `expect`, and in no other trouble.
+
+    While `lower_after` holds a reduction back, the published number counts.
+    """
+    published = published_in(node.annotation)
+    for name, expected in sorted(inputs.config.expectations().items()):
+        key, reading = Key(name), inputs.readings.get(name)
+        if key in explained.troubles or reading is None:
+            continue
+        if key in explained.held:
+            reading = Quantity(published.get(key, 0))
+        if is_below(reading, expected):
+            number = reading.value if isinstance(reading, Quantity) else 0
+            yield Trouble(ConditionReason.BELOW_EXPECTED, f"{number} of {expected}", key)

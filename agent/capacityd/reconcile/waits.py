@@ -1,0 +1,53 @@
+"""Why and until when a pass waits after its plan: whatever may end without an event has a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from capacityd.model.key import Key
+from capacityd.model.pace import pause
+from capacityd.model.plan import Plan
+from capacityd.model.reading import Quantity
+from capacityd.model.reasons import RetryCause
+from capacityd.model.waits import Wait, WaitReason
+from capacityd.reconcile.inputs import Inputs
+from capacityd.reconcile.memory import Memory
+
+_EXPIRY_MARGIN = 1.0
+"""Seconds from the end of a source's validity to the next reading, which then certainly finds the source too old."""
+
+
+def waits_after(plan: Plan | None, memory: Memory, inputs: Inputs) -> tuple[Wait, ...]:
+    """All waits of a pass that have not ended. plan: None: the pass made none. memory: for the next pass."""
+    waits = [*_for_readings(memory, inputs), *_for_node(memory, inputs)]
+    if plan is not None:
+        waits += plan.waits
+        # The memory may also contain denials of changes that this plan does not make.
+        denied = [trouble.key for trouble in plan.troubles if trouble.key in memory.denied]
+        waits += [Wait(memory.denied[key].retry_at, WaitReason.DENIED, key) for key in denied if key is not None]
+    return tuple(wait for wait in waits if wait.until > inputs.uptime)
+
+
+def _for_readings(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
+    """When to read resources again: the unknown ones, and those whose source may be too old by then."""
+    uptime = inputs.uptime
+    for name, reading in inputs.readings.items():
+        if name in memory.unknown_since:
+            seconds = pause(RetryCause.UNKNOWN, uptime - memory.unknown_since[name])
+            yield Wait(uptime + seconds, WaitReason.READ, Key(name))
+        elif isinstance(reading, Quantity) and reading.valid_for is not None:
+            yield Wait(uptime + reading.valid_for + _EXPIRY_MARGIN, WaitReason.READ, Key(name))
+
+
+def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
+    """When to look at the Node again."""
+    uptime = inputs.uptime
+    for denial in (memory.annotation_denied, memory.condition_denied):
+        if denial is not None:
+            yield Wait(denial.retry_at, WaitReason.DENIED)
+    if memory.plugins_unknown_since is not None:  # there may be no event when the list becomes readable
+        seconds = pause(RetryCause.UNKNOWN, uptime - memory.plugins_unknown_since)
+        yield Wait(uptime + seconds, WaitReason.READ)
+    until = memory.overwritten_until(uptime)
+    if until is not None:
+        yield Wait(until, WaitReason.OVERWRITTEN)

@@ -1,0 +1,702 @@
+"""Whole passes against a made-up API server: one patch, its guard, what becomes of it, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from capacityd.model.errors import NodeConflict, NodeForbidden, NodeMissing, NodeUnreachable
+from capacityd.model.key import Key
+from capacityd.model.node import ANNOTATION, CONDITION, Condition, Patch
+from capacityd.model.reading import Quantity, Reading
+from capacityd.model.waits import WaitReason
+from capacityd.reconcile.inputs import Inputs
+from capacityd.reconcile.memory import Memory
+from capacityd.reconcile.reconcile import MAX_CONFLICTS, Pass, PassEnd
+from capacityd.schema.config import Settings
+from tests.support.nodes import UID, node
+from tests.unit.reconcile.doubles import ABSENT, EPOCH, FOUR, UNKNOWN, A, B, ServerNode, Service
+
+TRUE = ("True", "Published")
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def published(server: ServerNode) -> Any:
+    """The content of the annotation; None without one."""
+    text = server.state.annotation
+    return None if text is None else json.loads(text)
+
+
+# --- the patch
+
+
+def test_one_patch_carries_everything_and_is_guarded_by_uid_and_version(service: Service) -> None:
+    service.labels = {A}
+    service.make_pass(1000.0, a=FOUR)
+    annotations = {ANNOTATION: f'{{"{A}":4,"label {A}":4}}', "capacityd/configuration": "first"}
+    condition = Condition("True", "Published", "all configured resources are published", heartbeat=EPOCH + 1000)
+    assert service.node.patches == [
+        Patch(UID, "7", {A: 4}, {A: 4}, {A: 4}, annotations=annotations, condition=condition),
+    ]
+
+
+def test_a_second_pass_writes_nothing(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.make_pass(1010.0, a=FOUR)
+    service.restart()
+    service.make_pass(1020.0, a=FOUR)
+    assert len(service.node.patches) == 1
+
+
+def test_only_what_differs_is_in_the_patch(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    service.node.set(A, "4", "1")
+    service.make_pass(1010.0, a=FOUR, b=FOUR)
+    last = service.node.patches[-1]
+    assert last == Patch(UID, last.resource_version, allocatable={A: 4})
+
+
+def test_the_server_s_notation_of_a_number_is_no_difference(service: Service) -> None:
+    service.make_pass(1000.0, a=Quantity(1000))
+    service.node.set(A, "1k", "1e3")
+    service.make_pass(1010.0, a=Quantity(1000))
+    assert len(service.node.patches) == 1
+
+
+def times(server: ServerNode) -> tuple[str, str]:
+    """When the condition was last written, and when its status last changed."""
+    (*_, ours) = server.document["status"]["conditions"]
+    return ours["lastHeartbeatTime"][-9:], ours["lastTransitionTime"][-9:]
+
+
+def test_the_transition_time_changes_only_with_the_status(service: Service) -> None:
+    service.make_pass(0.0, a=UNKNOWN)
+    assert times(service.node) == ("22:13:20Z", "22:13:20Z")
+    service.make_pass(10.0, a=UNKNOWN, b=UNKNOWN)
+    assert times(service.node) == ("22:13:30Z", "22:13:20Z")
+    service.make_pass(20.0, a=FOUR, b=FOUR)
+    assert times(service.node) == ("22:13:40Z", "22:13:40Z")
+
+
+HEARTBEATS = {"new": ("22:13:20Z", 0), "old": ("22:03:20Z", 1), "in the future": ("23:59:59Z", 1), "damaged": ("x", 1)}
+
+
+@pytest.mark.parametrize(("heartbeat", "writes"), HEARTBEATS.values(), ids=HEARTBEATS)
+def test_an_old_heartbeat_is_refreshed(service: Service, heartbeat: str, writes: int) -> None:
+    service.heartbeat_after = 600.0
+    service.make_pass(0.0, a=FOUR)
+    (*_, ours) = service.node.document["status"]["conditions"]
+    ours["lastHeartbeatTime"] = f"2023-11-14T{heartbeat}"
+    service.make_pass(10.0, a=FOUR)
+    assert len(service.node.patches) == 1 + writes
+
+
+def test_several_conditions_of_the_type_become_one(service: Service) -> None:
+    ours = {"type": CONDITION, "status": "True", "reason": "Published", "message": "x"}
+    service.node.document["status"]["conditions"] = [{"type": "Ready", "status": "True"}, ours, ours]
+    service.make_pass(1000.0, a=FOUR)
+    assert service.node.condition == TRUE
+    assert service.node.patches[0].removes_conditions
+
+
+def test_without_the_setting_the_condition_is_removed(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.settings = Settings(condition=False)
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.state.conditions == ()
+    service.make_pass(1020.0, a=FOUR)
+    assert len(service.node.patches) == 2
+
+
+def test_a_node_that_nothing_concerns_is_not_written(service: Service) -> None:
+    service.make_pass(1000.0)
+    assert service.node.patches == []
+
+
+def test_observe_mode_writes_nothing(service: Service) -> None:
+    service.settings = Settings(observe=True)
+    end = service.make_pass(1000.0, a=FOUR)
+    assert service.node.attempts == 0
+    assert end.outcome
+    assert end.outcome.plan.written_changes
+
+
+# --- ownership
+
+
+def test_a_lost_or_altered_annotation_is_restored(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    for at, text in enumerate((None, "{", "{}", f'{{"{A}":9}}', f'{{"{A}":4,"cpu":2}}')):
+        service.node.annotate(text)
+        service.make_pass(1010.0 + 100 * at, a=FOUR)
+        assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
+
+
+def test_the_remembered_number_counts_before_the_annotated_one(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.annotate(f'{{"{A}":9}}')
+    service.make_pass(1010.0, a=UNKNOWN)
+    assert (published(service.node), service.node.numbers) == ({A: 4}, {A: "4"})
+
+
+def test_without_a_memory_the_annotation_is_believed(service: Service) -> None:
+    service.node.document = node({A: "9"}, annotated={A: 9})
+    service.make_pass(1000.0, a=Quantity(11))
+    assert service.node.numbers == {A: "11"}
+
+
+def test_an_annotation_that_is_lost_with_the_memory_leaves_the_key_to_others(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    service.node.annotate(None)
+    service.restart()
+    service.make_pass(1010.0, a=Quantity(5))
+    service.make_pass(1100.0, a=Quantity(5))
+    assert service.node.numbers == {A: "4", B: "4"}
+    assert service.node.condition == ("False", "Refused")
+    service.adopt = {A}
+    service.make_pass(1200.0, a=Quantity(5))
+    assert (service.node.numbers, service.node.condition) == ({A: "5", B: "4"}, TRUE)
+
+
+def test_a_forged_annotation_publishes_nothing_and_reaches_no_native_resource(service: Service) -> None:
+    service.node.document = node({"cpu": "8", B: "9"}, annotated={"cpu": 2, B: 7, "example.com/x": 1})
+    for at in (1000.0, 1100.0):
+        service.make_pass(at, a=FOUR)
+    assert service.node.numbers == {"cpu": "8", B: "9", A: "4"}
+    assert published(service.node) == {A: 4}
+
+
+def test_a_key_that_a_restored_etcd_brings_back_is_removed(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    backup = json.loads(json.dumps(service.node.document))
+    service.make_pass(1010.0, a=FOUR)
+    service.make_pass(1020.0, a=FOUR)
+    assert service.node.numbers == {A: "4"}
+    service.node.change(backup)
+    service.make_pass(1030.0, a=FOUR)
+    service.make_pass(1040.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+
+
+def test_a_new_image_with_fewer_resources_removes_what_it_no_longer_names(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    service.restart()
+    service.make_pass(50.0, a=FOUR)
+    assert service.node.numbers == {A: "4", B: "4"}
+    service.make_pass(60.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+
+
+def test_the_memory_of_another_node_does_not_count(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.document = node({A: "4", B: "4"})
+    service.node.document["metadata"]["uid"] = "another"
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.condition == ("False", "Refused")
+    assert service.memory.uid == "another"
+
+
+# --- others in between
+
+
+def test_a_conflict_begins_again_at_the_get(service: Service) -> None:
+    service.node.before_write = [lambda: service.node.set(B, "1", "1")] * 2
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    assert (service.node.reads, service.node.attempts) == (5, 3)  # after a conflict, a GET shows who has caused it
+    assert service.node.numbers == {A: "4", B: "1"}  # not capacityd's
+    assert service.node.condition == ("False", "Refused")
+
+
+def test_a_pass_gives_up_after_six_conflicts(service: Service) -> None:
+    service.node.before_write = [service.node.change] * 99
+    end = service.make_pass(1000.0, a=FOUR)
+    assert isinstance(end.error, NodeConflict)
+    assert (service.node.attempts, service.node.patches) == (MAX_CONFLICTS, [])
+
+
+def test_a_conflict_although_nobody_has_written_is_a_rejection(service: Service) -> None:
+    """An admission webhook may answer with HTTP 409."""
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    service.node.errors = [None, NodeConflict("no", reason="a webhook"), None, NodeConflict("no", reason="a webhook")]
+    service.make_pass(1010.0, a=Quantity(5), b=FOUR)
+    assert service.node.condition == ("False", "Denied")
+    assert "a webhook" in service.node.message
+
+
+# --- what is denied
+
+
+def denies(*names: str) -> Any:
+    """A policy that denies these names of resources."""
+
+    def policy(patch: Patch) -> str:
+        denied = [name for name in names if name in {**patch.capacity, **patch.allocatable}]
+        return f"no {' '.join(denied)}" if denied else ""
+
+    return policy
+
+
+def test_what_a_policy_denies_holds_nothing_else_back(service: Service) -> None:
+    service.node.denies = denies(A)
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    assert (service.node.numbers, published(service.node)) == ({B: "4"}, {B: 4})
+    assert service.node.condition == ("False", "Denied")
+    assert service.node.message == "denied: example.com/a: no example.com/a"
+
+
+def test_a_denied_name_stays_out_until_its_pause_ends_and_is_then_tried_alone(service: Service) -> None:
+    service.node.denies = denies(A)
+    end = service.make_pass(1000.0, a=FOUR, b=FOUR)
+    assert [wait.until for wait in end.waits if wait.reason is WaitReason.DENIED] == [1060.0]
+    attempts = service.node.attempts
+    service.make_pass(1010.0, a=FOUR, b=Quantity(5))
+    assert (service.node.attempts, service.node.numbers) == (attempts + 1, {B: "5"})
+    service.make_pass(1060.0, a=FOUR, b=Quantity(5))
+    assert service.node.attempts == attempts + 2
+    service.node.denies = lambda _: ""
+    service.make_pass(1120.0, a=FOUR, b=Quantity(5))
+    assert (service.node.numbers, service.node.condition) == ({A: "4", B: "5"}, TRUE)
+    alone, last = service.node.patches[-2:]
+    assert (alone.capacity, alone.condition, last.capacity) == ({A: 4}, None, {})  # True only after it was stored
+
+
+def test_another_number_of_a_denied_name_is_tried_at_once(service: Service) -> None:
+    service.node.denies = lambda patch: "too many" if patch.capacity.get(A) == 4 else ""
+    service.make_pass(1000.0, a=FOUR)
+    service.make_pass(1010.0, a=Quantity(3))
+    assert (service.node.numbers, service.node.condition) == ({A: "3"}, TRUE)
+
+
+def test_one_of_ten_names_is_found_and_the_others_are_written(service: Service) -> None:
+    names = [f"n{number}" for number in range(10)]
+    service.node.denies = denies("example.com/n7")
+    service.make_pass(1000.0, **dict.fromkeys(names, FOUR))
+    assert len(service.node.numbers) == 9
+    assert service.node.attempts <= 14
+    assert len(service.memory.writes) == 1
+
+
+def test_a_policy_that_denies_everything_leaves_the_memory_alone(service: Service) -> None:
+    service.node.denies = lambda _: "no"
+    end = service.make_pass(1000.0, a=FOUR, b=FOUR)
+    assert (service.node.patches, end.error) == ([], None)
+    service.node.denies = lambda _: ""
+    service.make_pass(1060.0, a=FOUR, b=FOUR)
+    assert service.node.condition == TRUE
+
+
+def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: Service) -> None:
+    service.node.denies = lambda patch: "no condition" if patch.condition else ""
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.numbers, service.node.state.conditions) == ({A: "4"}, ())
+    assert not service.memory.denied
+    attempts = service.node.attempts
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.attempts == attempts
+    service.node.denies = lambda _: ""
+    service.make_pass(1060.0, a=FOUR)
+    assert service.node.condition == TRUE
+
+
+def test_a_policy_that_denies_the_annotation_denies_what_would_not_be_recorded(service: Service) -> None:
+    service.node.denies = lambda patch: "no annotation" if ANNOTATION in patch.annotations else ""
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({}, ("False", "Denied"))
+
+
+def test_a_lost_annotation_that_may_not_be_restored_is_said(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.annotate(None)
+    service.node.denies = lambda patch: "no annotation" if ANNOTATION in patch.annotations else ""
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.condition == ("False", "Denied")
+    service.node.denies = lambda _: ""
+    service.make_pass(1070.0, a=FOUR)
+    assert (published(service.node), service.node.condition) == ({A: 4}, TRUE)
+
+
+def caps(number: int) -> Any:
+    """A webhook that stores at most this number of the resource A."""
+
+    def alter(document: dict[str, Any]) -> None:
+        for place in ("capacity", "allocatable"):
+            stored = document["status"][place]
+            if A in stored:
+                stored[A] = str(min(number, int(stored[A])))
+
+    return alter
+
+
+def test_what_a_webhook_stores_differently_is_denied_and_stays_ours(service: Service) -> None:
+    service.node.alters = caps(3)
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.numbers, published(service.node)) == ({A: "3"}, {A: 3})
+    assert service.node.condition == ("False", "Denied")
+    assert "accepted 4 but stored 3" in service.node.message
+    service.restart()
+    service.make_pass(1010.0)  # nothing is configured any more
+    service.make_pass(1020.0, b=FOUR)
+    service.make_pass(1030.0, b=FOUR)
+    assert service.node.numbers == {B: "4"}
+
+
+def test_a_webhook_that_alters_a_number_is_tried_again_once_a_minute(service: Service) -> None:
+    """Each attempt needs a second patch, which annotates what was stored."""
+    service.node.alters = caps(3)
+    for second in range(600):
+        service.make_pass(1000.0 + second, a=FOUR)
+    assert service.node.attempts == 2 * 10
+
+
+def test_a_webhook_that_strips_the_annotation_is_said(service: Service) -> None:
+    def strip(document: dict[str, Any]) -> None:
+        document["metadata"]["annotations"].pop(ANNOTATION, None)
+
+    service.node.alters = strip
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, ("False", "Denied"))
+    assert ANNOTATION in service.node.message
+    service.node.alters = lambda _: None
+    service.make_pass(1060.0, a=FOUR)
+    assert service.node.condition == TRUE
+
+
+def test_a_webhook_that_strips_the_condition_is_remembered(service: Service) -> None:
+    def strip(document: dict[str, Any]) -> None:
+        document["status"]["conditions"] = []
+
+    service.node.alters = strip
+    service.make_pass(1000.0, a=FOUR)
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.attempts == 1
+    assert service.memory.condition_denied
+    end = service.make_pass(1020.0, a=FOUR)
+    assert [wait.reason for wait in end.waits] == [WaitReason.DENIED]
+
+
+# --- no answer, and errors
+
+
+def test_after_a_patch_without_an_answer_the_annotation_is_believed(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.loses_responses = True
+    end = service.make_pass(1010.0, a=Quantity(5))
+    assert isinstance(end.error, NodeUnreachable)
+    assert service.memory == Memory()
+    service.node.loses_responses = False
+    service.make_pass(1020.0, a=Quantity(5))
+    assert (service.node.numbers, published(service.node), service.node.condition) == ({A: "5"}, {A: 5}, TRUE)
+
+
+def test_a_node_that_cannot_be_read_keeps_the_memory(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.errors = [NodeUnreachable("nobody there")]
+    end = service.make_pass(1010.0, a=FOUR)
+    assert isinstance(end.error, NodeUnreachable)
+    assert service.memory.published == {Key(A): 4}
+
+
+def test_a_reduction_that_ends_while_the_node_cannot_be_read_begins_anew(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.node.errors = [NodeUnreachable("x")] * 3
+    for at, number in ((1010.0, 3), (1015.0, 4), (1020.0, 3)):
+        service.make_pass(at, a=Quantity(number))
+    service.make_pass(1021.0, a=Quantity(3))
+    assert service.node.numbers == {A: "4"}
+    service.make_pass(1030.0, a=Quantity(3))
+    assert service.node.numbers == {A: "3"}
+
+
+@pytest.mark.parametrize("error", [NodeMissing("the API server", "n1"), NodeForbidden("no")])
+def test_an_error_of_a_patch_ends_the_pass(service: Service, error: Exception) -> None:
+    service.node.errors = [None, error]  # type: ignore[list-item]
+    assert service.make_pass(1000.0, a=FOUR).error is error
+
+
+# --- limits
+
+
+def test_six_writes_then_one_a_minute(service: Service) -> None:
+    times = []
+    for second in range(600):
+        before = service.node.attempts
+        service.make_pass(1000.0 + second, a=Quantity(second))
+        times += [second] * (service.node.attempts - before)
+    assert times == [0, 1, 2, 3, 4, 5, 65, 125, 185, 245, 305, 365, 425, 485, 545]
+
+
+def test_a_limited_change_is_held_and_said(service: Service) -> None:
+    for second in range(6):
+        service.make_pass(1000.0 + second, a=Quantity(second))
+    end = service.make_pass(1010.0, a=Quantity(9))
+    assert end.outcome
+    (change,) = end.outcome.plan.changes
+    assert (change.action.value, change.desired) == ("hold", 9)
+    assert [(wait.reason, wait.key, wait.until) for wait in end.waits] == [(WaitReason.RATE_LIMIT, Key(A), 1065.0)]
+
+
+def test_a_person_s_intent_resets_the_limit_and_denials(service: Service) -> None:
+    for second in range(6):
+        service.make_pass(1000.0 + second, a=Quantity(second))
+    service.resets_limits = True
+    service.make_pass(1010.0, a=Quantity(9))
+    assert service.node.numbers == {A: "9"}
+    service.node.denies = denies(A)
+    service.make_pass(1020.0, a=Quantity(10))
+    service.node.denies = lambda _: ""
+    service.make_pass(1021.0, a=Quantity(10))
+    assert service.node.numbers == {A: "10"}
+
+
+def test_lower_after_counts_from_the_first_lower_reading(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    waits = service.make_pass(1010.0, a=Quantity(3)).waits
+    assert [(wait.reason, wait.until) for wait in waits] == [(WaitReason.LOWER_AFTER, 1020.0)]
+    service.make_pass(1015.0, a=Quantity(2))
+    service.make_pass(1019.9, a=Quantity(2))
+    assert service.node.numbers == {A: "4"}
+    service.make_pass(1020.0, a=Quantity(2))
+    assert service.node.numbers == {A: "2"}
+
+
+@pytest.mark.parametrize("between", [FOUR, UNKNOWN])
+def test_a_reading_that_comes_back_begins_the_delay_anew(service: Service, between: Any) -> None:
+    for at, reading in ((1000.0, FOUR), (1010.0, Quantity(3)), (1015.0, between), (1018.0, Quantity(3))):
+        service.make_pass(at, a=reading)
+    service.make_pass(1021.0, a=Quantity(3))
+    assert service.node.numbers == {A: "4"}
+
+
+# --- overwritten
+
+
+def test_three_restorations_in_six_minutes_mean_overwritten_until_90_s_after_the_last(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    for at in (1010.0, 1020.0, 1030.0):
+        service.node.set(A, "9", "9")
+        service.make_pass(at, a=FOUR)
+        assert service.node.numbers == {A: "4"}
+    assert service.node.condition == ("False", "Overwritten")
+    end = service.make_pass(1040.0, a=FOUR)
+    assert [wait.until for wait in end.waits if wait.reason is WaitReason.OVERWRITTEN] == [1120.0]
+    service.make_pass(1119.9, a=FOUR)
+    assert service.node.condition == ("False", "Overwritten")
+    service.make_pass(1120.0, a=FOUR)
+    assert service.node.condition == TRUE
+
+
+def test_rare_changes_by_others_are_restored_without_a_word(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    for minutes in range(1, 12):
+        service.node.set(A, "0", "0")
+        service.make_pass(1000.0 + 190 * minutes, a=FOUR)
+        assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+
+
+# --- finding nothing new
+
+
+def test_a_pass_that_finds_nothing_new_sends_nothing(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.may_send_nothing = True
+    reads = service.node.reads
+    end = service.make_pass(1010.0, a=FOUR)
+    assert (service.node.reads, end.outcome, end.error) == (reads, None, None)
+    service.make_pass(1020.0, a=Quantity(5))
+    assert service.node.numbers == {A: "5"}
+
+
+@pytest.mark.parametrize("what", ["unknown", "held", "overwritten", "denied", "configuration", "errors", "observe"])
+def test_a_pass_that_may_find_something_reads_the_node(service: Service, what: str) -> None:
+    readings: dict[str, Reading] = {"a": FOUR}
+    service.make_pass(1000.0, **readings)
+    match what:
+        case "unknown":
+            service.make_pass(1010.0, a=UNKNOWN)
+            readings = {"a": UNKNOWN}
+        case "held":
+            service.make_pass(1010.0, a=Quantity(3))
+            readings = {"a": Quantity(3)}
+        case "overwritten":
+            for at in (1001.0, 1002.0, 1003.0):
+                service.node.set(A, "9", "9")
+                service.make_pass(at, **readings)
+        case "denied":
+            service.node.denies = denies(A)
+            service.make_pass(1010.0, a=Quantity(5))
+            readings = {"a": Quantity(5)}
+        case "configuration":
+            service.digest = "second"
+        case "errors":
+            service.errors = ("wrong",)
+        case "observe":
+            service.settings = Settings(observe=True)
+            service.make_pass(1010.0, a=Quantity(5))
+            readings = {"a": Quantity(5)}
+    service.may_send_nothing = True
+    reads = service.node.reads
+    service.make_pass(1015.0, **readings)
+    assert service.node.reads == reads + 1
+
+
+# --- what is said
+
+
+def test_the_most_urgent_reason_and_all_texts(service: Service) -> None:
+    service.node.document = node({B: "9"})
+    service.expect = {"example.com/c": 5}
+    service.errors = ("/etc/x.toml:3: wrong", "two")
+    service.make_pass(1000.0, a=UNKNOWN, b=FOUR, c=FOUR)
+    assert service.node.condition == ("False", "ConfigurationRejected")
+    assert service.node.message == (
+        "the configuration has errors: /etc/x.toml:3: wrong; and 1 more (capacityd config check); "
+        "unknown: example.com/a: busy; "
+        "refused: example.com/b: not published by capacityd; adopt = true takes it over; "
+        "below expected: example.com/c: 4 of 5"
+    )
+
+
+def test_keys_in_the_same_trouble_share_a_text(service: Service) -> None:
+    service.make_pass(1000.0, a=UNKNOWN, b=UNKNOWN)
+    assert service.node.message == "unknown: example.com/a, example.com/b: busy"
+
+
+def test_a_held_reduction_is_not_below_expected_yet(service: Service) -> None:
+    service.expect = {A: 4}
+    service.make_pass(1000.0, a=FOUR)
+    service.make_pass(1010.0, a=ABSENT)
+    assert service.node.condition == TRUE
+    service.make_pass(1020.0, a=ABSENT)
+    assert (service.node.condition, service.node.numbers) == (("False", "BelowExpected"), {})
+
+
+def test_events_tell_each_published_change_and_each_change_of_what_the_condition_is_about(service: Service) -> None:
+    for at, number in ((1000.0, 4), (1010.0, 5), (1020.0, 3), (1030.0, 3)):
+        service.make_pass(at, a=Quantity(number))
+    service.make_pass(1040.0, a=UNKNOWN)
+    service.make_pass(1050.0, a=UNKNOWN, b=UNKNOWN)
+    service.make_pass(1100.0, a=Quantity(3), b=FOUR)
+    lowered = "; pods that no longer fit are stopped at the kubelet's next start"
+    assert [(event.type, event.reason, event.message) for event in service.node.events] == [
+        ("Normal", "CapacityChanged", f"{A}: none → 4 (found)"),
+        ("Normal", "Published", "all configured resources are published"),
+        ("Normal", "CapacityChanged", f"{A}: 4 → 5 (the reading changed)"),
+        ("Normal", "CapacityChanged", f"{A}: 5 → 3 (the reading changed){lowered}"),
+        ("Warning", "Unknown", f"unknown: {A}: busy"),
+        ("Warning", "Unknown", f"unknown: {A}, {B}: busy"),
+        ("Normal", "CapacityChanged", f"{B}: none → 4 (found)"),
+        ("Normal", "Published", "all configured resources are published"),
+    ]
+
+
+def test_a_long_event_says_how_much_it_leaves_out(service: Service) -> None:
+    service.make_pass(1000.0, **{f"resource-{number}": FOUR for number in range(60)})
+    message = service.node.events[0].message
+    assert len(message.encode()) <= 1000
+    assert message.endswith("more, see capacityd status")
+
+
+def test_an_event_that_cannot_be_created_is_only_a_warning(service: Service) -> None:
+    def report(*_: object) -> None:
+        raise NodeForbidden("no events")
+
+    service.node.report = report  # type: ignore[method-assign, assignment]
+    end = service.make_pass(1000.0, a=FOUR)
+    assert (end.error, service.node.condition) == (None, TRUE)
+    assert end.outcome
+    assert end.outcome.warnings == ("the Event could not be created: no events",) * 2
+
+
+# --- device plugins, labels and the withdrawal
+
+
+def test_an_unreadable_list_of_device_plugins_is_named_and_read_again(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR)
+    service.plugins = None
+    service.node.set(A, "0", "0")
+    end = service.make_pass(1010.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "0"}, ("False", "Refused"))
+    assert "kubelet_internal_checkpoint). If this file is damaged," in service.node.message
+    assert [(wait.reason, wait.until) for wait in end.waits] == [(WaitReason.READ, 1070.0)]
+    service.plugins = ()
+    service.make_pass(1070.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+
+
+def test_a_plugin_that_registers_our_name_gets_it(service: Service) -> None:
+    service.labels = {A}
+    service.make_pass(1000.0, a=FOUR)
+    service.plugins = {A}
+    service.make_pass(1010.0, a=Quantity(5))
+    assert (service.node.numbers, published(service.node)) == ({A: "4"}, None)
+    assert (service.node.state.labels, service.node.condition) == ({}, ("False", "Refused"))
+
+
+def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> None:
+    service.labels = {A}
+    for at, reading, value in (
+        (1000.0, FOUR, "4"),
+        (1010.0, Quantity(5), "5"),
+        (1020.0, Quantity(3), "5"),
+        (1025.0, UNKNOWN, "5"),
+        (1030.0, Quantity(3), "5"),
+        (1040.0, Quantity(3), "3"),
+        (1100.0, ABSENT, "3"),
+        (1110.0, ABSENT, None),
+    ):
+        service.make_pass(at, a=reading)
+        assert service.node.state.labels.get(A) == value, at
+
+
+def test_a_label_that_is_no_longer_configured_is_removed_at_once(service: Service) -> None:
+    service.labels = {A}
+    service.make_pass(1000.0, a=FOUR)
+    service.labels = ()
+    service.make_pass(1010.0, a=FOUR)
+    assert (service.node.state.labels, service.node.numbers, service.node.condition) == ({}, {A: "4"}, TRUE)
+
+
+def test_a_foreign_label_is_refused_and_its_resource_is_published(service: Service) -> None:
+    service.labels = {A}
+    service.node.document["metadata"]["labels"] = {A: "x"}
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.state.labels, service.node.numbers) == ({A: "x"}, {A: "4"})
+    assert service.node.message.startswith("refused: label example.com/a: ")
+    service.adopt = {A}
+    service.make_pass(1010.0, a=FOUR)
+    assert (service.node.state.labels, service.node.condition) == ({A: "4"}, TRUE)
+
+
+def withdraw(node: ServerNode, plugins: frozenset[str] = frozenset()) -> PassEnd:
+    return Pass(node, lambda _: {}, lambda _: Inputs(is_withdrawal=True), lambda: plugins).run()
+
+
+def test_a_withdrawal_removes_all_own_keys_and_no_others(service: Service) -> None:
+    service.labels = {A}
+    service.make_pass(1000.0, a=FOUR, b=FOUR, c=FOUR, d=FOUR)
+    service.node.set(B, "9", "9")
+    service.node.set("example.com/c", "0", "0")
+    service.node.set("example.com/theirs", "1", "1")
+    end = withdraw(service.node, frozenset({"example.com/d"}))
+    assert end.outcome
+    assert service.node.numbers == {B: "9", "example.com/d": "4", "example.com/theirs": "1"}
+    state = service.node.state
+    assert (state.conditions, state.annotation, state.configuration, state.labels) == ((), None, None, {})
+    assert end.outcome.plan.troubles == ()
+    withdraw(service.node)
+    assert len(service.node.patches) == 2
+
+
+def test_a_withdrawal_that_is_denied_keeps_the_key_in_the_annotation(service: Service) -> None:
+    service.make_pass(1000.0, a=FOUR, b=FOUR)
+    service.node.denies = denies(A)
+    end = withdraw(service.node)
+    assert (service.node.numbers, published(service.node), service.node.state.conditions) == ({A: "4"}, {A: 4}, ())
+    assert end.outcome
+    assert [trouble.key for trouble in end.outcome.plan.troubles] == [Key(A)]

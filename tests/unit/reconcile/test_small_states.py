@@ -1,0 +1,120 @@
+"""Every small state of a Node with one resource: what a pass does, and that the condition is True only if all is right.
+
+A ghost judges: it does not use the program's rules, only what the pages promise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+
+from capacityd.model.key import Key
+from capacityd.model.published import annotation_text, published_in
+from capacityd.model.reading import Quantity, Reading
+from capacityd.reconcile.memory import Memory
+from tests.support.nodes import UID, node
+from tests.unit.reconcile.doubles import ABSENT, UNKNOWN, A, ServerNode, Service
+
+NOW = 1000.0
+
+
+@dataclass(frozen=True)
+class State:
+    """A Node, what is remembered, and what is configured and read."""
+
+    capacity: str | None
+    allocatable: str | None
+    annotated: int | None
+    remembered: int | None
+    reading: Reading | None
+    """None: another resource is configured."""
+    adopts: bool
+    lower_after: float
+    plugins: frozenset[str] | None
+
+    @property
+    def ours(self) -> set[int]:
+        """The numbers that capacityd has published: the key is its own if there is one."""
+        return {number for number in (self.annotated, self.remembered) if number is not None}
+
+    @property
+    def is_restorable(self) -> bool:
+        """Whether nothing that was changed may be a device plugin's."""
+        return self.plugins is not None and A not in self.plugins
+
+
+def states() -> list[State]:
+    texts = (None, "0", "3", "4")
+    numbers = (None, 3, 4)
+    readings: tuple[Reading | None, ...] = (ABSENT, UNKNOWN, Quantity(0), Quantity(3), Quantity(4), None)
+    plugins: tuple[frozenset[str] | None, ...] = (frozenset(), frozenset({A}), None)
+    return [
+        State(*values)
+        for values in itertools.product(texts, texts, numbers, numbers, readings, (False, True), (0.0, 10.0), plugins)
+    ]
+
+
+def service(state: State) -> Service:
+    """The service in this state."""
+    server = ServerNode()
+    server.document = node()
+    for place, text in (("capacity", state.capacity), ("allocatable", state.allocatable)):
+        server.document["status"][place] = {} if text is None else {A: text}
+    if state.annotated is not None:
+        server.annotate(annotation_text({Key(A): state.annotated}))
+    made = Service(server)
+    if state.remembered is not None:
+        made.memory = Memory(uid=UID, published={Key(A): state.remembered})
+    made.lower_after = state.lower_after
+    made.plugins = state.plugins
+    made.adopt = {A} if state.adopts else ()
+    return made
+
+
+def make_pass(made: Service, state: State, at: float) -> None:
+    made.make_pass(at, **({"b": ABSENT} if state.reading is None else {"a": state.reading}))
+
+
+def is_right(made: Service, state: State, *, may_be_held: bool) -> bool:
+    """Whether everything configured is published and allocatable, and nothing else of ours is there."""
+    published = published_in(made.node.state.annotation).get(Key(A))
+    stored = made.node.state.stored(Key(A))
+    if state.reading == UNKNOWN:
+        return False
+    if published is not None and not stored.equals(published):
+        return False
+    wanted = state.reading.value if isinstance(state.reading, Quantity) else None
+    is_higher = published is not None and (wanted is None or published > wanted)
+    return published == wanted or (may_be_held and is_higher)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(12))
+def test_every_small_state(part: int) -> None:
+    for state in states()[part::12]:
+        made = service(state)
+        before = made.node.state.stored(Key(A))
+        make_pass(made, state, NOW)
+        after = made.node.state.stored(Key(A))
+        condition = made.node.condition
+        assert made.node.attempts <= 1, state
+        assert (condition[0] == "True") == is_right(made, state, may_be_held=state.lower_after > 0), state
+        is_there = state.capacity is not None
+        if is_there and not state.ours and not state.adopts:
+            assert after == before, ("another writer's key was changed", state)
+        if is_there and state.reading is None and state.capacity not in {"0", *map(str, state.ours)}:
+            assert after.capacity == before.capacity, ("a number of others was changed that nothing wants", state)
+        if not state.is_restorable and is_there and not state.ours:
+            assert after == before, ("a device plugin's key may have been adopted", state)
+        if state.reading == UNKNOWN and state.ours and state.is_restorable:
+            number = state.annotated if state.remembered is None else state.remembered
+            assert after.equals(number), ("unknown has changed the number", state)
+        make_pass(made, state, NOW + 1)
+        assert made.node.attempts <= 1, ("the second pass has written", state)
+        make_pass(made, state, NOW + 61)
+        assert (made.node.condition[0] == "True") == is_right(made, state, may_be_held=False), state
+        attempts = made.node.attempts
+        make_pass(made, state, NOW + 122)
+        assert made.node.attempts == attempts, ("a pass has written although nothing changes", state)

@@ -75,7 +75,7 @@ def logged_since(s: Service, begin: int, text: str) -> bool:
 def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
     """A server quotes the token in an error and in a denial. Then an exec plugin prints the token and fails."""
     s = proxied
-    # tests/unit/node/test_redaction.py tests the other refusals.
+    # tests/unit/node/test_quoting.py tests the other refusals.
     refusals = [(GET, 500, "boom"), (PATCH, 403, 'admission webhook "x" denied the request')]
     for number, (method, code, message) in enumerate(refusals, 2):
         begin = len(s.log())
@@ -83,7 +83,7 @@ def test_no_output_has_a_credential(proxied: Service, proxy: Proxy) -> None:
         s.machine.plug(f"1-{number}")
         if method == GET:
             s.join(proxy.url)  # with new credentials, the next pass reads the Node
-        s.wait(partial(logged_since, s, begin, "(redacted)"), PROMPT, f"it logs the {code}")
+        s.wait(partial(logged_since, s, begin, "(a text with the token, "), PROMPT, f"it logs the {code}")
         shown = [s.cli("plan"), s.cli("status"), s.cli("status", "--json")]
         assert_no_token(s, *(text for command in shown for text in (command.stdout, command.stderr)))
         proxy.faults.clear()

@@ -47,8 +47,8 @@ def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages
     errors = {entry.get("CONFIG_FILE", ""): entry for entry in entries(fresh, EntryKind.CONFIGURATION_ERROR)}
     assert {entry["PRIORITY"] for entry in errors.values()} == {"3"}
     assert errors.keys() == {wrong, foreign, ""}
-    message = f"{foreign}: does not belong to root (owner uid 1000, mode 0600), but it can name programs that run as "
-    message += f"root: chown root {foreign}"
+    message = f"{foreign}: does not belong to root (owner uid 1000, mode 0600), but the configuration names programs "
+    message += f"that run as root: chown root {foreign}"
     assert errors[foreign]["MESSAGE"] == message
     checked = fresh.run("capacityd", "config", "check", status=2).stderr.splitlines()
     assert message in checked, "root, who can read the file, is told the same"

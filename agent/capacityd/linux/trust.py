@@ -87,8 +87,8 @@ def trust_in(path: str) -> Trust:
 def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
     """Returns what a path leads to. Raises NotTrusted if somebody else could change this, or a part of the path.
 
-    Only a regular file's own owner and mode count: a device or a socket contains nothing that somebody has written, and
-    nothing is looked up in a folder at the end of the path. descriptors: closes the descriptor of the part. Raises
+    The owner and the mode of a device or a socket do not count, because neither contains anything that somebody has
+    written. Nor do those of a folder at the end of the path: nothing is looked up in it. descriptors: closes the descriptor of the part. Raises
     OSError if the path leads nowhere and nobody else could create what is missing, and ValueError if it contains a NUL.
     """
     reached = None
@@ -96,7 +96,7 @@ def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
         for part, folder in walk(path, descriptors):
             if reached:
                 _require(folder, trust, may_be_sticky=part.is_folder or trust.in_shared_folder)
-            if part.is_link or stat.S_ISREG(part.status.st_mode):
+            if part.is_link or stat.S_ISREG(part.status.st_mode) or stat.S_ISFIFO(part.status.st_mode):
                 _require(part, trust)
             reached = part
     except OSError:

@@ -193,9 +193,9 @@ def test_python_loads_what_is_beside_a_script(file: Path) -> None:
 
 
 @as_root
-def test_only_a_regular_file_has_content_that_counts(file: Path) -> None:
+def test_only_what_has_content_counts(file: Path) -> None:
     """Nothing special is opened. A folder that is only named may be another user's."""
-    os.mkfifo(file.parent / "pipe", 0o666)
+    os.mkfifo(file.parent / "pipe", 0o600)
     (file.parent / "theirs").mkdir()
     owned(file.parent / "theirs")
     for path in ("/dev/null", str(file.parent / "pipe"), str(file.parent / "theirs")):
@@ -203,6 +203,8 @@ def test_only_a_regular_file_has_content_that_counts(file: Path) -> None:
         with pytest.raises(OSError, match=r"Not a regular file|Is a directory"):
             open_trusted(path, SERVICE_TRUST)
     assert flaw_of(f"{file.parent}/theirs/x", SERVICE_TRUST) is not None
+    (file.parent / "pipe").chmod(0o666)
+    assert flaw_of(f"{file.parent}/pipe", SERVICE_TRUST) is not None, "others may write what is read from it"
 
 
 def test_a_trusted_file_is_opened_and_a_missing_one_is_an_error(file: Path) -> None:

@@ -146,9 +146,9 @@ def changed(machine: Machine, text: str) -> Iterator[None]:
 
 def test_the_exposure_of_the_unit_is_low(served: Machine) -> None:
     """The score is low enough with the kubelet's identity and with capacityd's own identity."""
-    assert score(served) <= 1.7
+    assert score(served) <= 1.8
     with changed(served, (ROOT / "packaging/kubernetes/own-identity.conf").read_text()):
-        assert score(served) <= 1.7
+        assert score(served) <= 1.8
 
 
 def score(machine: Machine) -> float:
@@ -392,8 +392,8 @@ THEIRS = '[resources."example.com/theirs"]\nfile = { path = "/srv/theirs/seats" 
 @pytest.mark.parametrize(
     ("attack", "says"),
     [
-        ("ln -s /etc/secret new", "is a symbolic link of uid 12345 that leads to no file of this user"),
-        ("ln -sfn /etc folder; ln -s folder/secret new", "is a symbolic link of uid 12345 that leads to no file"),
+        ("ln -s /etc/secret new", "may be another user's link to a file of root"),
+        ("ln -sfn /etc folder; ln -s folder/secret new", "may be another user's link to a file of root"),
         ("ln -s /proc/1/root/etc/secret new", "could not be read"),
         ("ln -s /dev/stdin new", "/srv/theirs/seats"),
         (f"echo {SECRET} >new", f"not a whole number from 0 up ({len(SECRET)} characters)"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.package.console import UNIT
 from tests.package.machine import Machine
@@ -46,21 +44,6 @@ def test_a_strange_system(fresh: Machine, packages: Packages) -> None:
     fresh.run("systemd-run", "--unit=daemon", "--uid=nobody", "sleep", "infinity")
     fresh.run("systemctl", "reload", UNIT)
     wait_until(lambda: published(fresh, "example.com/daemons") == "1", PATIENCE, "it sees the process of another user")
-
-
-def test_a_home_whose_server_is_away(fresh: Machine, packages: Packages) -> None:
-    """An automount of /home, whose mount waits for ever."""
-    fresh.install(packages.current)
-    fresh.write("/etc/systemd/system/away.service", "[Service]\nType=oneshot\nExecStart=sleep infinity\n")
-    mount = "[Unit]\nRequires=away.service\nAfter=away.service\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/home\n"
-    fresh.write("/etc/systemd/system/home.mount", mount)
-    fresh.write("/etc/systemd/system/home.automount", "[Automount]\nWhere=/home\n")
-    fresh.run("systemctl", "daemon-reload")
-    fresh.run("systemctl", "start", "home.automount")
-    started = time.monotonic()
-    enable(fresh)
-    assert time.monotonic() - started < 60, "a bind mount of /home would wait for 90 s"
-    assert fresh.active == "active"
 
 
 def test_metrics_in_a_folder_behind_a_link(fresh: Machine, packages: Packages) -> None:

@@ -34,8 +34,8 @@ _HIDDEN_BY = {
     "PrivateDevices": (("yes",), ("/dev",)),
 }
 """Setting -> the values that hide folders, and these folders. Source: systemd.exec(5)."""
-_HIDDEN_FOLDERS = "TemporaryFileSystem"
-"""The setting that names hidden folders."""
+_HIDDEN_FOLDERS = ("InaccessiblePaths", "TemporaryFileSystem")
+"""The settings that name hidden folders."""
 _BINDS = ("BindPaths", "BindReadOnlyPaths")
 _CAPABILITIES = "CapabilityBoundingSet"
 _MAY_READ_ALL = "cap_dac_read_search"
@@ -64,9 +64,11 @@ class Sandbox:
 
 def service_sandbox() -> Sandbox:
     """The sandbox of the service's unit; one without hidden folders if there is no systemd or no unit."""
-    names = (*_HIDDEN_BY, _HIDDEN_FOLDERS, *_BINDS, _CAPABILITIES)
+    names = (*_HIDDEN_BY, *_HIDDEN_FOLDERS, *_BINDS, _CAPABILITIES)
     settings = unit_properties(UNIT, names, timeout=_TIMEOUT)
-    hidden = [*_destinations(settings.get(_HIDDEN_FOLDERS, ""))]
+    hidden: list[str] = []
+    for name in _HIDDEN_FOLDERS:
+        hidden += _destinations(settings.get(name, ""))
     for name, (values, folders) in _HIDDEN_BY.items():
         if settings.get(name) in values:
             hidden += folders

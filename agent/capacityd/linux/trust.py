@@ -88,8 +88,9 @@ def find_trusted(path: str, trust: Trust, descriptors: ExitStack) -> Part:
     """Returns what a path leads to. Raises NotTrusted if somebody else could change this, or a part of the path.
 
     The owner and the mode of a device or a socket do not count, because neither contains anything that somebody has
-    written. Nor do those of a folder at the end of the path: nothing is looked up in it. descriptors: closes the descriptor of the part. Raises
-    OSError if the path leads nowhere and nobody else could create what is missing, and ValueError if it contains a NUL.
+    written. Nor do those of a folder at the end of the path: nothing is looked up in it. descriptors: closes the
+    descriptor of the part. Raises OSError if the path leads nowhere and nobody else could create what is missing, and
+    ValueError if it contains a NUL.
     """
     reached = None
     try:

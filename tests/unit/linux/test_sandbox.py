@@ -18,7 +18,8 @@ from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 SHIPPED = """\
 PrivateDevices=yes
 PrivateTmp=yes
-ProtectHome=read-only
+ProtectHome=no
+InaccessiblePaths=
 TemporaryFileSystem=/root:ro
 BindPaths=
 BindReadOnlyPaths=

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from capacityd.cli.output.problems import _start_advice
-from capacityd.linux.unit import UnitState, unit_state
+from capacityd.linux.unit import UnitState, assignments, unit_state
+from tests import ROOT
 
 PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\nWantedBy={}\n"
 
@@ -63,3 +64,12 @@ def test_without_systemd_the_state_of_a_unit_is_unknown(
         (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert unit_state("capacityd.service") is None
+
+
+def test_the_unit_waits_for_no_server_of_home() -> None:
+    """A bind mount of /home waits for the server of an automount; the other settings do not."""
+    lines = (ROOT / "packaging/systemd/capacityd.service").read_text().splitlines()
+    settings = [(name, value) for _, name, value in assignments(lines)]
+    assert ("ReadOnlyPaths", "-/home -/run/user") in settings
+    assert ("TemporaryFileSystem", "/root:ro") in settings
+    assert [name for name, _ in settings if name.startswith("Bind")] == []

@@ -56,5 +56,6 @@ def quiet(machine: Machine) -> None:
     """Asserts that the journal has no warning, and that no unit has failed."""
     output = machine.journal()
     assert "Traceback" not in output
-    assert machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout == ""
+    warnings = machine.run("journalctl", f"--unit={UNIT}", "--priority=warning", "--quiet").stdout
+    assert warnings == "", warnings
     assert machine.out("systemctl", "--failed", "--quiet") == ""

@@ -71,12 +71,14 @@ class Writing:
         return plan.with_written(self.written)
 
     def _write_due(self) -> None:
-        """Tries the denied changes that are due, each alone. A label may become due once its resource is written."""
+        """Tries the denied changes that are due, each alone. A label follows its resource once that is written."""
         tried: set[Key] = set()
         while due := set(self._plan(_REST).due) - tried:
             key = min(due)
-            self._write_keys((key,))
             tried.add(key)
+            if self._write_keys((key,)) and not key.is_label:
+                tried.add(key.label)
+                self._write_keys((key.label,))
 
     def _denials(self) -> object:
         """Everything that is denied, to see whether the condition must say something else."""

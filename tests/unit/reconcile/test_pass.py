@@ -367,6 +367,18 @@ def test_a_webhook_that_strips_the_annotation_is_said(service: Service) -> None:
     assert service.node.condition == TRUE
 
 
+def test_a_webhook_that_strips_what_the_patch_does_not_contain_is_noticed(service: Service) -> None:
+    """Here the patch contains a number, and the condition stays as it is."""
+    service.make_pass(1000.0, a=FOUR)
+    service.node.alters = lambda document: document["status"]["conditions"].clear()
+    end = service.make_pass(1010.0, a=Quantity(5))
+    assert service.node.patches[-1].condition is None
+    assert [wait.until for wait in end.waits if wait.reason is WaitReason.DENIED] == [1070.0]
+    service.node.alters = lambda _: None
+    service.make_pass(1070.0, a=Quantity(5))
+    assert service.node.condition == TRUE
+
+
 def test_a_webhook_that_strips_the_condition_is_remembered(service: Service) -> None:
     def strip(document: dict[str, Any]) -> None:
         document["status"]["conditions"] = []
@@ -652,6 +664,15 @@ def test_a_label_follows_what_is_published_as_its_resource(service: Service) -> 
     ):
         service.make_pass(at, a=reading)
         assert service.node.state.labels.get(A) == value, at
+
+
+def test_a_label_follows_its_resource_once_that_is_no_longer_denied(service: Service) -> None:
+    service.labels = {A}
+    service.node.denies = denies(A)
+    service.make_pass(1000.0, a=FOUR)
+    service.node.denies = lambda _: ""
+    service.make_pass(1060.0, a=FOUR)
+    assert (service.node.numbers, service.node.state.labels, service.node.condition) == ({A: "4"}, {A: "4"}, TRUE)
 
 
 def test_a_label_that_is_no_longer_configured_is_removed_at_once(service: Service) -> None:

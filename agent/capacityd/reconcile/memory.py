@@ -139,7 +139,6 @@ class Memory:
         """
         expected = plan.node.after(patch)
         written = {change.key for change in plan.written_changes}
-        held = {wait.key for wait in plan.waits}  # restored to the published number, until it is lowered
         denied = {key: denial for key, denial in self.denied.items() if key not in written}
         published = dict(plan.published)
         for key in written | published.keys():
@@ -150,11 +149,13 @@ class Memory:
             denied[key] = denial_after(self.denied.get(key), text, why_altered(text, has), uptime)
             if has.number is not None:
                 published[key] = has.number
+        held = {wait.key for wait in plan.waits}  # restored to the published number, until it is lowered
+        lowered = written - held - denied.keys()  # a reduction that is not stored as it was sent is still due
         return replace(
             self._with_plan(plan, uptime),
             published=published,
             left=fingerprint(stored, published),
-            lower_since={key: at for key, at in plan.lower_since.items() if key in held or key not in written},
+            lower_since={key: at for key, at in plan.lower_since.items() if key not in lowered},
             denied=denied,
             condition_about=self.condition_about if patch.condition is None else about(plan.troubles),
             annotation_denied=self._annotation_denial(patch, expected, stored, uptime),

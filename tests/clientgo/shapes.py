@@ -71,7 +71,7 @@ _FLOW = (
     "users: [{name: u, user: {token: t}}]\n"
 )
 _NUMBER = "capacityd reads numbers as text, so that no name is refused for its form"
-_ESCAPE = "libyaml does not know the escape; no tool writes it"
+_ESCAPE = "PyYAML knows an escape that the YAML of client-go does not"
 _FIRST = "capacityd takes the first one"
 _URL = "capacityd wants a URL"
 _STRICT = "capacityd does not check it"

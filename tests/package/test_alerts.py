@@ -45,6 +45,8 @@ class Fault:
     """The condition's status in kube-state-metrics; None: the Node has no such condition."""
     fleet: Mapping[str, int] | None = None
     """The findings of `fleet` by reason. None: no findings. Empty: `fleet` no longer updates its metrics."""
+    restarts: bool = False
+    """kube-state-metrics has no series in two of ten minutes."""
     gone: bool = False
     """The machine is down, and its Node is deleted."""
     begin: int = BEGIN
@@ -68,7 +70,9 @@ class Fault:
             report = fleet_report(
                 self.begin - 1 if faulty and self.fleet == {} else minute, self.fleet if faulty else {}
             )
-            results.append({**seen[-1][1], **kube_state("n1", self.condition if faulty else "true"), **report})
+            is_away = self.restarts and minute % 10 < 2
+            kube = {} if is_away else kube_state("n1", self.condition if faulty else "true")
+            results.append({**seen[-1][1], **kube, **report})
         return results
 
 
@@ -100,76 +104,87 @@ def rules() -> dict[str, Any]:
     return {rule["alert"]: rule for rule in group["rules"]}
 
 
-def reasons_alone() -> list[ConditionReason]:
-    """Returns the reasons whose alert uses only the condition."""
-    expressions = {rule["expr"] for rule in rules().values()}
-    alone = '(capacityd_condition{{reason="{}", status="False"}}) == 1'
-    return [reason for reason in ConditionReason if any(e.endswith(alone.format(reason.value)) for e in expressions)]
+def is_reported(node: Callable[[NodeAt], NodeAt], reason: ConditionReason, resource: str | None = None) -> Fault:
+    """A fault that the condition has as its reason; resource: the one that it is about."""
+    alerts: dict[str, Mapping[str, str]] = {"CapacityConditionFalse": condition(reason)}
+    if resource:
+        alerts["CapacityResourceTrouble"] = of(resource, reason=reason.value)
+    return Fault(node, alerts)
+
+
+def found(reason: str, count: int = 1) -> Fault:
+    """A finding of `fleet`."""
+    alert = {"CapacityFleetFinding": ADDRESS | {"reason": reason}}
+    return Fault(alerts=alert, value=str(count), fleet={reason: count})
+
+
+def restarts(condition: str | None) -> Fault:
+    """kube-state-metrics restarts every ten minutes, and is away for two."""
+    alerts = {"CapacityConditionMissing": {"node": "n1"}} if condition is None else not_published(condition)
+    return Fault(alerts=alerts, condition=condition, restarts=True)
+
+
+def not_published(status: str) -> dict[str, Mapping[str, str]]:
+    return {"CapacityNotPublished": KUBE | {"status": status}}
 
 
 FAULTS: Mapping[str, Fault] = {
     "none": Fault(),
-    **{r.value: Fault(with_condition(r), {f"Capacity{r.value}": condition(r)}) for r in reasons_alone()},
-    "configuration": Fault(
-        with_condition(ConditionReason.CONFIGURATION_REJECTED, errors=2),
-        {"CapacityConfigurationRejected": MACHINE},
-        "2",
+    "configuration": is_reported(
+        with_condition(ConditionReason.CONFIGURATION_REJECTED), ConditionReason.CONFIGURATION_REJECTED
     ),
-    "denied": Fault(with_condition(ConditionReason.DENIED, denied=(GPU,)), {"CapacityDenied": of(GPU)}),
-    "refused": Fault(
-        with_condition(ConditionReason.REFUSED, refused=(SEATS,)),
-        {"CapacityRefused": of(SEATS), "CapacityNotPublished": KUBE | {"status": "false"}},
-        condition="false",
+    "overwritten": is_reported(with_condition(ConditionReason.OVERWRITTEN), ConditionReason.OVERWRITTEN),
+    "denied": is_reported(
+        with_condition(ConditionReason.DENIED, troubles={GPU: ConditionReason.DENIED}), ConditionReason.DENIED, GPU
     ),
-    "unknown": Fault(
+    "refused": is_reported(
+        with_condition(ConditionReason.REFUSED, troubles={SEATS: ConditionReason.REFUSED}),
+        ConditionReason.REFUSED,
+        SEATS,
+    ),
+    "unknown": is_reported(
         with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout", SEATS: 10}),
-        {"CapacityUnknown": of(DONGLE, outcome="unknown")},
+        ConditionReason.UNKNOWN,
+        DONGLE,
     ),
     "unknown, but not for long": Fault(
         with_condition(ConditionReason.UNKNOWN, readings={DONGLE: "timeout"}), fixed=BEGIN + 10
     ),
-    "below expected": Fault(
-        with_condition(
-            ConditionReason.BELOW_EXPECTED, readings={DONGLE: 3, SEATS: 10}, published={DONGLE: 3, SEATS: 10}
-        ),
-        {"CapacityBelowExpected": of(DONGLE)},
-        "3",
+    "below expected": is_reported(
+        with_condition(ConditionReason.BELOW_EXPECTED, troubles={DONGLE: ConditionReason.BELOW_EXPECTED}),
+        ConditionReason.BELOW_EXPECTED,
+        DONGLE,
     ),
-    "expected, not published": Fault(
-        with_condition(ConditionReason.BELOW_EXPECTED, readings={DONGLE: None, SEATS: 10}, published={SEATS: 10}),
-        {"CapacityBelowExpected": of(DONGLE)},
-        "0",
+    "unknown, and the condition has a more urgent reason": Fault(
+        with_condition(ConditionReason.CONFIGURATION_REJECTED, readings={DONGLE: "timeout", SEATS: 10}),
+        {
+            "CapacityConditionFalse": condition(ConditionReason.CONFIGURATION_REJECTED),
+            "CapacityResourceTrouble": of(DONGLE, reason="Unknown"),
+        },
     ),
-    "errors": Fault(lambda node: replace(node, last_success=0.0), {"CapacityReconcileErrors": MACHINE}),
+    "errors": Fault(lambda node: replace(node, last_success=0.0), {"CapacityReconcileOverdue": MACHINE}),
+    "errors since the boot, and a dongle is expected": Fault(
+        lambda node: replace(node, last_success=0.0, published={}), {"CapacityReconcileOverdue": MACHINE}
+    ),
     "no pass": Fault(
-        lambda node: replace(node, last_reconcile=0.0, last_success=0.5),
-        {"CapacityReconcileOverdue": MACHINE},
-        "3h 20m 0s",
+        lambda node: replace(node, last_reconcile=0.0, last_success=0.5), {"CapacityReconcileOverdue": MACHINE}
     ),
     "no file": Fault(lambda _: None, {"CapacityMetricsMissing": ADDRESS}, begin=END - 30),
     "no machine": Fault(gone=True, begin=END - 30),
-    "observe mode": Fault(lambda node: replace(node, observe=True, published={}, last_success=0.0)),
-    "observe mode, for long": Fault(
-        lambda node: replace(node, observe=True, published={}, last_success=0.0),
-        {"CapacityObserveMode": MACHINE},
-        end=BEGIN + 25 * 60,
-    ),
-    "false": Fault(alerts={"CapacityNotPublished": KUBE | {"status": "false"}}, condition="false"),
-    "stopped": Fault(alerts={"CapacityNotPublished": KUBE | {"status": "unknown"}}, condition="unknown"),
-    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, "9", begin=END - 30),
+    "observe mode": Fault(lambda node: replace(node, observe=True, published={})),
+    "false": Fault(alerts=not_published("false"), condition="false"),
+    "stopped": Fault(alerts=not_published("unknown"), condition="unknown"),
+    "false, and kube-state-metrics restarts": restarts("false"),
+    "no condition, and kube-state-metrics restarts": restarts(None),
+    "lowered": Fault(publishing({DONGLE: 4, SEATS: 9}), {"CapacityLowered": of(SEATS)}, "10", begin=END - 30),
     "raised": Fault(publishing({DONGLE: 4, SEATS: 11}), begin=END - 30),
-    "removed": Fault(publishing({DONGLE: 4}), {"CapacityWithdrawn": of(SEATS)}, "10", begin=END - 30),
+    "removed": Fault(publishing({DONGLE: 4}), {"CapacityLowered": of(SEATS)}, "10", begin=END - 30),
     "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
     "removed long ago": Fault(publishing({DONGLE: 4})),
-    "clash of names": Fault(
-        alerts={"CapacityDeviceClassClash": ADDRESS | {"reason": "DeviceClass"}}, fleet={"DeviceClass": 1}
-    ),
-    "overlay": Fault(
-        alerts={"CapacityOverlayDiffers": ADDRESS | {"reason": "OverlayDiffers"}}, fleet={"OverlayDiffers": 1}
-    ),
-    "overcommitted": Fault(
-        alerts={"CapacityOvercommitted": ADDRESS | {"reason": "Overcommitted"}}, value="2", fleet={"Overcommitted": 2}
-    ),
+    "clash of names": found("DeviceClass"),
+    "overlay": found("OverlayDiffers"),
+    "overcommitted": found("Overcommitted", 2),
+    "a suspicion": Fault(fleet={"QuantityDiffers": 3}),
     "old report": Fault(alerts={"CapacityFleetReportOld": ADDRESS}, value="2h 21m 0s", fleet={}, begin=60),
     "no condition": Fault(alerts={"CapacityConditionMissing": {"node": "n1"}}, condition=None),
 }
@@ -274,10 +289,10 @@ SUCCESSORS = {
     "the same": Successor({DONGLE: 4, SEATS: 10}),
     "no capacityd": Successor(None),
     "its own is lowered": Successor(
-        {DONGLE: 4, SEATS: 20}, {DONGLE: 4, SEATS: 15}, {"CapacityLowered": OTHER | {"resource": SEATS}}, "15"
+        {DONGLE: 4, SEATS: 20}, {DONGLE: 4, SEATS: 15}, {"CapacityLowered": OTHER | {"resource": SEATS}}, "20"
     ),
     "its own is removed": Successor(
-        {DONGLE: 4, SEATS: 3}, {DONGLE: 4}, {"CapacityWithdrawn": OTHER | {"resource": SEATS}}, "3"
+        {DONGLE: 4, SEATS: 3}, {DONGLE: 4}, {"CapacityLowered": OTHER | {"resource": SEATS}}, "3"
     ),
 }
 

@@ -20,10 +20,10 @@ def config(path: str) -> str:
 
 
 def read(machine: Machine, path: str) -> dict[str, float]:
-    """Returns the quantities in the file by resource; empty if there is no file."""
+    """Returns the published numbers in the file by resource; empty if there is no file."""
     output = machine.run("setpriv", "--reuid=nobody", "--clear-groups", "cat", path, status=None).stdout
     families = {family.name: family for family in text_string_to_metric_families(output)}
-    family = families.get("capacityd_resource_quantity")
+    family = families.get("capacityd_resource_published")
     return {sample.labels["resource"]: sample.value for sample in family.samples} if family else {}
 
 

@@ -57,7 +57,7 @@ def test_an_image_is_not_the_machine_that_builds_it(fresh: Machine, packages: Pa
     """The machine installs the package into an image, and removes it there. Its own installation stays as it is."""
     fresh.install(packages.current)
     enable(fresh)
-    fresh.write("/var/lib/prometheus/node-exporter/capacityd.prom", "# HELP capacityd_resource_outcome x\n")
+    fresh.write("/var/lib/prometheus/node-exporter/capacityd.prom", "# HELP capacityd_resource_published x\n")
     ours = ("/usr/share/capacityd", "/var/lib/prometheus", "/etc/systemd/system")
     listed = ("find", *ours, "-printf", "%p %C@ %i\n")
     before, pid = {*fresh.out(*listed).splitlines()}, fresh.main_pid
@@ -72,7 +72,7 @@ def test_an_image_is_not_the_machine_that_builds_it(fresh: Machine, packages: Pa
     assert fresh.out("readlink", "/image/usr/share/doc/capacityd/examples") == "../../capacityd/examples"
     assert fresh.exists("/image/usr/share/capacityd/capacityd/__init__.py")
     for path in ("/image/run/capacityd", "/image/var/lib/prometheus/node-exporter"):
-        fresh.write(f"{path}/capacityd.prom", "# HELP capacityd_resource_outcome x\n")
+        fresh.write(f"{path}/capacityd.prom", "# HELP capacityd_resource_published x\n")
     fresh.write("/image/usr/share/capacityd/capacityd/__pycache__/x.pyc", "")
     fresh.dpkg(*image, "--purge", "capacityd")
     assert fresh.out("sh", "-c", "find /image -name '*capacityd*' -not -path '/image/var/lib/dpkg/*'") == ""

@@ -11,7 +11,7 @@ import pytest
 
 from tests import ROOT
 
-OURS = "# HELP capacityd_resource_outcome 1 for the outcome\n# TYPE capacityd_resource_outcome gauge\n"
+OURS = "# HELP capacityd_resource_published q\n# TYPE capacityd_resource_published gauge\n"
 USUAL = "var/lib/prometheus/node-exporter/capacityd.prom"
 
 
@@ -59,7 +59,7 @@ def to_link(path: Path) -> None:
 
 FOREIGN: dict[str, Callable[[Path], object]] = {
     "another program's metrics": lambda path: path.write_text("# HELP node_x x\n"),
-    "fleet's metrics": lambda path: path.write_text("# HELP capacityd_fleet_nodes n\n"),
+    "fleet's metrics": lambda path: path.write_text("# HELP capacityd_fleet_findings n\n"),
     "an empty file": lambda path: path.write_text(""),
     "a link": to_link,
 }

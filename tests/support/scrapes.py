@@ -14,8 +14,6 @@ from capacityd.model.plan import Action, Change, Trouble
 from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.worker import metrics
-from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_memory import Counters
 from capacityd.worker.pass_state import PassStatus
 
 DONGLE, SEATS, GPU = "example.com/dongle", "example.com/seats", "example.com/gpu"
@@ -35,13 +33,11 @@ class NodeAt:
     readings: Mapping[str, int | str | None] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
     """Resource -> its quantity; None: absent; a text: the reason why it is unknown."""
     published: Mapping[str, int] = field(default_factory=lambda: {DONGLE: 4, SEATS: 10})
-    denied: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    troubles: Mapping[str, ConditionReason] = field(default_factory=dict)
+    """Resource -> what the plan has found wrong with it. An unknown reading need not be in it."""
     observe: bool = False
-    errors: int = 0
     hash: str = "5d0c8e1f"
     condition: tuple[str, str] = ("Published", "True")
-    durations: Mapping[str, float] = field(default_factory=lambda: {DONGLE: 0.04, SEATS: 0.01})
 
 
 def config_of(node: NodeAt) -> Config:
@@ -53,8 +49,6 @@ def config_of(node: NodeAt) -> Config:
 def text_of(node: NodeAt) -> bytes:
     """The node's metrics file, as the service writes it."""
     reason, condition_status = node.condition
-    denied = [Trouble(ConditionReason.DENIED, "a policy", Key(name)) for name in node.denied]
-    refused = [Trouble(ConditionReason.REFUSED, "another writer's", Key(name)) for name in node.refused]
     status = PassStatus(
         node.last_reconcile,
         readings={name: _reading(value) for name, value in node.readings.items()},
@@ -63,14 +57,11 @@ def text_of(node: NodeAt) -> bytes:
             Change(Key(name), Action.KEEP, Stored(str(number), str(number)), number, number, "as published")
             for name, number in node.published.items()
         ),
-        troubles=(*denied, *refused),
+        troubles=tuple(Trouble(reason, "why", Key(name)) for name, reason in node.troubles.items()),
         condition=Condition(condition_status, reason, ""),
-        read_at=node.last_reconcile,
-        written_at=node.last_success,
+        succeeded_at=node.last_success,
     )
-    counters = Counters(reconciles=9, succeeded=9, last_success=node.last_success)
-    figures = PassMetrics(config_of(node), status, counters, node.durations, node.errors)
-    return metrics.exposition(figures, 0.2)
+    return metrics.exposition(config_of(node), status)
 
 
 def _reading(value: int | str | None) -> Reading:

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from capacityd.detectors import load_detector
@@ -27,23 +26,9 @@ from capacityd.schema.device import ValueDetector
 _MAX_CHILDREN = 8  # running at the same time
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """The readings of all configured resources, and their durations."""
-
-    readings: dict[str, Reading]
-    """Resource -> its reading, sorted by name."""
-    durations: dict[str, float]
-    """Resource -> seconds for which its child process ran. Resources that were not read are missing."""
-
-
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
-    """The readings that discover() returns."""
-    return discover(config, host, node_name, explain=explain).readings
-
-
-def discover(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> Discovery:
-    """Reads every configured resource. A resource with an error in the configuration is unknown.
+    """Reads every configured resource: its name -> its reading, sorted. One with an error in the configuration is
+    unknown.
 
     node_name: None: it is not known. explain: whether to add the uncounted devices and the explanation, for
     `probe --explain`.
@@ -60,7 +45,6 @@ def discover(config: Config, host: Host, node_name: str | None, *, explain: bool
 
     waiting = deque(resource for resource in config.resources if resource.name not in readings)
     running: dict[int, Child] = {}  # file descriptor of the pipe -> its child
-    durations: dict[str, float] = {}
     detectors = [load_detector(resource.detector) for resource in config.resources]
     runs_programs = any(isinstance(detector, ValueDetector) and detector.spawns for detector in detectors)
     if runs_programs:
@@ -79,13 +63,12 @@ def discover(config: Config, host: Host, node_name: str | None, *, explain: bool
             for child in wait_for_any(running):
                 del running[child.pipe]
                 readings[child.resource.name] = child.finish()
-                durations[child.resource.name] = time.monotonic() - child.started
     finally:
         for child in running.values():
             child.kill()
         if runs_programs:
             kill_children(deadline=time.monotonic() + 1)
-    return Discovery({name: readings[name] for name in sorted(readings)}, durations)
+    return {name: readings[name] for name in sorted(readings)}
 
 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:

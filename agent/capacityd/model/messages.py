@@ -31,8 +31,6 @@ class JobRequest:
     job: Job
     reasons: frozenset[PassReason] = frozenset()
     """Why the job is due."""
-    lost: int = 0
-    """How many passes have ended without a result since the last one with a result."""
     memory: str = ""
     """PassResult.memory of the last pass; "" if there is none."""
     node_unchanged: bool = False

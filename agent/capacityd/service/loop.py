@@ -52,7 +52,6 @@ class Service:
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
-        self._lost_passes = 0  # how many passes have ended without a result since the last one with a result
         self._memory = ""  # what the last pass has left for the next one
         self._schedule = Schedule(around.monotonic(), around.uniform, debounce_first=around.uptime() < BOOT_SECONDS)
 
@@ -116,7 +115,7 @@ class Service:
 
     def _spawn_worker(self, job: Job, reasons: frozenset[PassReason]) -> None:
         unchanged = self._watcher.comparison.is_unchanged
-        request = JobRequest(job, reasons, lost=self._lost_passes, memory=self._memory, node_unchanged=unchanged)
+        request = JobRequest(job, reasons, memory=self._memory, node_unchanged=unchanged)
         try:
             self._worker = WorkerProcess(
                 self._worker_command, request, timeout=self._worker_timeout, around=self._around
@@ -191,7 +190,6 @@ class Service:
                 self._note_watch(self._watcher.watch(worker.node_to_watch.target))
             self._reports.log_metrics(worker.metrics)
         else:
-            self._lost_passes += 1
             self._memory = ""  # it may not say what the pass has written
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
             self._schedule.failed(now, retry_after=None)
@@ -199,7 +197,6 @@ class Service:
         self._reports.notify_systemd(result.status if isinstance(result, PassResult) else "")
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
-        self._lost_passes = 0
         self._memory = result.memory
         failure, requeue_after = result.failure, result.requeue_after
         self._schedule.count_reading(changed=result.changed)

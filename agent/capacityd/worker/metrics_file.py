@@ -20,10 +20,11 @@ from capacityd.linux.opening import ForeignLink, open_data_folder
 from capacityd.linux.sandbox import SANDBOX_PAGE, UNIT
 from capacityd.model.messages import MetricsResult
 from capacityd.model.modules import import_failure
+from capacityd.schema.config import Config
 from capacityd.worker import metrics
-from capacityd.worker.metrics import PassMetrics
+from capacityd.worker.pass_state import PassStatus
 
-_FIRST_LINE = b"# HELP capacityd_resource_outcome "
+_FIRST_LINE = b"# HELP capacityd_resource_published "
 """How each file starts that the service has written. The package's postrm has the same text."""
 
 _ADVICE = {
@@ -35,18 +36,18 @@ _ADVICE = {
 """Number of an error in writing the file -> advice."""
 
 
-def replace(earlier: str | None, pass_metrics: PassMetrics, duration: float) -> MetricsResult | None:
+def replace(earlier: str | None, config: Config, status: PassStatus) -> MetricsResult | None:
     """Writes the configured file, and removes the one at an earlier path. Returns an error, or the written path; None
     if no file is configured and no error has occurred.
 
-    earlier: the path of the last pass; None: it wrote no file. duration: of the pass, in seconds.
+    earlier: the path of the last pass; None: it wrote no file. config, status: of this pass.
     """
-    path = pass_metrics.config.settings.textfile
+    path = config.settings.textfile
     error = remove(earlier) if earlier and earlier != path else ""
     failed_removal = MetricsResult(path or earlier or "", error, advice="delete it") if error else None
     if not path:
         return failed_removal
-    written = _write(path, pass_metrics, duration)
+    written = _write(path, config, status)
     return written if written.error else failed_removal or written
 
 
@@ -63,9 +64,9 @@ def remove(path: str) -> str:
     return ""
 
 
-def _write(path: str, pass_metrics: PassMetrics, duration: float) -> MetricsResult:
+def _write(path: str, config: Config, status: PassStatus) -> MetricsResult:
     try:
-        content = metrics.exposition(pass_metrics, duration)
+        content = metrics.exposition(config, status)
         with _path_in_open_folder(path) as path_in_folder:
             # node_exporter runs as another user. It does not read the unfinished file, whose name ends with .new.
             replace_file(path_in_folder, content, 0o644)

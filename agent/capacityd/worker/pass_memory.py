@@ -16,20 +16,6 @@ from capacityd.worker.pass_state import PassStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
-    """Counters since the service started, over all its workers."""
-
-    reconciles: int = 0
-    """Passes that have started."""
-    succeeded: int = 0
-    """Passes that ended without an error."""
-    writes: int = 0
-    """Writes of the Node's capacity."""
-    last_success: float = 0.0
-    """When the Node last was as desired, in seconds since the epoch; 0: not yet."""
-
-
-@dataclass(frozen=True, slots=True)
 class PassMemory:
     """What a pass leaves for the next one."""
 
@@ -39,7 +25,6 @@ class PassMemory:
     """None: no pass has ended yet."""
     review: Review | None = None
     """The API server's answer about the identity behind the credentials (node/identity.py)."""
-    counters: Counters = Counters()
     textfile: str | None = None
     """The path of the metrics file; None: none is written."""
 

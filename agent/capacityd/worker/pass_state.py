@@ -55,6 +55,8 @@ class PassStatus:
     """Why the API server does not store the condition; empty if it does."""
     others: Mapping[str, Writer] = field(default_factory=dict)
     """Name -> writer, as from other_writers()."""
+    succeeded_at: float | None = None
+    """When a pass last ended without an error; None: not yet."""
     read_at: float | None = None
     """When a pass last read the Node; None: not yet."""
     written_at: float | None = None

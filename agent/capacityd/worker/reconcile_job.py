@@ -7,10 +7,10 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from capacityd.discovery.runner import discover
+from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.linux.clock import BOOT_SECONDS, uptime
 from capacityd.model.codec import encode
@@ -25,7 +25,7 @@ from capacityd.node import CredentialsCache
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import MIN_INTERVAL
 from capacityd.reconcile.reconcile import Pass, PassEnd
-from capacityd.worker import journal, metrics, metrics_file, pass_memory, runtime_files, send_message
+from capacityd.worker import journal, metrics_file, pass_memory, runtime_files, send_message
 from capacityd.worker.active_config import active_config
 from capacityd.worker.answer import answer_of
 from capacityd.worker.pass_memory import PassMemory
@@ -65,15 +65,12 @@ class _Job:
     host: Host
     last: PassMemory
     """What the last pass has left."""
-    durations: Mapping[str, float] = field(default_factory=dict)
-    """Resource -> seconds that its detector ran in this pass."""
 
     def read_machine(self, node_name: str | None) -> Mapping[str, Reading]:
         """Reads all resources, and tells the service that the machine has been read."""
-        discovery = discover(self.checked.config, self.host, node_name)
-        self.durations = discovery.durations
+        readings = probe(self.checked.config, self.host, node_name)
         send_message(Probed())
-        return discovery.readings
+        return readings
 
     def inputs(self, readings: Mapping[str, Reading]) -> Inputs:
         """What the pass knows besides the Node."""
@@ -95,7 +92,6 @@ class _Job:
 
 def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
     """Runs a pass. Returns the exit status."""
-    began = time.monotonic()
     last = pass_memory.from_text(request.memory)
     job = _Job(options, request, active_config(options), host_of(options.selection), last)
     config = job.checked.config
@@ -113,18 +109,17 @@ def reconcile_once(options: WorkerOptions, request: JobRequest) -> int:
         may_send_nothing=request.node_unchanged and request.reasons <= _ONLY_READINGS,
         resets_limits=not request.reasons.isdisjoint(_RESETS_LIMITS),
     ).run()
-    _finish(job, end, cache, began)
+    _finish(job, end, cache)
     return 0
 
 
-def _finish(job: _Job, end: PassEnd, cache: CredentialsCache, began: float) -> None:
-    """Answers the service, and writes the files and the journal. began: time.monotonic() at the start of the pass."""
+def _finish(job: _Job, end: PassEnd, cache: CredentialsCache) -> None:
+    """Answers the service, and writes the files and the journal."""
     config, last = job.checked.config, job.last
     status = _status(job, end)
-    counters = metrics.count_pass(last.counters, config, status, lost=job.request.lost, succeeded=end.error is None)
     _show(job, PassState(status, _impersonated(cache)))
     journal.send(journal.pass_entries(end, status, last.status or NO_PASS))
-    memory = PassMemory(end.memory, status, cache.review, counters, textfile=config.settings.textfile)
+    memory = PassMemory(end.memory, status, cache.review, textfile=config.settings.textfile)
     answer = answer_of(
         end,
         status,
@@ -135,16 +130,8 @@ def _finish(job: _Job, end: PassEnd, cache: CredentialsCache, began: float) -> N
     if target := cache.target:
         send_message(NodeToWatch(json.dumps(encode(target))))
     send_message(answer)
-    pass_metrics = metrics.PassMetrics(
-        config,
-        status=status,
-        counters=counters,
-        durations=job.durations,
-        configuration_errors=len(job.checked.errors),
-    )
     # The last step of a pass: if the file can't be written, nothing else is lost.
-    duration = time.monotonic() - began
-    if metrics_result := metrics_file.replace(last.textfile, pass_metrics, duration):
+    if metrics_result := metrics_file.replace(last.textfile, config, status):
         send_message(metrics_result)
 
 
@@ -190,6 +177,7 @@ def _status(job: _Job, end: PassEnd) -> PassStatus:
         expect=config.expectations(),
         waits=end.waits,
         condition_denied=denied.text if denied else "",
+        succeeded_at=last.succeeded_at if end.error else now,
     )
     outcome = end.outcome
     if outcome is None:

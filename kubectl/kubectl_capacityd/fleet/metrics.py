@@ -11,10 +11,7 @@ from kubectl_capacityd.fleet.assess import FleetReport
 from kubectl_capacityd.fleet.findings import Reason
 
 _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resource_ -> the metric's help
-    "capacity": "total capacity on the Nodes that publish the resource",
-    "allocatable": "total allocatable on these Nodes",
-    "requested": "total requested by pods on these Nodes; no series without the right to list pods",
-    "free": "total of allocatable minus requested",
+    "free": "total of allocatable minus what pods request; no series without the right to list pods",
     "waiting": "pods that request the resource and are not bound to a Node",
 }
 
@@ -32,7 +29,6 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             yield gauge("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
-            yield gauge("nodes", "Nodes that were read", {"": report.nodes})
             yield gauge("findings", "Nodes that need attention, by reason", _nodes_by_reason(report), label="reason")
             for field, about in _QUANTITIES.items():
                 quantities = {resource.name: getattr(resource, field) for resource in report.resources}

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from capacityd.discovery.runner import Discovery
 from capacityd.linux import stderr
 from capacityd.model.codec import decode, decode_variant, encode_variant, parse
 from capacityd.model.errors import NodeUnreachable
@@ -148,10 +147,10 @@ def _doubles(
         replace_file(*paths)
         machine.reach("after a file")
 
-    def discover(*_: object) -> Discovery:
+    def probe(*_: object) -> dict[str, Reading]:
         readings = machine.probe()
         reads(readings)
-        return Discovery(readings, {})
+        return readings
 
     return [
         (os, "replace", replaced),
@@ -160,7 +159,7 @@ def _doubles(
         (reconcile_job, "time", clock),
         (reconcile_job, "uptime", lambda: machine.uptime),
         (reconcile_job, "host_of", lambda _: SimpleNamespace(hostname=lambda: "n1")),
-        (reconcile_job, "discover", discover),
+        (reconcile_job, "probe", probe),
         (reconcile_job, "device_plugin_names", lambda _: machine.plugins),
         (reconcile_job, "active_config", lambda _: CheckedConfig(machine.config)),
         (journal, "send", lambda _: None),

@@ -18,7 +18,7 @@ KEEPS = "capacityd: Node n1 keeps {}; to remove them: install capacityd again an
 def leftover(folder: Path, server: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What the command prints. The metrics file of the configuration is gone then."""
     metrics = folder / "x.prom"
-    metrics.write_text("# HELP capacityd_resource_outcome x\n")
+    metrics.write_text("# HELP capacityd_resource_published x\n")
     path = written(folder, config({"server": server}, {"token": "secret"}))
     (folder / "c.toml").write_text(f'[service]\ntextfile = "{metrics}"\n')
     assert run(["leftover", "--config", str(folder / "c.toml"), "--kubeconfig", path]) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.linux.systemd import EntryKind
@@ -14,7 +13,7 @@ from capacityd.worker import metrics
 from kubectl_capacityd.fleet.assess import FleetReport, ResourceSummary
 from kubectl_capacityd.fleet.metrics import metrics_text
 from tests import ROOT
-from tests.unit.worker.test_metrics import FIGURES, NODE
+from tests.unit.worker.test_metrics import CONFIG, NODE, STATUS
 
 MONITORING = (ROOT / "docs/how-to/monitoring.md").read_text()
 
@@ -32,17 +31,6 @@ def test_the_page_on_the_condition_has_every_reason() -> None:
         assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
 
 
-def test_the_example_alerts_have_every_reason() -> None:
-    (group,) = yaml.safe_load((ROOT / "conf/prometheus/capacityd-rules.yaml").read_text())["groups"]
-    reasons = [
-        named[0]
-        for rule in group["rules"]
-        if (named := re.findall(r'reason="(\w+)"', rule["expr"]) or [rule["labels"].get("reason")])[0]
-        and "capacityd_fleet_" not in rule["expr"]
-    ]
-    assert sorted(reasons) == sorted(r.value for r in ConditionReason if r is not ConditionReason.PUBLISHED)
-
-
 def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
     assert [path for _, path in rows("distributions.md", "(.*) \\| `(/.*)`")] == [*KUBECONFIG_PATHS]
 
@@ -50,7 +38,7 @@ def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
 def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
     resource = ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0)
     of_fleet = metrics_text(FleetReport(1, (resource,), ()), context=None)
-    texts = metrics.exposition(FIGURES, 0.25), of_fleet
+    texts = metrics.exposition(CONFIG, STATUS), of_fleet
     families = [family for text in texts for family in text_string_to_metric_families(text.decode())]
     exported = {
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels} - {NODE}

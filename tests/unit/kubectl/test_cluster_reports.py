@@ -28,7 +28,7 @@ from tests.support.tls import certificate
 from tests.unit.kubectl.test_fleet_file import node, saved
 from tests.unit.kubectl.test_node_list import LABEL
 from tests.unit.node.test_credentials import config, credential, plugin, written
-from tests.unit.worker.test_metrics import FIGURES
+from tests.unit.worker.test_metrics import CONFIG, STATUS
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_metrics_of_two_fleets_do_not_collide() -> None:
 def test_node_exporter_can_parse_the_metrics(context: str) -> None:
     """It knows only the types of Prometheus' text format, and a time stamp would let old samples be rejected."""
     report = FleetReport(1, (ResourceSummary("example.com/dongle", 1, 4, 4, 4, requested=3, free=1, waiting=0),), ())
-    texts = [metrics_text(report, context).decode(), metrics.exposition(FIGURES, 0.25).decode()]
+    texts = [metrics_text(report, context).decode(), metrics.exposition(CONFIG, STATUS).decode()]
     families = [family for text in texts for family in text_string_to_metric_families(text)]
     samples = [sample for family in families for sample in family.samples]
     assert {sample.labels.get("context") for sample in samples} == {context, None}
-    assert {family.type for family in families} == {"counter", "gauge"}
+    assert {family.type for family in families} == {"gauge"}
     assert {sample.timestamp for sample in samples} == {None}
 
 

@@ -160,15 +160,11 @@ def test_the_textfile_has_the_metrics_of_the_fleet(reads: Reads, tmp_path: Path)
     }
     assert samples == {
         "timestamp_seconds": {(): NOW},
-        "nodes": {(): 6},
-        "resource_capacity": {(DONGLE,): 23},
-        "resource_allocatable": {(DONGLE,): 23},
-        "resource_requested": {(DONGLE,): 3},
         "resource_free": {(DONGLE,): 20},
         "resource_waiting": {(DONGLE,): 2},
     }
     assert run(["fleet", "--textfile", str(file)]) == 0
-    assert "resource_requested{" not in file.read_text(), "without the right to list pods"
+    assert "resource_free{" not in file.read_text(), "without the right to list pods"
     assert 'findings{reason="DeviceClass"} 0.0' in file.read_text()
     assert 'reason="Published"' not in file.read_text(), "such a Node is healthy"
 

@@ -90,7 +90,6 @@ _READ_JOB = r"""IFS= read -r line
 field() { printf '%s' "$line" | sed -n "s/.*\"$1\": $2.*/\\1/p"; }
 job=$(field job '"\([a-z]*\)"')
 reasons=$(field reasons '\[\([^]]*\)\]' | tr -d '" ')
-lost=$(field lost '\([1-9][0-9]*\)')
 memory=$(field memory '"\([^"]\{1,\}\)"')
 """
 """Shell commands that read a worker's job."""
@@ -114,7 +113,7 @@ class Running:
         for job, script in (_GOOD | jobs).items():
             text = script.replace("FOLDER", str(self.folder))
             new = self.folder / f"{job}.new"
-            new.write_text(f"echo $job $reasons $lost $memory >> {self.folder}/ran\n{text}\n")
+            new.write_text(f"echo $job $reasons $memory >> {self.folder}/ran\n{text}\n")
             new.rename(self.folder / f"{job}.sh")
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
@@ -263,7 +262,7 @@ def test_a_resume_starts_a_pass(running: Running) -> None:
 def test_a_pass_without_a_result_is_logged_and_retried(running: Running, worker: str, message: str) -> None:
     running.stub(reconcile=worker)
     running.start()
-    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry 1"]
+    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
     running.stub()
     running.await_line("READY=1")
     running.await_line("STATUS=1 of 1")
@@ -282,13 +281,13 @@ def test_what_a_pass_leaves_reaches_the_next_worker_unless_a_pass_is_lost(runnin
     running.await_line("STATUS=1 of 1")
     running.stub(reconcile="exit 1")
     running.signal(signal.SIGHUP)
-    assert running.ran(5)[2:] == [f"check config {long}", f"reconcile config {long}", "reconcile retry 1"]
+    assert running.ran(5)[2:] == [f"check config {long}", f"reconcile config {long}", "reconcile retry"]
 
 
 def test_a_worker_that_hangs_is_killed_and_the_pass_retried(running: Running) -> None:
     running.stub(reconcile="""echo '["Probed", {}]'; exec sleep 60""")
     running.start(_LITTLE_TIME)
-    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry 1"]
+    assert running.ran(3)[:3] == ["check boot", "reconcile boot", "reconcile retry"]
     running.stub()
     running.await_line("STATUS=1 of 1")
     status, errors = running.end()

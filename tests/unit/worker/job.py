@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from capacityd.cli import run
-from capacityd.discovery.runner import Discovery
 from capacityd.model.messages import JobRequest, Message, PassResult, ServiceStatus
 from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reading import Reading
@@ -53,7 +52,7 @@ class Worker:
         patches.setattr(f"{_STATUS}runtime_files.running", lambda _: self._service())
         patches.setattr(f"{_JOB}active_config", lambda _: CheckedConfig(self._config()))
         patches.setattr(f"{_JOB}host_of", lambda _: None)
-        patches.setattr(f"{_JOB}discover", lambda *_: Discovery(dict(self.readings), {}))
+        patches.setattr(f"{_JOB}probe", lambda *_: dict(self.readings))
         patches.setattr(f"{_JOB}device_plugin_names", lambda _: self.device_plugins)
         patches.setattr(f"{_JOB}node_of", lambda *_, **__: self.node)
         patches.setattr(f"{_JOB}send_message", self._messages.append)

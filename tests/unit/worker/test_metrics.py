@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd import __version__
@@ -16,8 +15,6 @@ from capacityd.model.reading import Absent, Quantity, Reading, Unknown
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.schema.config import Config, Resource
 from capacityd.worker import metrics
-from capacityd.worker.metrics import PassMetrics
-from capacityd.worker.pass_memory import Counters
 from capacityd.worker.pass_state import PassStatus
 
 NODE = "capacityd_node"
@@ -47,6 +44,7 @@ STATUS = PassStatus(
         Trouble(ConditionReason.DENIED, "a policy", Key(C)),
     ),
     condition=Condition("False", "Denied", "denied: example.com/c: a policy"),
+    succeeded_at=999.0,
     read_at=900.0,
     written_at=900.0,
 )
@@ -59,13 +57,6 @@ CONFIG = Config(
         Resource(E, "disk", (), expect=1),
     ),
     digest="0a1b2c3d",
-)
-FIGURES = PassMetrics(
-    CONFIG,
-    STATUS,
-    Counters(reconciles=5, succeeded=3, writes=2, last_success=999.0),
-    durations={A: 0.125, B: 0.5, C: 10.0},
-    configuration_errors=2,
 )
 
 
@@ -85,72 +76,46 @@ def series(text: bytes) -> dict[str, float]:
 
 def test_every_metric_has_its_series() -> None:
     """A metric without a value here would be covered by no test."""
-    text = metrics.exposition(FIGURES, 0.25)
+    text = metrics.exposition(CONFIG, STATUS)
     assert [family.name for family in text_string_to_metric_families(text.decode()) if not family.samples] == []
-    samples = series(text)
-    outcomes = {key for key, value in samples.items() if key.startswith("resource_outcome") and value}
-    assert outcomes == {
-        f"resource_outcome{{outcome={outcome},resource={name}}}"
-        for name, outcome in {A: "quantity", B: "absent", C: "unknown", D: "quantity", E: "absent"}.items()
-    }
-    gone = "example.com/gone"
-    assert {key: value for key, value in samples.items() if not key.startswith("resource_outcome")} == {
-        f"resource_quantity{{resource={A}}}": 4.0,
-        f"resource_quantity{{resource={D}}}": 0.0,
+    assert series(text) == {
         f"resource_published{{resource={A}}}": 4.0,
         f"resource_published{{resource={C}}}": 7.0,
-        f"resource_published{{resource={gone}}}": 2.0,
-        **{f"resource_held_back{{resource={name}}}": float(name == gone) for name in (A, B, C, D, E, gone)},
-        **{f"resource_refused{{resource={name}}}": float(name == D) for name in (A, B, C, D, E, gone)},
-        **{f"resource_denied{{resource={name}}}": float(name == C) for name in (A, B, C, D, E, gone)},
+        "resource_published{resource=example.com/gone}": 2.0,
         f"resource_expected{{resource={A}}}": 4.0,
         f"resource_expected{{resource={B}}}": 2.0,
-        "detector_duration_seconds{detector=usb}": 0.5,
-        "detector_duration_seconds{detector=file}": 10.0,
-        "detector_success{detector=usb}": 1.0,
-        "detector_success{detector=file}": 0.0,
-        "detector_success{detector=pci}": 1.0,
-        "detector_success{detector=disk}": 1.0,
+        f"resource_trouble{{reason=Denied,resource={C}}}": 1.0,
+        f"resource_trouble{{reason=Refused,resource={D}}}": 1.0,
+        f"resource_trouble{{reason=Unknown,resource={C}}}": 1.0,
         "observe{}": 0.0,
         "configuration_info{hash=0a1b2c3d}": 1.0,
         "condition{reason=Denied,status=False}": 1.0,
         f"build_info{{version={__version__}}}": 1.0,
         "last_reconcile_timestamp_seconds{}": 1000.5,
         "last_success_timestamp_seconds{}": 999.0,
-        "last_write_timestamp_seconds{}": 900.0,
-        "last_reconcile_duration_seconds{}": 0.25,
         "resync_period_seconds{}": 3600.0,
-        "configuration_errors{}": 2.0,
-        "reconciles_total{}": 5.0,
-        "reconcile_errors_total{}": 2.0,
-        "writes_total{}": 2.0,
     }
 
 
 def test_each_series_has_the_name_of_the_node_once_it_is_known() -> None:
-    def names(figures: PassMetrics) -> set[str | None]:
-        families = text_string_to_metric_families(metrics.exposition(figures, 0.25).decode())
+    def names(status: PassStatus) -> set[str | None]:
+        families = text_string_to_metric_families(metrics.exposition(CONFIG, status).decode())
         return {sample.labels.get(NODE) for family in families for sample in family.samples}
 
-    assert names(FIGURES) == {"n1"}
-    assert names(replace(FIGURES, status=PassStatus(1.0))) == {None}
+    assert names(STATUS) == {"n1"}
+    assert names(PassStatus(1.0)) == {None}
 
 
 def test_before_the_node_was_reached_there_is_no_success() -> None:
-    first_pass = PassMetrics(Config(), PassStatus(1.0, readings=READINGS), Counters(reconciles=1))
-    samples = series(metrics.exposition(first_pass, 0.1))
+    samples = series(metrics.exposition(Config(), PassStatus(1.0, readings=READINGS)))
     assert "last_reconcile_timestamp_seconds{}" in samples
-    assert "last_write_timestamp_seconds{}" not in samples
     assert samples["last_success_timestamp_seconds{}"] == 0, "before any pass"
-    assert not any(key.startswith(("configuration_info", "condition", "detector")) for key in samples)
-    assert samples["reconcile_errors_total{}"] == 1
+    assert not any(key.startswith(("configuration_info", "condition")) for key in samples)
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_one_unknown_resource_is_enough_for_a_detector_to_fail(order: int) -> None:
-    resources = (Resource(A, "usb", ()), Resource(C, "usb", ()))
-    config = Config(resources[::order])
-    figures = PassMetrics(config, STATUS, Counters(), durations={A: 3.0, C: 2.0})
-    samples = series(metrics.exposition(figures, 0.1))
-    assert samples["detector_success{detector=usb}"] == 0
-    assert samples["detector_duration_seconds{detector=usb}"] == 3
+def test_a_reading_that_is_known_again_is_no_trouble_before_the_next_plan() -> None:
+    """A pass that can't read the Node still has the troubles of the last plan."""
+    troubles = (Trouble(ConditionReason.UNKNOWN, "no", Key(A)), Trouble(ConditionReason.DENIED, "a policy", Key(B)))
+    samples = series(metrics.exposition(CONFIG, replace(STATUS, readings={A: Quantity(4)}, troubles=troubles)))
+    found = {key for key in samples if key.startswith("resource_trouble")}
+    assert found == {f"resource_trouble{{reason=Denied,resource={B}}}"}

@@ -12,38 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from capacityd.model.key import Key
 from capacityd.model.messages import MetricsResult
-from capacityd.model.node import Stored
-from capacityd.model.plan import Action, Change
-from capacityd.schema.config import Config, Settings
+from capacityd.schema.config import Settings
 from capacityd.worker import metrics, metrics_file
-from capacityd.worker.pass_memory import Counters
 from capacityd.worker.pass_state import PassStatus
 from tests import ROOT
-from tests.unit.worker.test_metrics import FIGURES, STATUS, A, B, series
-
-ONE = Stored("1", "1")
-
-
-def config(textfile: Path | None, observe: bool = False) -> Config:
-    return Config(settings=Settings(textfile=str(textfile) if textfile else None, observe=observe))
+from tests.unit.worker.test_metrics import CONFIG, STATUS
 
 
 class Passes:
-    """Passes that end one after another. Each gets the counters of the previous pass."""
+    """Passes that end one after another."""
 
     def __init__(self) -> None:
         self.earlier: str | None = None
-        self.counters = Counters()
 
-    def end(
-        self, textfile: Path | None, status: PassStatus = STATUS, *, succeeded: bool = True, lost: int = 0
-    ) -> MetricsResult | None:
-        configured = config(textfile, status.observe)
-        self.counters = metrics.count_pass(self.counters, configured, status, lost, succeeded=succeeded)
-        figures = replace(FIGURES, config=configured, status=status, counters=self.counters)
-        result = metrics_file.replace(self.earlier, figures, 0.1)
+    def end(self, textfile: Path | None, status: PassStatus = STATUS) -> MetricsResult | None:
+        configured = replace(CONFIG, settings=Settings(textfile=str(textfile) if textfile else None))
+        result = metrics_file.replace(self.earlier, configured, status)
         self.earlier = configured.settings.textfile
         return result
 
@@ -53,47 +38,17 @@ def passes() -> Passes:
     return Passes()
 
 
-@pytest.mark.parametrize(
-    ("observe", "action", "advances"),
-    [
-        *((True, action, False) for action in (Action.SET, Action.REMOVE, Action.HOLD)),
-        *((True, action, True) for action in (Action.KEEP, Action.REFUSE)),
-        *((False, action, True) for action in (Action.SET, Action.REMOVE, Action.HOLD, Action.KEEP, Action.REFUSE)),
-    ],
-)
-def test_the_last_success_stays_while_observe_mode_withholds_a_change(
-    passes: Passes, tmp_path: Path, observe: bool, action: Action, advances: bool
-) -> None:
-    """The pass is not counted as failed either, because the service does what it is configured to do."""
-    path = tmp_path / "x.prom"
-    changes = Change(Key(A), Action.KEEP, ONE, 1, 1, "why"), Change(Key(B), action, ONE, 2, 1, "why")
-    passes.end(path, PassStatus(1000.0, observe=observe, changes=changes, read_at=1000.0))
-    samples = series(path.read_bytes())
-    assert (samples["last_success_timestamp_seconds{}"] > 0) == advances
-    assert samples["observe{}"] == observe
-    assert samples["reconcile_errors_total{}"] == 0
-
-
-def test_the_file_is_complete_and_readable_and_its_counters_continue(passes: Passes, tmp_path: Path) -> None:
+def test_every_user_may_read_the_file(passes: Passes, tmp_path: Path) -> None:
     path = tmp_path / "x.prom"
     before = os.umask(0o077)
     try:
-        assert passes.end(path, replace(STATUS, written_at=STATUS.at)) == MetricsResult(str(path))
-        assert passes.end(path, succeeded=False) == MetricsResult(str(path))
-        assert passes.end(path, lost=1) == MetricsResult(str(path))
+        for _ in range(2):
+            assert passes.end(path) == MetricsResult(str(path))
     finally:
         os.umask(before)
-    samples = series(path.read_bytes())
-    counted = {name: samples[f"{name}_total{{}}"] for name in ("reconciles", "reconcile_errors", "writes")}
-    assert counted == {"reconciles": 4, "reconcile_errors": 2, "writes": 1}
+    assert path.read_bytes() == metrics.exposition(CONFIG, STATUS)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert os.listdir(tmp_path) == ["x.prom"]
-
-
-def test_without_a_textfile_nothing_is_counted(passes: Passes, tmp_path: Path) -> None:
-    passes.end(tmp_path / "x.prom")
-    assert passes.end(None) is None
-    assert passes.counters == Counters()
 
 
 def test_a_file_at_an_earlier_path_is_removed(passes: Passes, tmp_path: Path) -> None:
@@ -112,7 +67,7 @@ def foreign(path: Path, kind: str) -> None:
     elif kind == "metrics of fleet":
         path.write_text("# HELP capacityd_fleet_timestamp_seconds when\n")
     elif kind == "a link":
-        target.write_bytes(metrics.exposition(FIGURES, 0.1))
+        target.write_bytes(metrics.exposition(CONFIG, STATUS))
         path.symlink_to(target)
     elif kind == "a folder":
         path.mkdir()
@@ -156,10 +111,10 @@ def test_after_a_withdrawal_no_metrics_are_left(passes: Passes, tmp_path: Path) 
 
 
 def test_the_postrm_knows_how_a_file_starts() -> None:
-    first_line = metrics.exposition(FIGURES, 0.1).splitlines()[0].decode()
+    first_line = metrics.exposition(CONFIG, STATUS).splitlines()[0].decode()
     (pattern,) = re.findall(r'grep -q "\^(.*)"', (ROOT / "packaging/deb/capacityd.postrm").read_text())
     assert first_line.startswith(pattern)
-    never_read = metrics.exposition(replace(FIGURES, status=PassStatus(1.0)), 0.1).decode()
+    never_read = metrics.exposition(CONFIG, PassStatus(1.0)).decode()
     assert never_read.startswith(pattern)
 
 
@@ -182,7 +137,6 @@ def test_a_file_that_cannot_be_written_is_an_error_with_advice(
         assert written
         assert written.error == f"{path} could not be written: {expected}"
         assert written.advice.startswith(advice)
-    assert passes.counters.reconciles == 2, "it goes on counting"
 
 
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])

@@ -30,7 +30,7 @@ from capacityd.reconcile.denial import Denial
 from capacityd.reconcile.memory import Memory
 from capacityd.schema.config import Config, Resource, Table
 from capacityd.worker import pass_memory, runtime_files
-from capacityd.worker.pass_memory import Counters, PassMemory
+from capacityd.worker.pass_memory import PassMemory
 from capacityd.worker.pass_state import PassState, PassStatus, Writer
 from capacityd.worker.runtime_files import CheckedConfig
 from tests import ROOT
@@ -68,14 +68,13 @@ STATE = PassState(
         condition=Condition("False", "Unknown", "unknown: b", 1.0, "2026-11-24T20:00:00Z"),
         condition_denied="a policy",
         others={"vendor.example/gpu": Writer.DEVICE_PLUGIN},
+        succeeded_at=1.0,
         read_at=1.0,
         written_at=2.0,
     ),
     "system:node:n1",
 )
-PASS_MEMORY = PassMemory(
-    MEMORY, STATE.status, Review("system:node:n1", "n1", "hash"), Counters(4, 3, 2, 1.0), "/srv/x.prom"
-)
+PASS_MEMORY = PassMemory(MEMORY, STATE.status, Review("system:node:n1", "n1", "hash"), "/srv/x.prom")
 SERVICE = ServiceStatus(
     812,
     100.0,

@@ -77,7 +77,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     assert ANNOTATION not in document["metadata"].get("annotations", {})
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
     assert [message for _, message in our_events(cluster, node)] == [
-        f"{DONGLE}: none → 4 (found)",
+        f"{DONGLE}: none → 4 (first published)",
         f"{DONGLE}: 4 → none (withdrawn)",
     ]
 

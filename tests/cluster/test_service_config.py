@@ -78,7 +78,7 @@ def test_resources_of_a_file_that_has_lost_its_content_stay(s: Service) -> None:
     assert f"! {SEATS}: kept, because nothing configures it" in s.cli("status").stdout
     assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
     s.stop()
-    assert "! the Node keeps its capacity, but nothing updates it" in s.cli("status").stdout
+    assert "! nothing updates what the last pass has published" in s.cli("status").stdout
     assert s.cli("withdraw").returncode == 0
     assert s.cli("status").stdout == "capacityd is not running; the Node keeps nothing that it has published\n"
     s.start()
@@ -99,7 +99,7 @@ def test_in_observe_mode_all_is_reported_and_nothing_written(cluster: Cluster, s
     assert [resources[DONGLE][key] for key in ("reading", "published", "capacity")] == [2, 1, "1"]
     assert [resources[name]["note"] for name in (DONGLE, SEATS)] == [
         "would be 2: the reading changed",
-        "would be 7: found",
+        "would be 7: first published",
     ]
     assert {r.verb for r in s.requests()} == {"create", "get"}
     assert cluster.node(s.node) == before

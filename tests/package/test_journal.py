@@ -14,7 +14,11 @@ from tests.package.service import enable
 
 
 def entries(machine: Machine, kind: EntryKind) -> list[dict[str, Any]]:
-    query = [f"MESSAGE_ID={kind.value}", f"_SYSTEMD_UNIT={UNIT}"]
+    return selected(machine, f"MESSAGE_ID={kind.value}")
+
+
+def selected(machine: Machine, match: str) -> list[dict[str, Any]]:
+    query = [match, f"_SYSTEMD_UNIT={UNIT}"]
     output = machine.out("journalctl", "--output=json", *query)
     return [json.loads(line) for line in output.splitlines()]
 
@@ -24,12 +28,12 @@ def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages
     enable(fresh)
     (entry,) = wait_until(lambda: entries(fresh, EntryKind.CHANGED), PATIENCE, "a change is logged")
     expected = {
-        "MESSAGE": "example.com/seats: none → 7 (found)",
+        "MESSAGE": "example.com/seats: none → 7 (first published)",
         "RESOURCE": "example.com/seats",
         "NODE": "node",
         "OLD": "none",
         "NEW": "7",
-        "REASON": "found",
+        "REASON": "first published",
         "PRIORITY": "5",
         "SYSLOG_IDENTIFIER": "capacityd",
     }
@@ -42,9 +46,9 @@ def test_each_kind_of_entry_is_in_the_journal(fresh: Machine, packages: Packages
     fresh.write(ignored, "")
     fresh.run("systemctl", "reload", UNIT, status=1)
     assert fresh.active == "active", "a reload that fails changes nothing"
-    warnings = wait_until(lambda: entries(fresh, EntryKind.CONFIGURATION_WARNING), PATIENCE, "the errors are logged")
+    warnings = wait_until(lambda: selected(fresh, f"CONFIG_FILE={ignored}"), PATIENCE, "the errors are logged")
     assert [(entry["CONFIG_FILE"], entry["PRIORITY"]) for entry in warnings] == [(ignored, "4")]
-    errors = {entry.get("CONFIG_FILE", ""): entry for entry in entries(fresh, EntryKind.CONFIGURATION_ERROR)}
+    errors = {entry.get("CONFIG_FILE", ""): entry for entry in entries(fresh, EntryKind.CONFIGURATION_REJECTED)}
     assert {entry["PRIORITY"] for entry in errors.values()} == {"3"}
     assert errors.keys() == {wrong, foreign, ""}
     message = f"{foreign}: does not belong to root (owner uid 1000, mode 0600), but the configuration names programs "

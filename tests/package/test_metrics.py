@@ -28,7 +28,7 @@ def read(machine: Machine, path: str) -> dict[str, float]:
 
 
 def logged(machine: Machine) -> list[str]:
-    return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={EntryKind.METRICS.value}").splitlines()
+    return machine.out("journalctl", "--output=cat", f"MESSAGE_ID={EntryKind.DEGRADED.value}").splitlines()
 
 
 def test_metrics_are_written_moved_and_removed(fresh: Machine, packages: Packages) -> None:

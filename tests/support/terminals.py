@@ -102,7 +102,7 @@ _LAST_PASS = replace(
         _LOWER,
         Wait(UPTIME + 230, WaitReason.DENIED, Key("example.com/disk")),
         Wait(UPTIME + 48, WaitReason.READ, Key("example.com/seats")),
-        Wait(UPTIME + 33, WaitReason.OVERWRITTEN),
+        Wait(UPTIME + 33, WaitReason.READ),
     ),
     changes=(
         replace(kept("example.com/disk", 2, 2, _DENIED), action=Action.DENY, desired=3),

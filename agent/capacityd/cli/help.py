@@ -71,7 +71,10 @@ STATUSES = {  # exit status -> its meaning
     5: "`run` lacks a Python module, so systemd does not start it again until a package installs it",
 }
 
+_NOT_PUBLISHED = {4: "something is unknown, refused or denied; what is less than expected is published, and no failure"}
 COMMAND_STATUSES = {
+    "plan": _NOT_PUBLISHED,
+    "apply": _NOT_PUBLISHED,
     "status": {
         1: "the service is not running",
         4: "degraded: something is unknown, refused or less than expected, or an error is listed",

@@ -15,6 +15,7 @@ from capacityd.linux.forked import text_within
 from capacityd.linux.sandbox import Sandbox, hidden_text, service_sandbox
 from capacityd.linux.trust import SERVICE_TRUST, flaw_of_command
 from capacityd.model.errors import CredentialsNotTrusted, NodeError, NodeUnauthorized
+from capacityd.node.identity import node_of_certificate
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
@@ -45,6 +46,24 @@ def service_problems(config: Config, kubeconfig: str | None) -> Iterator[Problem
                 "compare with `capacityd probe --as-service`"
             )
             yield _place(resource, "exec", why)
+
+
+def node_name_error(config: Config, kubeconfig: str | None) -> str:
+    """Why the credentials exclude the configured node_name; "" if they do not, or if they can't be read.
+
+    kubeconfig: as in service_problems().
+    """
+    name = config.settings.node_name
+    if not name:
+        return ""
+    try:
+        access = load(kubeconfig or config.settings.kubeconfig, plugin_timeout=None, trust=SERVICE_TRUST)
+    except NodeError:
+        return ""
+    node = node_of_certificate(access.certificate or "")
+    if not node or access.impersonated or access.token or node == name:
+        return ""
+    return f'"{name}", but the credentials in {access.kubeconfig} are those of Node "{node}": remove node_name'
 
 
 def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, Callable[[], str]]]:

@@ -29,21 +29,12 @@ class Priority(IntEnum):
 
 
 class EntryKind(Enum):
-    """The kind of a journal entry. The value is the entry's MESSAGE_ID, and never changes: users filter by it."""
+    """The kind of a journal entry that a rule may select. The value is the entry's MESSAGE_ID, and never changes."""
 
     CHANGED = "eadd777d826542e2a4a621486ac5cb71"  # a number on the Node
-    CONDITION = (
-        "4fde5156bc29436a8c57acafb5bf4dfd"  # something has become wrong with a resource or the Node, or right again
-    )
-    HELD = "6c8d3cbdb7d44ee8a4fb01b480946878"  # a change waits
-    STARTED = "e6a3c1b7f2d94c58b0d7a94e15f8263b"  # the first successful pass, if it changed nothing; otherwise CHANGED
-    CONFIGURATION_ERROR = "af9faed3990f4995bae4e7b6d029c156"
-    CONFIGURATION_WARNING = "d0a2f6d4a3f94b7c9f2a1c58e7b46d13"
-    EVENT_NOT_CREATED = "58dc7ea2a9c74502a2c0ec9a374c10db"  # an Event of Kubernetes
-    METRICS = "b81d6a162f624473a3fddfb896f13d6a"  # the file of metrics can't be written, or can be written again
-    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error prevents reconcile passes
-    RECOVERED = "0573ab0967884bb59080e96346d2f0d4"  # after DEGRADED
-    EVENT_SOURCE_LOST = "9ff5432e2a714887b421bc9456becb07"  # passes have to look for changes once a minute
+    CONDITION = "4fde5156bc29436a8c57acafb5bf4dfd"  # a resource or the Node has become wrong, or right again
+    CONFIGURATION_REJECTED = "af9faed3990f4995bae4e7b6d029c156"
+    DEGRADED = "f253b4b980544b33ae4d476e9730fe4a"  # an error prevents passes, events or metrics, or has ended
 
 
 def sd_notify(message: str) -> None:
@@ -66,24 +57,35 @@ def watchdog_timeout() -> float:
     return microseconds / 1e6 if microseconds > 0 else math.inf
 
 
-def log(priority: Priority, message: str, kind: EntryKind) -> None:
+def log(priority: Priority, message: str, kind: EntryKind | None) -> None:
     """Logs a message as one line."""
     one_line = " ".join(message.split())
     log_entry(priority, one_line, kind, fields={})
 
 
-def log_entry(priority: Priority, message: str, kind: EntryKind, fields: Mapping[str, str]) -> None:
-    """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error."""
-    if stderr_is_journal() and _journal_is_writable():
-        sent = {name: _encodable(value) for name, value in fields.items()}
-        sent |= {"MESSAGE_ID": kind.value, "PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
-        try:
-            # Without CODE_FILE, journal.send() would read the source to find the line.
-            journal.send(_encodable(message), CODE_FILE=__file__, **sent)
-            return
-        except OSError:
-            pass  # journald has stopped in the meantime
-    write_stderr(f"capacityd: {message}\n")
+def log_entry(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> None:
+    """Writes an entry with these fields (names in capital letters) to the journal, or its message to standard error.
+
+    kind: None: no rule selects such entries.
+    """
+    if not (stderr_is_journal() and log_to_journal(priority, message, kind, fields)):
+        write_stderr(f"capacityd: {message}\n")
+
+
+def log_to_journal(priority: Priority, message: str, kind: EntryKind | None, fields: Mapping[str, str]) -> bool:
+    """Writes an entry as log_entry() does, but only to the journal. Returns whether there is one that reads it."""
+    if not _journal_is_writable():
+        return False
+    sent = {name: _encodable(value) for name, value in fields.items()}
+    sent |= {"PRIORITY": str(priority.value), "SYSLOG_IDENTIFIER": "capacityd"}
+    if kind is not None:
+        sent["MESSAGE_ID"] = kind.value
+    try:
+        # Without CODE_FILE, journal.send() would read the source to find the line.
+        journal.send(_encodable(message), CODE_FILE=__file__, **sent)
+    except OSError:
+        return False  # journald has stopped in the meantime
+    return True
 
 
 def _journal_is_writable() -> bool:

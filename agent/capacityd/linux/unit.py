@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _TIMEOUT = 5.0  # seconds
+_KILLED = ("2", "3")
+"""ExecMainCode of a process that a signal has ended: CLD_KILLED and CLD_DUMPED of waitid(2)."""
 _ONLY_UNTIL_REBOOT = ("enabled-runtime", "linked-runtime")
 """UnitFileState of a unit that is enabled only by links in /run, so it is not started at the next boot."""
 
@@ -21,6 +23,8 @@ class UnitState:
     """Whether the unit has failed, or will soon be restarted after a failure."""
     exit_status: int
     """The exit status of the unit's last main process; 0 if there was none."""
+    signal: int = 0
+    """The signal that has ended the unit's last main process, if systemd will restart the unit; else 0."""
     masked: bool = False
     """Whether systemd refuses to start the unit."""
     active: bool = False
@@ -52,7 +56,16 @@ def assignments(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 def unit_state(unit: str) -> UnitState | None:
     """Returns the state of a unit; None if there is no systemd, or the unit does not exist."""
-    names = ("LoadState", "UnitFileState", "ActiveState", "SubState", "ExecMainStatus", "WantedBy", "RequiredBy")
+    names = (
+        "LoadState",
+        "UnitFileState",
+        "ActiveState",
+        "SubState",
+        "ExecMainCode",
+        "ExecMainStatus",
+        "WantedBy",
+        "RequiredBy",
+    )
     values = unit_properties(unit, names, timeout=_TIMEOUT)
     load_state = values.get("LoadState")
     file_state = values.get("UnitFileState")
@@ -63,10 +76,14 @@ def unit_state(unit: str) -> UnitState | None:
     is_masked_now = load_state == "masked"
     is_masked_at_boot = file_state == "masked"
     may_start_at_boot = not (is_masked_now or is_masked_at_boot or file_state in _ONLY_UNTIL_REBOOT)
+    exit_status = int(values.get("ExecMainStatus") or 0)
+    is_restarting = values.get("SubState") == "auto-restart"
+    was_killed = values.get("ExecMainCode") in _KILLED
     return UnitState(
         enabled=may_start_at_boot and (file_state == "enabled" or wanted_by_others),
-        failing=values.get("ActiveState") == "failed" or values.get("SubState") == "auto-restart",
-        exit_status=int(values.get("ExecMainStatus") or 0),
+        failing=values.get("ActiveState") == "failed" or is_restarting,
+        exit_status=exit_status,
+        signal=exit_status if is_restarting and was_killed else 0,
         masked=is_masked_now,
         active=values.get("ActiveState") in ("active", "reloading"),
     )

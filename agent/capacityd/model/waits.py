@@ -15,8 +15,7 @@ class WaitReason(str, Enum):
     LOWER_AFTER = "lower_after"  # no lower number is written yet: it may be temporary
     RATE_LIMIT = "rate_limit"  # the Node is not written: it has been written often lately
     DENIED = "denied"  # a number or the condition is not tried again yet: the API server has denied it
-    OVERWRITTEN = "overwritten"  # the condition stays False: another writer has often changed what is published
-    READ = "read"  # a resource, or the list of device plugins, is not read again yet
+    READ = "read"  # a resource, the list of device plugins or an overwritten Node is not read again yet
     START_JITTER = "start_jitter"  # the Node is not read for the first time yet: a whole fleet may have started
 
 
@@ -24,7 +23,6 @@ _TEXTS = {
     WaitReason.LOWER_AFTER: "held back for {} more, in case it comes back (lower_after)",
     WaitReason.RATE_LIMIT: "held back for {} more, because the Node has been written often (rate limit)",
     WaitReason.DENIED: "tried again in {} (denied)",
-    WaitReason.OVERWRITTEN: "the condition stays False for {} more, in case another writer changes something again",
     WaitReason.READ: "read again in {}",
     WaitReason.START_JITTER: "the Node is first read in {} (start_jitter)",
 }

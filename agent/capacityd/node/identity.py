@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import ssl
 from dataclasses import dataclass
 
 from capacityd.model.errors import NodeOfOtherMachine, NodeUnauthorized
@@ -16,6 +17,7 @@ from capacityd.node import Machine, Review
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.system_uuid import is_of_another_machine
 
+_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 KUBELET_PREFIX = "system:node:"
 """A kubelet's user name is this prefix and the name of its Node."""
 
@@ -54,6 +56,23 @@ def identify(review: Review | None, configured: str | None, hostname: str) -> Id
     # A kubeconfig that impersonates the Node's kubelet may have come with an image of another machine.
     is_own_node = is_kubelet and reported != "" and not review.impersonated
     return Identity(user=review.user, node=reported or name, is_own_node=is_own_node)
+
+
+def node_of_certificate(certificate: str) -> str:
+    """The Node of a kubelet's client certificate; "" if it is not a kubelet's. certificate: PEM, perhaps with a key."""
+    found = _CERTIFICATE.search(certificate)
+    if found is None:
+        return ""
+    try:
+        der = ssl.PEM_cert_to_DER_cert(found[0])
+    except ValueError:
+        return ""
+    # The common name in DER: a byte with the length, then the text (X.690, 8.1.3). A name has at most 64 characters.
+    start = der.find(KUBELET_PREFIX.encode())
+    if start < 1:
+        return ""
+    user = der[start : start + der[start - 1]].decode(errors="replace")
+    return user.removeprefix(KUBELET_PREFIX)
 
 
 def is_kubelet_of(user: str, node: str) -> bool:

@@ -66,7 +66,7 @@ def _claim(entry: Entry, *, is_plugin_possible: bool) -> Decision:
         return Decision(entry, reason, leaves=True)
     number = entry.reading.value
     if entry.stored.capacity is None:
-        return Decision(entry, "found", desired=number, published=number)
+        return Decision(entry, "first published", desired=number, published=number)
     if not entry.adopts:
         same = "the same number, but " if entry.stored.equals(number) else ""
         return _refuse(entry, f"{same}not published by capacityd; adopt = true takes it over", desired=number)

@@ -50,4 +50,4 @@ def _for_node(memory: Memory, inputs: Inputs) -> Iterator[Wait]:
         yield Wait(uptime + seconds, WaitReason.READ)
     until = memory.overwritten_until(uptime)
     if until is not None:
-        yield Wait(until, WaitReason.OVERWRITTEN)
+        yield Wait(until, WaitReason.READ)

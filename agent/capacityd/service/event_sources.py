@@ -145,7 +145,7 @@ class EventSources:
                 reasons |= reader()
             except OSError as e:
                 message = f"an event source failed and is reopened: {e}"
-                log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
+                log(Priority.WARNING, message, EntryKind.DEGRADED)
                 self._reopen()
                 return reasons | {PassReason.HARDWARE}  # events may have been lost
         return reasons

@@ -39,7 +39,7 @@ class Reports:
                 log(Priority.WARNING, error, EntryKind.DEGRADED)
             self._errors[job] = error
         elif last and not self._errors:
-            log(Priority.NOTICE, "recovered", EntryKind.RECOVERED)
+            log(Priority.NOTICE, "recovered", EntryKind.DEGRADED)
 
     def log_metrics(self, metrics: MetricsResult) -> None:
         """Logs an error of the metrics file when it is new, and once when it has ended."""
@@ -47,9 +47,9 @@ class Reports:
         self._metrics = metrics
         if metrics.error and metrics != last:
             message = "; ".join(filter(None, (metrics.error, metrics.advice)))
-            log(Priority.WARNING, message, EntryKind.METRICS)
+            log(Priority.WARNING, message, EntryKind.DEGRADED)
         elif last.error and metrics.path and not metrics.error:  # without a path, no file is configured any more
-            log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.METRICS)
+            log(Priority.NOTICE, f"the error of the metrics file {metrics.path} has ended", EntryKind.DEGRADED)
 
     def log_unavailable(self, errors: Sequence[str]) -> None:
         """Logs each newly unavailable event source. errors: one for each source that is not open."""
@@ -58,7 +58,7 @@ class Reports:
         for error in self._unavailable:
             if error not in last:
                 message = f"{error}; a reconcile pass looks for changes once a minute"
-                log(Priority.WARNING, message, EntryKind.EVENT_SOURCE_LOST)
+                log(Priority.WARNING, message, EntryKind.DEGRADED)
 
     def notify_systemd(self, line: str) -> None:
         """Sends the line that `systemctl status` shows.

@@ -1,4 +1,4 @@
-"""Journal entries of a reconcile pass: a message, fields, and a MESSAGE_ID for each kind."""
+"""Journal entries of a reconcile pass: a message, fields, and a MESSAGE_ID for the kinds that a rule may select."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from capacityd.worker.pass_state import PassStatus
 class Entry:
     """One journal entry."""
 
-    kind: EntryKind
+    kind: EntryKind | None
+    """None: no rule selects such entries."""
     priority: Priority
     message: str
     fields: Mapping[str, str] = field(default_factory=dict)  # names in capital letters, as journald requires
@@ -80,7 +81,7 @@ def _denied_condition(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
 
 def _warnings(outcome: Outcome) -> Iterator[Entry]:
     for warning in outcome.warnings:
-        yield Entry(EntryKind.EVENT_NOT_CREATED, Priority.WARNING, warning, {"NODE": outcome.node.name})
+        yield Entry(None, Priority.WARNING, warning, {"NODE": outcome.node.name})
 
 
 def _summary(outcome: Outcome, status: PassStatus) -> Entry:
@@ -98,7 +99,7 @@ def _summary(outcome: Outcome, status: PassStatus) -> Entry:
     }
     always_shown = ("published", "absent")
     text = ", ".join(f"{number} {what}" for what, number in parts.items() if number or what in always_shown)
-    return Entry(EntryKind.STARTED, Priority.NOTICE, f"Node {status.node}: {text}", {"NODE": status.node})
+    return Entry(None, Priority.NOTICE, f"Node {status.node}: {text}", {"NODE": status.node})
 
 
 def _readings(status: PassStatus, last: PassStatus) -> Iterator[Entry]:
@@ -123,7 +124,22 @@ def _held(end: PassEnd, status: PassStatus, last: PassStatus) -> Iterator[Entry]
         old, new = str(published.get(wait.key)), reading_text(status.readings.get(wait.key.name))
         reason = wait.text(end.inputs.uptime)
         fields = {"RESOURCE": str(wait.key), "OLD": old, "NEW": new, "REASON": reason, "WAIT": wait.reason.value}
-        yield Entry(EntryKind.HELD, Priority.NOTICE, f"{wait.key}: {old} → {new}: {reason}", fields)
+        yield Entry(None, Priority.NOTICE, f"{wait.key}: {old} → {new}: {reason}", fields)
+
+
+def command_entries(outcome: Outcome, command: str, user: str) -> Iterator[Entry]:
+    """The numbers that a command has written. user: who ran the command."""
+    if outcome.is_written:
+        for change in outcome.plan.written_changes:
+            fields = _fields(outcome.node.name, change) | {"COMMAND": command, "USER": user}
+            message = f"{change.summary}: {user} ran capacityd {command}"
+            yield Entry(EntryKind.CHANGED, Priority.NOTICE, message, fields)
+
+
+def send_to_journal(entries: Iterable[Entry]) -> None:
+    """Writes the entries to the journal, if there is one: the command itself prints what it has done."""
+    for entry in entries:
+        systemd.log_to_journal(entry.priority, entry.message, entry.kind, entry.fields)
 
 
 def send(entries: Iterable[Entry]) -> None:

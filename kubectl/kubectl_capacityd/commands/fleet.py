@@ -9,7 +9,7 @@ import os
 import time
 from dataclasses import asdict
 
-from capacityd.cli.output.terminal import print_json
+from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.schema.setting_types import Duration
@@ -47,6 +47,8 @@ def fleet(options: Options) -> int:
         _write_metrics(options.textfile, report, options.context)
     if options.json:
         print_json(asdict(report))
+        for attention in report.attention:
+            print_message(f"{attention.node or 'the cluster'}: {', '.join(attention.reasons)}: {attention.message}")
     else:
         hint = _NO_REQUESTS_FROM_CLUSTER if options.node_file is None else _NO_REQUESTS_IN_FILE
         print_fleet(report, ungrouped=options.all, no_requests_hint=hint)

@@ -20,7 +20,7 @@ from kubectl_capacityd.model import Fleet, NodeSummary
 
 # The values of reasons, most severe first. A newer capacityd may give its condition a reason that this version does not
 # know: such a reason ranks between these two tuples.
-_LEAST_SEVERE = tuple(reason.value for reason in (Reason.ANNOTATION_UNREADABLE, *OUTLIERS))
+_LEAST_SEVERE = tuple(reason.value for reason in OUTLIERS)
 _MOST_SEVERE = tuple(reason.value for reason in (*Reason, *ConditionReason) if reason.value not in _LEAST_SEVERE)
 
 

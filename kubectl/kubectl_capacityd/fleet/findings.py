@@ -27,8 +27,7 @@ class Reason(Enum):
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
     OVERCOMMITTED = "Overcommitted"  # pods request more than the capacity
-    CAPACITY_CHANGED = "CapacityChanged"  # capacity or allocatable differs from what is published
-    ANNOTATION_UNREADABLE = "AnnotationUnreadable"
+    NOT_AS_PUBLISHED = "NotAsPublished"  # a stored number is not the published one, or the annotation is unreadable
     HEARTBEAT_AHEAD = "HeartbeatAhead"  # the heartbeat is in the future
     QUANTITY_DIFFERS = "QuantityDiffers"  # a quantity is not the group's usual one
     CONFIGURATION_DIFFERS = "ConfigurationDiffers"  # the configuration is not the group's usual one
@@ -73,7 +72,7 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
         yield finding_for(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
-        yield finding_for(Reason.ANNOTATION_UNREADABLE, f"capacityd/published: {node.annotation_error}")
+        yield finding_for(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
     if is_without_capacityd:
         return
     yield from _of_other_writers(node)
@@ -93,14 +92,14 @@ def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields what another writer has changed since capacityd wrote it."""
     for name in sorted(_changed(node)):
         message = f"{name} is {value_text(node.capacity.get(name))}, published {node.annotated[name]}"
-        yield finding_for(Reason.CAPACITY_CHANGED, message)
+        yield finding_for(Reason.NOT_AS_PUBLISHED, message)
     for name in sorted(_less_allocatable(node)):
         allocatable = value_text(node.allocatable.get(name))
         message = f"allocatable {name} is {allocatable}, published {node.annotated[name]}"
-        yield finding_for(Reason.CAPACITY_CHANGED, message)
+        yield finding_for(Reason.NOT_AS_PUBLISHED, message)
     for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: published; stored: the label's value
         if stored != str(quantity):
-            yield finding_for(Reason.CAPACITY_CHANGED, f"label {name} is {value_text(stored)}, published {quantity}")
+            yield finding_for(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {quantity}")
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:

@@ -185,10 +185,10 @@ def test_beside_the_service_a_command_writes_nothing(
 @pytest.mark.parametrize(
     ("expect", "quantity", "status"), [(4, "4", 0), (5, "4", 4), (5, "absent", 4), (1, "does not apply", 0)]
 )
-def test_less_than_expected_is_shown_and_exits_with_status_4(
+def test_less_than_expected_is_shown_and_is_no_failure_of_a_plan(
     node_file: str, tmp_path: Path, expect: int, quantity: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """probe, probe --explain and plan show it and exit with status 4."""
+    """probe exits with status 4. plan and apply exit with 0, because the number is published."""
     vendor = "0529" if quantity == "4" else "ffff"
     when = 'when = { arch = "another" }' if quantity == "does not apply" else ""
     config = tmp_path / "c.toml"
@@ -204,12 +204,16 @@ def test_less_than_expected_is_shown_and_exits_with_status_4(
     assert (f", expected {expect}" in capsys.readouterr().out) == reported
 
     assert run(["probe", "--json", *options]) == status
-    (resource,) = json.loads(capsys.readouterr().out)["resources"]
+    output, error = capsys.readouterr()
+    assert (f", expected {expect}\n" in error) == reported, "also with --json"
+    (resource,) = json.loads(output)["resources"]
     assert (resource["expect"], resource["below_expect"]) == (expect, reported)
 
     for command in (["plan"], ["apply", "--dry-run"], ["apply"]):
-        assert run([*command, *options]) == status
+        assert run([*command, *options]) == 0
         assert (f" of {expect}, less than expected\n" in capsys.readouterr().out) == reported
+    assert run(["plan", "--json", *options]) == 0
+    assert ("example.com/x: below expected: " in capsys.readouterr().err) == reported
 
 
 def test_names_of_devices_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

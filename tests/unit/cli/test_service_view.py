@@ -12,6 +12,7 @@ import pytest
 
 from capacityd.cli import run, service_view
 from capacityd.linux.sandbox import Sandbox
+from tests.cluster.credentials import Authority, kubeconfig
 from tests.support.reachable import make_reachable, reachable_agent
 from tests.unit.node.test_credentials import config, written
 
@@ -168,3 +169,19 @@ def test_config_check_does_not_wait_for_a_path_that_hangs(
     hanging, hidden = capsys.readouterr().err.splitlines()
     assert '[resources."example.com/hanging"] file: a look at its path did not end within 0.2 s' in hanging
     assert "hides /srv/hidden" in hidden
+
+
+@pytest.mark.parametrize(("name", "status"), [("n1", 0), ("other", 2)])
+def test_config_check_refuses_a_node_name_that_the_credentials_exclude(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, status: int
+) -> None:
+    make_reachable(tmp_path)
+    authority = Authority.create(tmp_path / "authority")
+    pem = str(authority.client("system:node:n1", ["system:nodes"], tmp_path / "client.pem"))
+    credentials, path = tmp_path / "kubelet.conf", tmp_path / "60-x.toml"
+    user = {"client-certificate": pem, "client-key": pem}
+    credentials.write_text(kubeconfig("https://127.0.0.1:6443", authority.ca_file, user))
+    path.write_text(f'[kubernetes]\nkubeconfig = "{credentials}"\nnode_name = "{name}"\n')
+    assert run(["config", "check", "--config", str(path)]) == status
+    why = f'node_name: "other", but the credentials in {credentials} are those of Node "n1": remove node_name'
+    assert (why in capsys.readouterr().err) == (status == 2)

@@ -50,7 +50,7 @@ RISEN = replace(kept(NAME, 4, 5, "the reading changed"), action=Action.SET)
         (
             ServiceFiles(HEALTHY, None),
             1,
-            "\n\n! the Node keeps its capacity, but nothing updates it\n  → start it: ",
+            "\n\n! nothing updates what the last pass has published\n  → start it: ",
         ),
         (
             ServiceFiles(None, None, unit=UnitState(True, True, 1)),
@@ -137,15 +137,15 @@ def test_files_that_have_changed_since_the_last_reload_are_named(tmp_path: Path)
         replace(HEALTHY, configuration=digest),
         replace(RUNNING, configuration_files=ConfigFiles(str(tmp_path), stamps_of(str(tmp_path)))),
     )
-    line = "changed since the last reload: {}; to use it: `systemctl reload capacityd`\n"
+    line = "! the service does not use the newest configuration: {}\n  → run `systemctl reload capacityd`\n"
 
-    assert "last reload" not in shown("status", files)[1]
+    assert "newest" not in shown("status", files)[1]
     os.utime(config, (1, 1))
     config.write_text('# the same\n[service]\nresync = "1h"\n')
-    assert "last reload" not in shown("status", files)[1]
+    assert "newest" not in shown("status", files)[1]
     other.write_text("[kubernetes]\nobserve = true\n")
     status, text = shown("status", files)
-    assert (status, line.format(f"{config}, {other}") in text) == (0, True), text
+    assert (status, line.format(f"{config}, {other}") in text) == (4, True), text
     other.unlink()
     config.write_text("= ")
     assert line.format(config) in shown("status", files)[1]
@@ -165,7 +165,7 @@ def test_errors_of_the_configuration_that_is_in_use_are_listed_once() -> None:
     service = replace(RUNNING, configuration_errors=(f"c.toml:2: {error}", "d.toml:5: is not valid TOML"))
     status, text = shown("status", ServiceFiles(last_pass, service))
     assert (status, text.count("vndor")) == (4, 1)
-    assert text.endswith("! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n")
+    assert "! d.toml:5: is not valid TOML\n  → fix it, then run `systemctl reload capacityd`\n\nRESOURCE" in text
 
 
 def test_what_nothing_configures_is_listed_as_unconfigured() -> None:

@@ -121,7 +121,7 @@ os.environ["JOURNAL_STREAM"] = "1:1"
 systemd.log(systemd.Priority.WARNING, "inherited", systemd.EntryKind.DEGRADED)
 steps.append([received(), output()])
 os.environ["JOURNAL_STREAM"] = f"{stderr.st_dev}:{stderr.st_ino}"
-systemd.log_entry(systemd.Priority.NOTICE, "a\\udcff", systemd.EntryKind.RECOVERED, {"RESOURCE": "example.com/x"})
+systemd.log_entry(systemd.Priority.NOTICE, "a\\udcff", systemd.EntryKind.DEGRADED, {"RESOURCE": "example.com/x"})
 steps.append([received(), output()])
 for n in range(10000):
     systemd.log(systemd.Priority.WARNING, "many", systemd.EntryKind.DEGRADED)
@@ -147,7 +147,7 @@ def test_entries_go_to_the_journal_or_else_to_standard_error() -> None:
     assert output == ""
     wanted = {
         "MESSAGE": r"a\udcff",
-        "MESSAGE_ID": systemd.EntryKind.RECOVERED.value,
+        "MESSAGE_ID": systemd.EntryKind.DEGRADED.value,
         "PRIORITY": "5",
         "SYSLOG_IDENTIFIER": "capacityd",
     }

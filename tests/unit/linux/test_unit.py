@@ -10,37 +10,44 @@ from capacityd.cli.output.problems import _start_advice
 from capacityd.linux.unit import UnitState, assignments, unit_state
 from tests import ROOT
 
-PRINTED = "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainStatus={}\nWantedBy={}\n"
+PRINTED = (
+    "LoadState={}\nUnitFileState={}\nActiveState={}\nSubState={}\nExecMainCode={}\nExecMainStatus={}\nWantedBy={}\n"
+)
 
 
 @pytest.mark.parametrize(
     ("values", "expected", "advice"),
     [
-        ("loaded enabled failed failed 5", UnitState(True, True, 5), "it fails to start (exit status 5): "),
-        ("loaded enabled activating auto-restart 217", UnitState(True, True, 217), "cannot start it in its sandbox"),
+        ("loaded enabled failed failed 1 5", UnitState(True, True, 5), "it fails to start (exit status 5): "),
+        ("loaded enabled activating auto-restart 1 217", UnitState(True, True, 217), "cannot start it in its sandbox"),
         (
-            "loaded enabled activating auto-restart 226",
+            "loaded enabled activating auto-restart 1 226",
             UnitState(True, True, 226),
             "(exit status 226, see systemd.exec(5))",
         ),
         (
-            "loaded enabled activating auto-restart 238",
+            "loaded enabled activating auto-restart 1 238",
             UnitState(True, True, 238),
             "`journalctl -u capacityd` says what",
         ),
-        ("loaded enabled activating auto-restart 1", UnitState(True, True, 1), "fails to start"),
-        ("loaded enabled inactive dead 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
-        ("loaded disabled inactive dead 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),
+        ("loaded enabled activating auto-restart 1 1", UnitState(True, True, 1), "fails to start"),
         (
-            "masked masked inactive dead 0",
+            "loaded enabled activating auto-restart 2 9",
+            UnitState(True, True, 9, signal=9),
+            "it was killed by signal 9, and systemd starts it again",
+        ),
+        ("loaded enabled inactive dead 1 0", UnitState(True, False, 0), "`systemctl start capacityd`"),
+        ("loaded disabled inactive dead 1 0", UnitState(False, False, 0), "`systemctl enable --now capacityd`"),
+        (
+            "masked masked inactive dead 1 0",
             UnitState(False, False, 0, masked=True),
             "run `systemctl unmask capacityd`, then `systemctl enable --now capacityd`",
         ),
-        ("loaded disabled active running 0", UnitState(False, False, 0, active=True), ""),
-        ("loaded disabled active running 0 multi-user.target", UnitState(True, False, 0, active=True), ""),
-        ("loaded enabled-runtime active running 0 multi-user.target", UnitState(False, False, 0, active=True), ""),
-        ("loaded enabled reloading reload 0", UnitState(True, False, 0, active=True), ""),
-        ("not-found - inactive dead 0", None, "`systemctl enable --now capacityd`"),
+        ("loaded disabled active running 1 0", UnitState(False, False, 0, active=True), ""),
+        ("loaded disabled active running 1 0 multi-user.target", UnitState(True, False, 0, active=True), ""),
+        ("loaded enabled-runtime active running 1 0 multi-user.target", UnitState(False, False, 0, active=True), ""),
+        ("loaded enabled reloading reload 1 0", UnitState(True, False, 0, active=True), ""),
+        ("not-found - inactive dead 1 0", None, "`systemctl enable --now capacityd`"),
     ],
 )
 def test_the_state_of_a_unit_has_its_advice(

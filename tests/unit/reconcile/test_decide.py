@@ -164,7 +164,7 @@ def test_a_label_of_an_unknown_resource_stays_without_a_trouble_of_its_own() -> 
 
 
 REASONS = {
-    "found": (4, None, "-", False),
+    "first published": (4, None, "-", False),
     "the reading changed": (5, 4, "4", False),
     "the configuration changed": (5, 4, "4", True),
     "restored: another writer wrote 9": (5, 4, "9", True),

@@ -496,7 +496,7 @@ def test_three_restorations_in_six_minutes_mean_overwritten_until_90_s_after_the
         assert service.node.numbers == {A: "4"}
     assert service.node.condition == ("False", "Overwritten")
     end = service.make_pass(1040.0, a=FOUR)
-    assert [wait.until for wait in end.waits if wait.reason is WaitReason.OVERWRITTEN] == [1120.0]
+    assert [wait.until for wait in end.waits if wait.reason is WaitReason.READ] == [1120.0]
     service.make_pass(1119.9, a=FOUR)
     assert service.node.condition == ("False", "Overwritten")
     service.make_pass(1120.0, a=FOUR)
@@ -596,13 +596,13 @@ def test_events_tell_each_published_change_and_each_change_of_what_the_condition
     service.make_pass(1100.0, a=Quantity(3), b=FOUR)
     lowered = "; pods that no longer fit are stopped at the kubelet's next start"
     assert [(event.type, event.reason, event.message) for event in service.node.events] == [
-        ("Normal", "CapacityChanged", f"{A}: none → 4 (found)"),
+        ("Normal", "CapacityChanged", f"{A}: none → 4 (first published)"),
         ("Normal", "Published", "all configured resources are published"),
         ("Normal", "CapacityChanged", f"{A}: 4 → 5 (the reading changed)"),
         ("Normal", "CapacityChanged", f"{A}: 5 → 3 (the reading changed){lowered}"),
         ("Warning", "Unknown", f"unknown: {A}: busy"),
         ("Warning", "Unknown", f"unknown: {A}, {B}: busy"),
-        ("Normal", "CapacityChanged", f"{B}: none → 4 (found)"),
+        ("Normal", "CapacityChanged", f"{B}: none → 4 (first published)"),
         ("Normal", "Published", "all configured resources are published"),
     ]
 

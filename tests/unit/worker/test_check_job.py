@@ -15,6 +15,7 @@ from capacityd.model.options import Selection, WorkerOptions
 from capacityd.model.reasons import PassReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.schema.config import Config
+from capacityd.worker import journal
 from capacityd.worker.check_job import check, service_config
 from capacityd.worker.runtime_files import read_config
 from tests.support.reachable import make_reachable
@@ -68,6 +69,20 @@ def test_after_a_reload_with_errors_the_previous_configuration_stays(
     assert (after.config == before.config) == stays
     assert (after.config.broken == {}) == stays
     assert "quantitty: unknown key" in after.errors[0]
+
+
+def test_a_reload_logs_the_hash_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_reachable(tmp_path)
+    path = tmp_path / "capacityd.toml"
+    logged: list[journal.Entry] = []
+    monkeypatch.setattr(journal, "send", logged.extend)
+    hashes = []
+    for number, reason in ((3, PassReason.BOOT), (3, PassReason.CONFIG), (4, PassReason.CONFIG)):
+        path.write_text(f'[resources."example.com/x"]\nstatic = {{ quantity = {number} }}\n')
+        hashes.append(load(str(path)).config.digest)
+        assert check(WorkerOptions(str(tmp_path), Selection(config=str(path))), {reason}) == 0
+    assert [entry.fields for entry in logged] == [{"OLD": hashes[0], "NEW": hashes[2]}]
+    assert logged[0].message == f"the configuration changed: hash {hashes[0]} → {hashes[2]}"
 
 
 def test_the_files_are_those_of_the_last_check(

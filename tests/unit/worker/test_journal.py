@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,11 @@ import pytest
 
 from capacityd.linux.systemd import EntryKind, Priority
 from capacityd.model.errors import NodeForbidden, NodeUnreachable
+from capacityd.model.key import Key
+from capacityd.model.node import NodeState, Stored
+from capacityd.model.plan import Action, Change, Plan
 from capacityd.model.reading import Absent, Quantity, Unknown
+from capacityd.reconcile.reconcile import Outcome
 from capacityd.schema.config import Settings
 from capacityd.worker import journal
 from tests.support.nodes import node
@@ -22,13 +27,13 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
     return Worker(tmp_path, monkeypatch)
 
 
-def logged(worker: Worker) -> list[tuple[EntryKind, Priority]]:
+def logged(worker: Worker) -> list[tuple[EntryKind | None, Priority]]:
     return [(entry.kind, entry.priority) for entry in worker.entries]
 
 
-CHANGED, HELD = (EntryKind.CHANGED, Priority.NOTICE), (EntryKind.HELD, Priority.NOTICE)
+CHANGED, HELD = (EntryKind.CHANGED, Priority.NOTICE), (None, Priority.NOTICE)
 WRONG, RIGHT = (EntryKind.CONDITION, Priority.WARNING), (EntryKind.CONDITION, Priority.NOTICE)
-STARTED = (EntryKind.STARTED, Priority.NOTICE)
+STARTED = (None, Priority.NOTICE)
 
 
 def fields(old: str, new: str, reason: str, name: str = A) -> dict[str, str]:
@@ -40,7 +45,7 @@ def test_changes_refusals_and_what_is_held_back_are_logged(worker: Worker) -> No
     worker.make_pass(1000.0, "boot", a=FOUR, b=FOUR)
     assert logged(worker) == [CHANGED, WRONG]
     changed, refused = worker.entries
-    assert changed.fields == {"NODE": "n1"} | fields("none", "4", "found")
+    assert changed.fields == {"NODE": "n1"} | fields("none", "4", "first published")
     assert refused.message == f"{B}: refused: not published by capacityd; adopt = true takes it over"
     assert refused.fields == {"NODE": "n1", "RESOURCE": B, "CONDITION_REASON": "Refused"}
     for at, kinds in ((1020.0, [HELD]), (1030.0, []), (1050.0, [CHANGED]), (1060.0, [])):
@@ -88,7 +93,7 @@ def test_an_event_that_could_not_be_created_and_a_withheld_write_are_logged(work
     worker.settings = Settings()
     worker.node.report = report  # type: ignore[method-assign, assignment]
     worker.make_pass(1010.0, "config", a=FOUR)
-    assert {kind for kind, _ in logged(worker)} == {EntryKind.CHANGED, EntryKind.EVENT_NOT_CREATED}
+    assert {kind for kind, _ in logged(worker)} == {EntryKind.CHANGED, None}
 
 
 def test_an_unknown_reading_is_logged_once_and_when_it_ends_even_without_a_node(worker: Worker) -> None:
@@ -114,7 +119,7 @@ def test_a_first_pass_that_changes_nothing_is_one_line(worker: Worker) -> None:
     assert worker.entries == [], "the Node has not been read"
     worker.make_pass(1010.0, "retry")
     (started,) = worker.entries
-    assert (started.kind, started.message) == (EntryKind.STARTED, "Node n1: 0 published, 2 absent")
+    assert (started.kind, started.message) == (None, "Node n1: 0 published, 2 absent")
     worker.make_pass(1020.0, "resync")
     assert worker.entries == []
 
@@ -140,3 +145,16 @@ def test_without_a_journal_it_goes_to_standard_error(
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345678")
     journal.send([journal.Entry(EntryKind.CHANGED, Priority.NOTICE, "a: 3 → 4", {"RESOURCE": "a"})])
     assert capfd.readouterr().err == "capacityd: a: 3 → 4\n"
+
+
+def test_a_command_that_has_written_is_logged_with_who_ran_it() -> None:
+    change = Change(Key(A), Action.REMOVE, Stored("4", "4"), None, None, "withdrawn")
+    outcome = Outcome(Plan(NodeState("n1"), (change,), None, {}), NodeState("n1"), is_written=True)
+    (entry,) = journal.command_entries(outcome, "withdraw", "ada")
+    assert (entry.kind, entry.message) == (
+        EntryKind.CHANGED,
+        f"{A}: 4 → none (withdrawn): ada ran capacityd withdraw",
+    )
+    who = {"COMMAND": "withdraw", "USER": "ada"}
+    assert entry.fields == {"NODE": "n1"} | fields("4", "none", "withdrawn") | who
+    assert [*journal.command_entries(replace(outcome, is_written=False), "apply", "ada")] == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
-from capacityd.cli.service_view import service_problems
+from capacityd.cli.service_view import node_name_error, service_problems
 from capacityd.config import Loaded, Problem, load
 from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
@@ -33,32 +33,39 @@ def config(options: Options) -> int:
 
 def _check(loaded: Loaded, options: Options) -> int:
     """Prints all errors, warnings and notes. Returns the exit status."""
+    problems = [*loaded.problems, *_node_name_problem(loaded, options)]
     warnings = [*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig)]
     if options.json:
         print_json(
             {
                 "files": list(loaded.files),
                 "folders": loaded.folders,
-                "errors": list(map(_as_dict, loaded.problems)),
+                "errors": list(map(_as_dict, problems)),
                 "warnings": list(map(_as_dict, warnings)),
                 "notes": list(map(_as_dict, loaded.notes)),
             }
         )
-        return 2 if loaded.problems else 0
+        return 2 if problems else 0
     # located() is "FILE:LINE: MESSAGE". There is no prefix "capacityd: ", so that editors can parse it.
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
     for note in loaded.notes:
         print(printable(note.located("note: ")), file=sys.stderr)
-    for problem in loaded.problems:
+    for problem in problems:
         print(printable(problem.located()), file=sys.stderr)
-    if loaded.problems:
+    if problems:
         return 2
     resources = plural(len(loaded.config.resources), "resource")
     print(f"no errors: {resources} from {plural(len(loaded.files), 'file')}")
     for line in _folders(loaded):
         print(printable(line))
     return 0
+
+
+def _node_name_problem(loaded: Loaded, options: Options) -> Iterator[Problem]:
+    if error := node_name_error(loaded.config, options.selection.kubeconfig):
+        file = loaded.origins.get("kubernetes.node_name", "")
+        yield Problem(file, error, table="kubernetes", key="node_name")
 
 
 def _as_dict(problem: Problem) -> dict[str, object]:

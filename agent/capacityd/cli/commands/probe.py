@@ -8,7 +8,7 @@ from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import print_json, print_table, without_column
+from capacityd.cli.output.terminal import print_json, print_message, print_table, without_column
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
 from capacityd.worker.selection import host_of, node_name_of
@@ -36,6 +36,11 @@ def probe(options: Options) -> int:
             for name, reading in readings.items()
         ]
         print_json({"resources": resources})
+        for name, reading in readings.items():
+            if isinstance(reading, Unknown):
+                print_message(f"{name}: unknown: {reading.reason}")
+            elif name in below_expect:
+                print_message(f"{name}: {reading_text(reading)}, expected {expected[name]}")
     elif options.explain:
         for resource in sorted(config.resources, key=lambda r: r.name):
             print_explanation(resource, readings[resource.name])

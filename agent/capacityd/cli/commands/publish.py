@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -18,6 +20,7 @@ from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.errors import CapacitydError, UsageError
 from capacityd.model.host import Host
+from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Quantity, Reading
 from capacityd.reconcile.inputs import Inputs
@@ -32,7 +35,7 @@ Inputs_of: TypeAlias = Callable[[Mapping[str, Reading]], Inputs]
 
 
 def plan(options: Options) -> int:
-    """Prints what apply would do. Returns exit status 4 if something is wrong with a resource, or would stay so."""
+    """Prints what apply would do. Returns exit status 4 if something keeps a resource from being published."""
     config, outcome = _publish(options, writes=False)
     if options.patch:
         print_patch(outcome.plan)
@@ -40,14 +43,15 @@ def plan(options: Options) -> int:
         print_json(plan_as_dict(outcome.plan))
     else:
         print_plan(outcome.plan, _units(config))
-    return _exit_status(outcome.plan)
+    return _exit_status(options, outcome.plan)
 
 
 def apply(options: Options) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
     config, outcome = _publish(options, writes=not options.dry_run)
+    _log(options, outcome)
     _print(options, outcome, _units(config))
-    return _exit_status(outcome.plan)
+    return _exit_status(options, outcome.plan)
 
 
 def withdraw(options: Options) -> int:
@@ -65,12 +69,16 @@ def withdraw(options: Options) -> int:
     outcome = _run(
         options, config, host, read_machine=lambda _name: {}, inputs_of=inputs_of, writes=not options.dry_run
     )
+    _log(options, outcome)
     _print(options, outcome, _units(config))
     if not options.dry_run and options.selection.node_file is None:
         runtime_files.remove_state(runtime_files.runtime_directory())  # `status` would show what was withdrawn
         if config.settings.textfile and (error := metrics_file.remove(config.settings.textfile)):
             print_message(f"{error}: delete it")
-    stays = [change.key for change in outcome.plan.changes if not change.action.writes and change.stored.capacity]
+    stays = [change for change in outcome.plan.changes if not change.action.writes and change.stored.capacity]
+    if options.json:
+        for change in stays:
+            print_message(f"{change.key} stays: {change.reason}")
     return 4 if stays else 0
 
 
@@ -145,9 +153,27 @@ def _units(config: Config) -> Units:
     return {resource.name: resource.unit.name for resource in config.resources if resource.unit}
 
 
-def _exit_status(plan: Plan) -> int:
-    """4 if something is wrong with a resource, otherwise 0."""
-    return 4 if any(trouble.key is not None for trouble in plan.troubles) else 0
+def _exit_status(options: Options, plan: Plan) -> int:
+    """4 if something keeps a resource from being published, otherwise 0. A resource below `expect` is published.
+
+    Prints what is wrong to standard error, unless the table on standard output says it.
+    """
+    troubles = [trouble for trouble in plan.troubles if trouble.key is not None]
+    if options.json or options.patch:
+        for trouble in troubles:
+            print_message(trouble.summary)
+    return 4 if any(trouble.reason is not ConditionReason.BELOW_EXPECTED for trouble in troubles) else 0
+
+
+def _log(options: Options, outcome: Outcome) -> None:
+    """Writes what a command has changed to the journal, and who ran the command: with sudo, the user of sudo."""
+    if options.selection.node_file is not None:
+        return
+    with suppress(ImportError):  # without systemd's library, the command works without the journal
+        from capacityd.worker import journal
+
+        user = os.environ.get("SUDO_USER") or str(os.getuid())
+        journal.send_to_journal(journal.command_entries(outcome, options.command, user))
 
 
 def _print(options: Options, outcome: Outcome, units: Units) -> None:

@@ -10,7 +10,7 @@ from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
 from capacityd.cli.output.status_report import ServiceReport, StatusReport, TroubleReport, WaitReport
-from capacityd.cli.output.terminal import print_json
+from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.saved import changed_files
 from capacityd.linux.clock import uptime
@@ -38,6 +38,8 @@ def status(options: Options) -> int:
     problems = problems_in(report, now=now, unit=unit)
     if options.json:
         print_json(encode(report))
+        for problem in problems:
+            print_message(problem.message)
     else:
         print_status(report, problems, now=now)
     if report.service is None:

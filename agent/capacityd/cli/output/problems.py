@@ -19,7 +19,7 @@ _NOT_EXECUTED = 200
 _START_ADVICE = "start it: `systemctl {} capacityd`; see why it stopped: `journalctl -u capacityd`"
 
 
-_EXPLAIN = "see `capacityd probe --explain`"
+_EXPLAIN = "see `capacityd probe --explain --as-service`"
 _ADVICE = {
     ConditionReason.CONFIGURATION_REJECTED: "configure resources and run `systemctl reload capacityd`, or remove what "
     "is kept: `systemctl stop capacityd`, then `capacityd withdraw`",
@@ -42,7 +42,7 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
     """Yields the problems of the service and of its passes."""
     if report.service is None:
         if any(row.published is not None for row in report.resources):
-            yield Problem("the Node keeps its capacity, but nothing updates it", _start_advice(unit))
+            yield Problem("nothing updates what the last pass has published", _start_advice(unit))
         elif unit is not None and unit.failing:
             yield Problem("the service does not run", _start_advice(unit))
     if report.stale_reason:
@@ -64,7 +64,10 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
 
 
 def _configuration_problems(report: StatusReport) -> Iterator[Problem]:
-    """Yields the errors in the configuration. The last problem has the advice for all."""
+    """Yields files that the service has not read yet, and errors. The last error has the advice for all."""
+    if report.changed_files:
+        files = ", ".join(report.changed_files)
+        yield Problem(f"the service does not use the newest configuration: {files}", "run `systemctl reload capacityd`")
     if not report.configuration_errors:
         return
     advice = "fix it, then run `systemctl reload capacityd`"
@@ -120,9 +123,13 @@ def _start_advice(unit: UnitState | None) -> str:
     """What to do if the service is not running. unit: None: systemd has no such unit."""
     if unit is None:
         return _START_ADVICE.format("enable --now")
-    if unit.failing and unit.exit_status >= _NOT_EXECUTED:
+    if unit.failing and not unit.signal and unit.exit_status >= _NOT_EXECUTED:
         why = f"systemd cannot start it in its sandbox (exit status {unit.exit_status}, see systemd.exec(5))"
         return f"{why}: `journalctl -u capacityd` says what this system lacks, `systemctl cat capacityd` what needs it"
+    if unit.signal:
+        return (
+            f"it was killed by signal {unit.signal}, and systemd starts it again; `journalctl -u capacityd` may say why"
+        )
     if unit.failing:
         why = f"it fails to start (exit status {unit.exit_status})"
         return f"{why}: see why with `journalctl -u capacityd`, then run `systemctl restart capacityd`"

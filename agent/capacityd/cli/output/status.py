@@ -35,15 +35,15 @@ def print_status(report: StatusReport, problems: Sequence[Problem], now: float) 
         print_line(activity)
     if report.starts_at_boot is False:
         print_line("disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`")
-    if report.changed_files:
-        print_line(
-            f"changed since the last reload: {', '.join(report.changed_files)}; to use it: `systemctl reload capacityd`"
-        )
+    _print_problems(report, problems)
     if report.has_pass:
         print_line()
         _print_resources(report)
         _print_other_resources(report)
         _print_waits(report)
+
+
+def _print_problems(report: StatusReport, problems: Sequence[Problem]) -> None:
     if problems:
         print_line()
         if report.pass_running:
@@ -69,7 +69,7 @@ def _print_waits(report: StatusReport) -> None:
         if wait.name is None and wait.reason is WaitReason.RATE_LIMIT:
             print_line(f"Node condition and annotations: {wait.text}")  # the text does not say what is held back
         elif wait.name is None or wait.kind is None:
-            print_line(wait.text)
+            print_line(f"Node: {wait.text}")
         elif (wait.name, wait.kind, wait.text) not in noted:
             print_line(f"{Key(wait.name, wait.kind)}: {wait.text}")
 

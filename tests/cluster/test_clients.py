@@ -48,7 +48,7 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
     cluster.set_capacity(node, {DONGLE: "0"})
     changed = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=4, python=python)
     (finding,) = json.loads(changed.stdout)["attention"]
-    assert (finding["node"], finding["reasons"]) == (node, ["CapacityChanged"])
+    assert (finding["node"], finding["reasons"]) == (node, ["NotAsPublished"])
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:

@@ -5,6 +5,7 @@ The resident process imports this module, so the module imports little.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 
@@ -15,8 +16,21 @@ class Job(str, Enum):
     RECONCILE = "reconcile"  # run a reconcile pass
 
 
+class Occasion(str, Enum):
+    """What a pass was about, as `status` shows it: the kind of thing that a reader would look at."""
+
+    START = "start"  # the service
+    CONFIGURATION = "configuration"
+    CREDENTIALS = "credentials"
+    HARDWARE = "hardware"  # devices, links, addresses, routes, mounts, swap
+    FILE = "file"  # a file that a resource is read from
+    NODE = "node"  # the Node, or the kubelet's list of device plugins
+    RETRY = "retry"  # an error of the last pass
+    TIME = "time"  # nothing: the pass was due
+
+
 class PassReason(str, Enum):
-    """The reason for a reconcile pass. The values are the same in `status`."""
+    """The reason for a reconcile pass."""
 
     ADDRESSES = "addresses"  # an IP address has changed
     BOOT = "boot"  # the service has started
@@ -38,6 +52,29 @@ class PassReason(str, Enum):
     RESYNC = "resync"  # the resync period has passed
     START = "start"  # start_jitter has passed
     SWAPS = "swaps"  # a swap area was added or removed
+
+
+_OCCASIONS = {
+    PassReason.BOOT: Occasion.START,
+    PassReason.START: Occasion.START,
+    PassReason.CONFIG: Occasion.CONFIGURATION,
+    PassReason.CREDENTIALS: Occasion.CREDENTIALS,
+    PassReason.FILE: Occasion.FILE,
+    PassReason.NODE: Occasion.NODE,
+    PassReason.PLUGINS: Occasion.NODE,
+    PassReason.RETRY: Occasion.RETRY,
+    PassReason.CLOCK: Occasion.TIME,
+    PassReason.POLL: Occasion.TIME,
+    PassReason.REQUEUE: Occasion.TIME,
+    PassReason.RESUME: Occasion.TIME,
+    PassReason.RESYNC: Occasion.TIME,
+}
+"""Reason -> what the pass was about. The others are events of hardware."""
+
+
+def occasions_of(reasons: Iterable[PassReason]) -> tuple[Occasion, ...]:
+    """What a pass with these reasons was about, sorted."""
+    return tuple(sorted({_OCCASIONS.get(reason, Occasion.HARDWARE) for reason in reasons}))
 
 
 class Activity(str, Enum):

@@ -237,3 +237,9 @@ def test_the_row_of_a_label_says_nothing_that_goes_without_saying() -> None:
         NAME: (2, "2", "2", ""),
         f"label {NAME}": (None, "2", None, ""),
     }
+
+
+def test_what_is_wrong_is_said_beside_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 4 has a reason on standard error."""
+    assert shown("status --json", ServiceFiles(replace(HEALTHY, error="refused"), RUNNING))[0] == 4
+    assert "capacityd: refused" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.linux.systemd import EntryKind
 from capacityd.model.node import ConditionReason
+from capacityd.model.waits import WaitReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import metrics
 from kubectl_capacityd.fleet.assess import FleetReport, ResourceSummary
@@ -24,11 +25,16 @@ def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
 
 
 def test_the_page_on_the_condition_has_every_reason() -> None:
-    table_rows = rows("how-to/conditions.md", r"`(\w+)` \| (?!Normal|Warning)(.*) \| (.*)")
+    table_rows = rows("how-to/conditions.md", r"`([A-Z]\w+)` \| (?!Normal|Warning)(.*) \| (.*)")
     assert [reason for reason, _, _ in table_rows] == [reason.value for reason in ConditionReason]
     for reason, meaning, action in table_rows:
         assert meaning, reason
         assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
+
+
+def test_the_page_on_the_condition_has_every_wait() -> None:
+    table_rows = rows("how-to/conditions.md", r"`([a-z_]+)` \| (?:.+) \| (?:.+)")
+    assert [*table_rows] == [wait.value for wait in WaitReason]
 
 
 def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:

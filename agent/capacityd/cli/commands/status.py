@@ -19,6 +19,7 @@ from capacityd.linux.unit import UnitState, unit_state
 from capacityd.model.codec import encode
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import ConfigFiles, ServiceStatus
+from capacityd.model.reasons import occasions_of
 from capacityd.model.waits import Wait
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import NO_PASS, PassState, PassStatus
@@ -67,7 +68,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     return StatusReport(
         node=last_pass.node or None,
         observe=last_pass.observe,
-        reasons=last_pass.reasons,
+        reasons=occasions_of(last_pass.reasons),
         next_reconcile=running_status.next_reconcile or None,
         error=running_status.error or last_pass.error,
         event_source_errors=running_status.event_source_errors,

@@ -9,7 +9,7 @@ from capacityd.model.errors import Cause
 from capacityd.model.key import Key, Kind
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
-from capacityd.model.reasons import Activity, PassReason
+from capacityd.model.reasons import Activity, Occasion
 from capacityd.model.waits import Wait, WaitReason
 from capacityd.worker.pass_state import Writer
 
@@ -103,8 +103,8 @@ class StatusReport:
 
     node: str | None
     observe: bool
-    reasons: tuple[PassReason, ...]
-    """The reasons for the last pass."""
+    reasons: tuple[Occasion, ...]
+    """What the last pass was about."""
     next_reconcile: float | None
     """None: unknown."""
     error: str

@@ -172,7 +172,7 @@ def _log(options: Options, outcome: Outcome) -> None:
     with suppress(ImportError):  # without systemd's library, the command works without the journal
         from capacityd.worker import journal
 
-        user = os.environ.get("SUDO_USER") or str(os.getuid())
+        user = os.environ.get("SUDO_USER") or f"uid {os.getuid()}"
         journal.send_to_journal(journal.command_entries(outcome, options.command, user))
 
 

@@ -3,7 +3,8 @@
 A worker reads its job from standard input: one line, a JobRequest. It answers on standard output, with lines that begin
 with the name of their class. For the job CHECK: a CheckResult. For the job RECONCILE: Probed once the machine has been
 read, NodeToWatch if it has read the credentials, a PassResult, and a MetricsResult if a metrics file was written or
-removed. Other lines are ignored. A worker that ends without a result has lost its pass.
+removed; then it ends. Other lines are ignored. A worker that ends without a result has lost its pass. After a CHECK,
+the same worker may get the pass. A worker may be started before it has a job, and may end at any time until it has one.
 
 What a pass leaves for the next one is PassResult.memory. The resident process does not parse this text. It hands the
 last one to the next worker, whatever the job. The text is empty after a start of the service and after a lost pass.
@@ -195,6 +196,9 @@ class NotWatched:
 
 WatcherMessage: TypeAlias = NodeSeen | NotWatched
 """A line of the watcher's standard output."""
+
+EARLY = "early"
+"""An argument for a worker that is started before its pass is due, so that it imports everything meanwhile."""
 
 SERVICE_STATUS = "service.json"
 """The file in the runtime directory with the status of the resident process."""

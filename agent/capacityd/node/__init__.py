@@ -62,6 +62,13 @@ def open_node(
     return ApiNode(kubeconfig, node_name, machine, cache or CredentialsCache())
 
 
+def import_client() -> None:
+    """Imports the library for requests, before it is needed."""
+    from kubernetes import client  # noqa: F401
+
+    from capacityd.node import api_node  # noqa: F401
+
+
 def open_node_file(path: str) -> Node:
     """Returns the Node in this JSON file; "-" is standard input."""
     from capacityd.node.file_node import FileNode

@@ -63,16 +63,30 @@ class EventSources:
         self._reopen()
 
     def watch_credentials(self, files: Collection[str]) -> bool:
-        """Also watches these files with credentials, which may not exist yet.
+        """Also watches these files with credentials, which may not exist yet. No event is lost.
 
-        Returns whether the sources were opened again: then an event may have been lost.
+        Returns whether the files are others than before: then one of them may have changed before it was watched.
         """
         other_files = set(files) - self._config.files.keys()
         if other_files == self._credential_files:
             return False
         self._credential_files = other_files
+        for source in self._open.values():
+            if isinstance(source, FileEvents):
+                try:
+                    source.set_paths(self._files())
+                except OSError:
+                    break
+                return True
         self._reopen()
         return True
+
+    def _files(self) -> dict[str, PassReason]:
+        """The files to watch: path -> the reason for a pass when the file changes."""
+        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **self._config.files}
+        if self._awaits_udev:
+            files[UDEV] = PassReason.HARDWARE  # its creation is an event
+        return files
 
     def _reopen(self) -> None:
         for source in self._open.values():
@@ -104,10 +118,7 @@ class EventSources:
         for kind in config.kernel:
             if kind is not KernelEvents.SWAPS or os.path.exists(SWAPS):  # the kernel may be built without swap
                 yield _OPENERS[kind]
-        files = {**dict.fromkeys(self._credential_files, PassReason.CREDENTIALS), **config.files}
-        if self._awaits_udev:
-            files[UDEV] = PassReason.HARDWARE  # its creation is an event
-        if files:
+        if files := self._files():
             yield partial(FileEvents, files)
 
     def filenos(self) -> Collection[int]:
@@ -117,9 +128,9 @@ class EventSources:
     def drain(self, ready: Collection[int]) -> set[PassReason]:
         """Reads the events of these file descriptors. Returns reasons for a pass. A suspend is also one."""
         return (
-            self._suspends.drain()
-            | self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
+            self._collect(self._open[fd].drain for fd in self._open.keys() & ready)
             | self._reopen_for_udev()
+            | self._suspends.drain()
         )
 
     def compare(self) -> set[PassReason]:

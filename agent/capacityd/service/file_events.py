@@ -74,6 +74,11 @@ class FileEvents:
     def fileno(self) -> int:
         return int(self._fd)
 
+    def set_paths(self, paths: Mapping[str, PassReason]) -> None:
+        """Watches these paths from now on. Queued events remain. Raises OSError."""
+        self._paths = paths
+        self._watch()
+
     def _watch(self) -> None:
         """Watches what each path requires now, and nothing else, because some folders change often."""
         watches: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -136,7 +141,7 @@ class FileEvents:
                 changed.update(paths)
         if changed:
             self._watch()
-        return {self._paths[path] for path in changed}
+        return {self._paths[path] for path in changed if path in self._paths}
 
     def compare(self) -> set[PassReason]:
         """Compares what is watched with what is there; returns the reasons for a pass.

@@ -7,6 +7,7 @@ another child, reports each change of the Node.
 
 from __future__ import annotations
 
+import math
 import select
 import signal
 import time
@@ -21,6 +22,7 @@ from capacityd.service.service_lock import ServiceLock
 from capacityd.service.surroundings import REAL, Surroundings
 from capacityd.service.watcher_process import WatcherProcess
 from capacityd.service.worker_process import WorkerProcess
+from capacityd.service.worker_slot import WorkerSlot
 
 WORKER_TIMEOUT_BASE = 180.0  # seconds that a worker may run, besides the time that the configuration allows programs
 COMPARE_PERIOD = 60.0  # seconds between two comparisons of what is watched with what is there
@@ -40,7 +42,6 @@ class Service:
         around: Surroundings = REAL,
     ) -> None:
         self._around = around
-        self._worker_command = worker_command
         self._lock = lock
         self._signals = around.open_signals()
         self._config: ServiceConfig | None = None  # the active one; None until a check has found one
@@ -48,7 +49,7 @@ class Service:
         self._sources = around.open_sources(self._reports.log_unavailable)
         self._compare_at = self._around.monotonic() + COMPARE_PERIOD
         self._watcher = WatcherProcess(watcher_command, around)
-        self._worker: WorkerProcess | None = None
+        self._slot = WorkerSlot(worker_command, around)
         self._worker_timeout = WORKER_TIMEOUT_BASE
         self._longest_wait = watchdog_timeout() / 2  # seconds; half, as sd_watchdog_enabled(3) recommends
         self._is_ready = False  # whether systemd has been notified
@@ -64,7 +65,7 @@ class Service:
 
     def turn(self) -> int | None:
         """Waits once, and handles what has happened. Returns the exit status if the service must end."""
-        if self._worker is None:
+        if self._slot.is_free:
             if not self._lock.is_held():  # only systemd can recreate the folder
                 message = f"{self._lock.path} is gone; the service exits so that systemd recreates it"
                 log(Priority.ERROR, message, EntryKind.DEGRADED)
@@ -79,13 +80,12 @@ class Service:
             self._compare_at = self._around.monotonic() + COMPARE_PERIOD
             reasons |= self._sources.compare()
             self._watcher.comparison.request()
-        if self._worker is not None:
-            self._attend_worker(self._worker, ready)
+        if self._slot.worker is not None:
+            self._attend_worker(self._slot.worker, ready)
         if signals & _STOP:
             sd_notify("STOPPING=1")
             self._watcher.stop()
-            if self._worker is not None:
-                self._worker.kill(spared=())
+            self._slot.kill()
             return 0
         now = self._around.monotonic()
         if signal.SIGHUP in signals:
@@ -103,23 +103,19 @@ class Service:
             if self._is_ready:
                 sd_notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             check_reason = PassReason.CONFIG if self._is_ready else PassReason.BOOT  # CONFIG: a reload
-            self._spawn_worker(Job.CHECK, frozenset({check_reason}))
-            return
-        if self._config is None:
-            return
-        reasons = self._schedule.pop_due(now)
-        if not reasons:
-            return
-        self._watcher.comparison.begin_pass()
-        self._spawn_worker(Job.RECONCILE, reasons)
+            self._give_job(Job.CHECK, frozenset({check_reason}))
+        elif self._config is not None:
+            if reasons := self._schedule.pop_due(now):
+                self._watcher.comparison.begin_pass()
+                self._give_job(Job.RECONCILE, reasons)
+            elif self._watcher.pids and self._schedule.wakes_at() <= now + DEBOUNCE:  # it will send a request
+                self._slot.start_early()
 
-    def _spawn_worker(self, job: Job, reasons: frozenset[PassReason]) -> None:
+    def _give_job(self, job: Job, reasons: frozenset[PassReason]) -> None:
         unchanged = self._watcher.comparison.is_unchanged
         request = JobRequest(job, reasons, memory=self._memory, node_unchanged=unchanged)
         try:
-            self._worker = WorkerProcess(
-                self._worker_command, request, timeout=self._worker_timeout, around=self._around
-            )
+            self._slot.give(request, self._worker_timeout, spared=self._watcher.pids)
         except OSError as e:  # out of memory, processes or file descriptors
             self._on_worker_exit(job, None, how_it_ended=f"could not be started: {e.strerror}")
         else:
@@ -128,23 +124,20 @@ class Service:
     def _wait(self) -> set[int]:
         """Waits for an event, a message or a deadline. Returns the file descriptors that can be read."""
         poll = select.poll()
-        worker = self._worker
         for fd in (self._signals.fileno(), *self._sources.filenos()):
             poll.register(fd, select.POLLIN)
         self._watcher.register(poll)
-        if worker:
-            worker.register(poll)
-        until = worker.wakes_at() if worker else self._next_worker_at()
-        until = min(until, self._compare_at)
+        self._slot.register(poll)
+        until = min(self._slot.wakes_at, self._compare_at)
+        if self._slot.is_free:
+            until = min(until, self._next_worker_at())
         seconds = min(max(0.0, until - self._around.monotonic()), self._longest_wait)
         return self._around.wait(poll, seconds)
 
     def _next_worker_at(self) -> float:
         """When the next worker starts, unless an event comes first."""
-        check_at = self._schedule.check_at()
-        if self._config is None:  # no pass starts without a configuration
-            return check_at
-        return min(check_at, self._schedule.wakes_at())
+        pass_at = self._schedule.wakes_at() if self._config else math.inf  # no pass starts without a configuration
+        return min(self._schedule.check_at(), pass_at)
 
     def _read_watcher(self) -> None:
         """Reads the watcher's messages, if there are any."""
@@ -169,8 +162,13 @@ class Service:
         if worker.probed and not self._is_ready:  # the machine has been read for the first time
             self._is_ready = True
             sd_notify("READY=1")
+        if check := worker.finish_check():
+            self._on_check_result(check, self._around.monotonic())
+            self._report_result("")
         if how_it_ended is not None:
-            self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
+            self._slot.worker = None
+            if worker.job is not None:  # otherwise, it was not needed
+                self._on_worker_exit(worker.job, worker, how_it_ended=how_it_ended)
         elif worker.slow_activity is not last_activity:
             self._write_status_file()
 
@@ -179,11 +177,10 @@ class Service:
 
         worker: None if it could not be started. how_it_ended: for a message if the worker sent no result.
         """
-        self._worker = None
         now = self._around.monotonic()
         result = worker.result if worker else None
         if job is Job.CHECK:
-            self._on_check_result(result if isinstance(result, CheckResult) else CheckResult(error=how_it_ended), now)
+            self._on_check_result(CheckResult(error=how_it_ended), now)
         elif worker and isinstance(result, PassResult):
             self._on_pass_result(result, now)
             if worker.node_to_watch:
@@ -193,8 +190,12 @@ class Service:
             self._memory = ""  # it may not say what the pass has written
             self._reports.log_error(Job.RECONCILE, f"the reconcile worker {how_it_ended}; retrying")
             self._schedule.failed(now, retry_after=None)
+        self._report_result(result.status if isinstance(result, PassResult) else "")
+
+    def _report_result(self, line: str) -> None:
+        """line: for systemctl status; "" for the errors."""
         self._write_status_file()
-        self._reports.notify_systemd(result.status if isinstance(result, PassResult) else "")
+        self._reports.notify_systemd(line)
 
     def _on_pass_result(self, result: PassResult, now: float) -> None:
         self._memory = result.memory
@@ -209,10 +210,8 @@ class Service:
                 self._schedule.delay_start(result.start_in, now)
         self._watcher.comparison.end_pass(result.node)
         files = failure.credential_files if failure else result.credential_files
-        if files and self._sources.watch_credentials(files):  # a change may have been missed, so a pass looks for it
-            # A change of the credentials may have ended the failure, so that pass does not wait.
-            missed = PassReason.CREDENTIALS if failure else PassReason.HARDWARE
-            self._schedule.notify({missed}, now)
+        if files and self._sources.watch_credentials(files) and failure:  # a change may have ended the failure
+            self._schedule.notify({PassReason.CREDENTIALS}, now)
 
     def _on_check_result(self, result: CheckResult, now: float) -> None:
         """Applies the configuration. If the check sends none, the previous one stays active."""
@@ -236,11 +235,11 @@ class Service:
     def _write_status_file(self) -> None:
         """Writes service.json, for `capacityd status`."""
         until_pass = max(0.0, self._schedule.wakes_at() - self._around.monotonic())
-        is_running = self._worker is not None or until_pass <= DEBOUNCE
+        is_running = not self._slot.is_free or until_pass <= DEBOUNCE
         self._reports.write_status_file(
             next_pass_in=0.0 if is_running else until_pass,
             running=is_running,
             overdue_after=self._worker_timeout + COMPARE_PERIOD,
-            worker=self._worker,
+            worker=self._slot.worker,
             watcher=self._watcher,
         )

@@ -23,32 +23,52 @@ from capacityd.model.reasons import Activity, Job
 from capacityd.service.surroundings import REAL, Surroundings
 
 SLOW = 30.0  # seconds after which `status` shows a worker's activity
+MAX_WAIT = 10.0  # seconds for which a worker waits for a job
 _KILL_TIMEOUT = 1.0  # seconds; a child that hangs in the kernel must not stop the service
 
 
 class WorkerProcess:
-    """A running worker with a job. timeout: in seconds, until the deadline. Raises OSError if it can't be started.
+    """A running worker, which has a job or waits for one. Raises OSError if it can't be started.
 
     Times are of time.monotonic().
     """
 
-    def __init__(self, command: list[str], request: JobRequest, *, timeout: float, around: Surroundings = REAL) -> None:
+    def __init__(self, command: list[str], around: Surroundings = REAL) -> None:
         self._around = around
-        self.job = request.job
-        self.began = around.monotonic()
-        self._timeout = timeout
-        self.deadline = self.began + timeout
-        self.is_slow = False
-        """Whether the worker has run for so long that `status` shows its activity."""
         self._process = around.start_child(command)
-        self._process.send(json.dumps(encode(request)).encode())
+        self._waits_since = around.monotonic()
+        self.job: Job | None = None
+        """None: it waits."""
+        self.began = self._deadline = 0.0
+        self._timeout = 0.0
+        self.is_slow = False
+        """Whether the job has taken so long that `status` shows the worker's activity."""
         self.probed = False
         """Whether the worker has read the machine."""
         self.result: CheckResult | PassResult | None = None
-        """None until the worker has sent a result."""
+        """None until the worker has sent the job's result."""
         self.metrics = NO_METRICS  # until the worker has sent the result of writing the metrics file
         self.node_to_watch: NodeToWatch | None = None
         """None: the worker has sent none."""
+
+    def give(self, request: JobRequest, timeout: float) -> None:
+        """Gives the worker a job. timeout: in seconds, until its deadline."""
+        self.job = request.job
+        self.began = self._around.monotonic()
+        self._timeout = timeout
+        self._deadline = self.began + timeout
+        self.is_slow = False
+        self.result = None
+        self._process.send(json.dumps(encode(request)).encode())
+
+    def finish_check(self) -> CheckResult | None:
+        """The result of a check, if the worker has sent one: it waits for another job from now on."""
+        if self.job is not Job.CHECK or not isinstance(self.result, CheckResult):
+            return None
+        self.job = None
+        self.is_slow = False
+        self._waits_since = self._around.monotonic()
+        return self.result
 
     def fileno(self) -> int:
         return self._process.fileno()
@@ -58,8 +78,10 @@ class WorkerProcess:
         self._process.register(poll)
 
     def wakes_at(self) -> float:
-        """When the worker becomes slow or, if it is slow, its deadline."""
-        return self.deadline if self.is_slow else min(self.deadline, self.began + SLOW)
+        """When the worker becomes slow or, if it is slow, its deadline; without a job, when it has waited too long."""
+        if self.job is None:
+            return self._waits_since + MAX_WAIT
+        return self._deadline if self.is_slow else min(self._deadline, self.began + SLOW)
 
     @property
     def slow_activity(self) -> Activity | None:
@@ -71,13 +93,13 @@ class WorkerProcess:
         return Activity.NODE if self.probed else Activity.PROBE
 
     def attend(self, ready: Collection[int], spared: Collection[int]) -> str | None:
-        """Reads the worker's messages, or ends a worker that is late.
+        """Reads the worker's messages, or ends a worker that is late, or that has waited too long for a job.
 
         ready: the file descriptors that can be read. spared: as in kill(). Returns how the worker has ended, for a
         message if it sent no result; None if it still runs.
         """
         now = self._around.monotonic()
-        self.is_slow = now >= self.began + SLOW
+        self.is_slow = self.job is not None and now >= self.began + SLOW
         self._process.flush()
         if self.fileno() in ready:
             for line in self._process.read_lines():
@@ -85,7 +107,7 @@ class WorkerProcess:
             if self._process.has_no_more_messages:
                 # The worker has ended, or is about to. kill() also ends what it has started, and knows how it ended.
                 return self.kill(spared)
-        elif self.deadline <= now:
+        elif self.wakes_at() <= now and (self.job is None or self._deadline <= now):
             self.kill(spared)
             return f"exceeded its timeout of {self._timeout:.0f} s"
         return None

@@ -8,7 +8,7 @@ import traceback
 from contextlib import suppress
 from typing import NoReturn
 
-from capacityd.model.codec import Malformed, decode, parse
+from capacityd.model.codec import decode, parse
 from capacityd.model.errors import CapacitydError
 from capacityd.model.messages import CheckResult, Failure, JobRequest, Message, PassResult
 from capacityd.model.modules import import_failure
@@ -18,17 +18,30 @@ from capacityd.worker import send_message
 
 
 def main(arguments: list[str]) -> None:
-    """Does the job that standard input contains. Does not return.
+    """Does the jobs that standard input contains, up to a pass. Does not return.
 
-    arguments: the runtime directory, and the Selection as JSON.
+    arguments: the runtime directory, and the Selection as JSON; then EARLY if a pass will probably be the first job.
     """
-    folder, selection = arguments
+    folder, selection, *early = arguments
     options = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
-    try:
-        request = decode(JobRequest, parse(sys.stdin.buffer.readline()))
-    except Malformed:  # the service has ended
-        _exit(1)
-    _exit(work(options, request))
+    if early:
+        _prepare()
+    status = 0
+    for line in sys.stdin.buffer:  # it ends with the service, or if this worker is not needed
+        request = decode(JobRequest, parse(line))
+        status = work(options, request)
+        if status or request.job is Job.RECONCILE:
+            break
+    _exit(status)
+
+
+def _prepare() -> None:
+    """Imports what a pass needs. If something cannot be imported, the pass says so."""
+    with suppress(Exception):
+        from capacityd.node import import_client
+        from capacityd.worker import reconcile_job  # noqa: F401
+
+        import_client()
 
 
 def _exit(status: int) -> NoReturn:

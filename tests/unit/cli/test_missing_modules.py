@@ -43,8 +43,13 @@ for name, arguments in json.loads(sys.argv[3]).items():
         os.dup2(out, 1), os.dup2(out, 2)
         os.execv = lambda *_: os._exit(99)  # the service itself
         if arguments[0] == "worker":
+            *_, job = arguments
+            reader, writer = os.pipe()
+            os.write(writer, job.encode() + b"\\n")
+            os.close(writer)
+            os.dup2(reader, 0)
             from capacityd.worker.main import main
-            main(arguments[1:])
+            main(arguments[1:-1])
         from capacityd.__main__ import main
         sys.exit(main(arguments))
     with open(f"status-{name}", "w") as f:

@@ -107,6 +107,12 @@ class Running:
         self.program.symlink_to("/bin/sh")
         self._agent = str(Path(capacityd.__file__).parents[1])
         self.process: subprocess.Popen[str] | None = None
+        self.early = ":"
+        """A shell command that a worker runs if it is started before it has a job."""
+
+    def started(self) -> list[list[str]]:
+        """PID and argument of each worker."""
+        return [line.split() for line in (self.folder / "started").read_text().splitlines()]
 
     def stub(self, **jobs: str) -> None:
         """Each child appends its job to a file, then runs these commands."""
@@ -118,8 +124,13 @@ class Running:
 
     def start(self, before: str = "", errors: int = subprocess.PIPE) -> None:
         """before: Python code that runs before the service. errors: the service's standard error."""
-        child = [str(self.program), "-c", f'{_READ_JOB}. "{self.folder}/$job.sh"', "stub"]
-        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", self._agent, str(self.folder), "--", *child]
+        worker = (
+            f'echo $$ $1 >> {self.folder}/started; [ -z "$1" ] || {self.early}; {_READ_JOB}. "{self.folder}/$job.sh"'
+        )
+        child = [str(self.program), "-c", worker, "stub"]
+        watcher = [str(self.program), "-c", "exec sleep 1000"]
+        service = [self._agent, str(self.folder), *watcher, "--", *child]
+        command = [sys.executable, "-I", "-c", f"{before}{_BOOT}", *service]
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}
         environment.pop("JOURNAL_STREAM", None)
         self.process = subprocess.Popen(command, stderr=errors, text=True, env=environment)
@@ -401,11 +412,10 @@ def test_files_that_may_end_an_error_are_watched_while_it_lasts(running: Running
     token.parent.mkdir()
     token.write_text("secret")
     assert running.ran(7)[6:] == ["reconcile credentials,retry"]
-    assert running.ran(8)[7:] == ["reconcile hardware"], "events may be lost while the sources are reopened"
     running.await_line("STATUS=1 of 1")
     token.write_text("another")
     (running.folder / "seats").write_text("4")
-    assert running.ran(9)[8:] == ["reconcile file"], "they are watched no longer"
+    assert running.ran(8)[7:] == ["reconcile file"], "they are watched no longer"
 
 
 def test_the_first_pass_can_delay_the_start(running: Running) -> None:
@@ -489,3 +499,37 @@ def test_systemds_watchdog_waits_for_two_of_the_longest_pauses() -> None:
     unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.M)
     assert 0 < 2 * COMPARE_PERIOD < int(seconds)
+
+
+_CHECKS_AND_PASSES = """echo '["CheckResult", {"config": {"files": {"FOLDER/seats": "file"}}}]'
+IFS= read -r line
+echo "$line" | grep -q '"job": "reconcile"' || exit 1
+echo same >> FOLDER/ran
+echo '["Probed", {}]'; echo '["PassResult", {"status": "1 of 1"}]'"""
+_WATCHED = """echo '["NodeToWatch", {"target": "{}"}]'; """
+
+
+def test_the_check_and_its_pass_are_one_worker_if_it_waits(running: Running) -> None:
+    running.stub(check=_CHECKS_AND_PASSES)
+    running.start()
+    running.await_line("STATUS=1 of 1")
+    assert running.ran(2) == ["check boot", "same"]
+    assert len(running.started()) == 1
+    running.signal(signal.SIGHUP)
+    assert running.ran(4)[2:] == ["check config", "same"]
+    assert len(running.started()) == 2
+
+
+@pytest.mark.parametrize("early", [":", "exit 1", "kill -9 $$"])
+def test_a_worker_is_started_before_its_pass_is_due_and_replaced_if_it_dies(running: Running, early: str) -> None:
+    """If it dies, no pass is lost."""
+    running.early = early
+    running.stub(reconcile=_WATCHED + _GOOD["reconcile"])
+    running.start()
+    running.await_line("STATUS=1 of 1")
+    before = len(running.started())
+    (running.folder / "seats").write_text("4")
+    assert running.ran(3)[2:] == ["reconcile file"]
+    arguments = [argument for _, *argument in running.started()[before:]]
+    assert arguments == ([["early"]] if early == ":" else [["early"], []])
+    assert "exited without a result" not in running.end()[1]

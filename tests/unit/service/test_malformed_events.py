@@ -137,7 +137,8 @@ def test_any_output_of_the_worker_and_of_the_watcher_ends_nothing(tmp_path: Path
 
     def never_ends(output: bytes) -> None:
         path.write_bytes(output)
-        worker = WorkerProcess(["/bin/cat", str(path)], JobRequest(Job.RECONCILE), timeout=60.0)
+        worker = WorkerProcess(["/bin/cat", str(path)])
+        worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
         watcher = WatcherProcess(["/bin/cat", str(path)])
         watcher.watch("{}")
         poll = select.poll()

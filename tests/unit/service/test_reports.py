@@ -30,7 +30,8 @@ def written(folder: Path, reports: Reports, worker: WorkerProcess | None = None)
 
 def while_slow(folder: Path, reports: Reports) -> ServiceStatus:
     """The status while a worker has been reading the machine for 40 seconds."""
-    worker = WorkerProcess(["/bin/sleep", "1000"], JobRequest(Job.RECONCILE), timeout=60.0)
+    worker = WorkerProcess(["/bin/sleep", "1000"])
+    worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
     try:
         worker.began -= 40.0
         assert written(folder, reports, worker).slow_activity is None

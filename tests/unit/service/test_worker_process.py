@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import select
+import time
 
 import pytest
 
 from capacityd.linux.subreaper import become_subreaper
 from capacityd.model.messages import CheckResult, JobRequest, PassResult
 from capacityd.model.reasons import Job
+from capacityd.service import worker_process
 from capacityd.service.worker_process import WorkerProcess
 from tests.support.forked import forked
 
@@ -19,7 +21,8 @@ EXITED = "exited without a result"
 def ended(script: str) -> tuple[bool, CheckResult | PassResult | None, str]:
     """Whether a shell has sent Probed, its result, and how it ended if it sent none."""
     become_subreaper()
-    worker = WorkerProcess(["/bin/sh", "-c", script], JobRequest(Job.RECONCILE), timeout=60.0)
+    worker = WorkerProcess(["/bin/sh", "-c", script])
+    worker.give(JobRequest(Job.RECONCILE), timeout=60.0)
     poll = select.poll()
     poll.register(worker.fileno(), select.POLLIN)
     while poll.poll(DEADLINE_MS):
@@ -48,3 +51,16 @@ def test_each_end_of_a_worker_has_its_result_or_failure(
     script: str, probed: bool, result: CheckResult | PassResult | None, failure: str
 ) -> None:
     assert forked(lambda: ended(script)) == (probed, result, failure)
+
+
+def test_a_worker_that_is_not_needed_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "MAX_WAIT", 0.1)
+
+    def ended() -> bool:
+        become_subreaper()
+        worker = WorkerProcess(["/bin/sleep", "1000"])
+        while worker.attend(ready=(), spared=()) is None:
+            select.select([], [], [], max(0.0, worker.wakes_at() - time.monotonic()))
+        return worker.job is None
+
+    assert forked(ended)

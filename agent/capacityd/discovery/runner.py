@@ -24,6 +24,7 @@ from capacityd.schema.config import Config, Resource
 from capacityd.schema.device import ValueDetector
 
 _MAX_CHILDREN = 8  # running at the same time
+_MEMORY_FILE, _DELETED = "/memfd:", " (deleted)"  # around a name, in /proc: memfd_create(2)
 
 
 def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = False) -> dict[str, Reading]:
@@ -74,14 +75,17 @@ def probe(config: Config, host: Host, node_name: str | None, *, explain: bool = 
 def _hanging(resources: Iterable[Resource]) -> dict[str, Unknown]:
     """The readings of resources whose children of earlier passes could not be killed.
 
-    These children are now the service's, and so siblings of this worker. Another child for the same resource would also
-    hang, and after many passes hanging children would fill the memory.
+    These children, and what programs have left behind, are now the service's children, and so siblings of this worker.
+    Another child for the same resource would also hang, and after many passes hanging children would fill the memory.
     """
-    pids: dict[str, int] = {}  # by the name of the process
+    pids: dict[str, int] = {}  # by the name of the process, or of the standard input of a program (linux/program.py)
     for pid in children_of(os.getppid()):
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().strip().decode(errors="replace")
             pids[name] = pid
+        with suppress(OSError):
+            stdin = os.readlink(f"/proc/{pid}/fd/0")
+            pids[stdin.removeprefix(_MEMORY_FILE).removesuffix(_DELETED)] = pid
     readings = {}
     for resource in resources:
         name = process_name(resource)

@@ -35,7 +35,14 @@ def run_trusted(
         raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
     become_subreaper()
     try:
-        return run_program(command, timeout, environment=_ENVIRONMENT, max_output=max_output, directory="/")
+        return run_program(
+            command,
+            timeout,
+            environment=_ENVIRONMENT,
+            max_output=max_output,
+            directory="/",
+            stdin_name=_own_name(),
+        )
     except ProgramTimeoutError:
         raise HostError(f"{program} did not end within {timeout:g} s", cause=Cause.TIMEOUT) from None
     except OutputTooLargeError:
@@ -49,6 +56,12 @@ def run_trusted(
         raise ProgramFailed(f"{program} could not be started: {type(e).__name__}") from e
     finally:
         kill_children(deadline=time.monotonic() + _SECONDS_TO_KILL)
+
+
+def _own_name() -> str:
+    """The name of this process, which identifies the resource (discovery/child.py)."""
+    with open("/proc/self/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
 
 
 def _beginning(program: str) -> str:

@@ -9,10 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 _CHUNK_BYTES = 65536
+_SECONDS_TO_DIE = 1.0
 
 
 class ProgramTimeoutError(Exception):
@@ -31,11 +32,15 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
     directory: str | None = None,
     *,
     on_terminal: bool = False,
+    stdin_name: str = "",
 ) -> tuple[int, bytes, bytes]:
-    """Runs a program without a shell, in a new session, and kills its process group afterwards.
+    """Runs a program without a shell, in a new session, and kills its process group afterwards. A program that hangs in
+    the kernel does not die.
 
     timeout: seconds. max_output: limit of bytes for each of the two outputs. directory: None for the current one.
-    on_terminal: whether the program has the standard input and the standard error of this process.
+    on_terminal: whether the program has the standard input and the standard error of this process. stdin_name: the name
+    of the empty file in memory that is its standard input, so that /proc shows what the program has left behind; "":
+    /dev/null.
 
     Returns the exit status (if negative, the signal that killed the program), standard output and standard error. Does
     not wait for processes that the program leaves behind. Raises OSError, ValueError or subprocess.SubprocessError if
@@ -43,11 +48,16 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
     """
     process: subprocess.Popen[bytes] | None = None
     with ExitStack() as stack:
+        stdin: int | None = subprocess.DEVNULL
+        if on_terminal:
+            stdin = None
+        elif stdin_name:
+            stdin = stack.enter_context(open(os.memfd_create(stdin_name), "rb")).fileno()
         try:
             with _signals_held_back():
                 process = subprocess.Popen(
                     command,
-                    stdin=None if on_terminal else subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=None if on_terminal else subprocess.PIPE,
                     env=environment,
@@ -62,7 +72,8 @@ def run_program(  # noqa: PLR0913  # these are all that starting a program needs
             if process is not None:
                 # The process has not been reaped yet, so its process group cannot belong to another process.
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                with suppress(subprocess.TimeoutExpired):  # it hangs in the kernel, and is left behind
+                    process.wait(_SECONDS_TO_DIE)
     error_output = b"" if on_terminal else outputs[1]
     return process.returncode, outputs[0], error_output
 

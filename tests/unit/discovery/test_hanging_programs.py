@@ -1,0 +1,61 @@
+"""A program hangs in the kernel, and no signal ends it: no pass starts another, and the message has its timeout."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.support.forked import can_be_alone, run_alone
+
+PASSES = """
+import json, os, sys, tempfile, time
+from capacityd.discovery.runner import probe
+from capacityd.host.live import LiveHost
+from capacityd.linux.subreaper import become_subreaper, children, kill_children
+from capacityd.schema.config import Config, Resource, Table
+from tests.support.fuse import mounted
+
+become_subreaper()
+point = tempfile.mkdtemp()
+
+def run_pass(command):
+    reader, writer = os.pipe()
+    if (worker := os.fork()) == 0:
+        os.close(server)  # what it held itself would never be closed
+        table = Table(settings={"command": command, "timeout": 0.5})
+        began = time.monotonic()
+        (reading,) = probe(Config((Resource("example.com/x", "exec", (table,)),)), LiveHost(), "n1").values()
+        os.write(writer, json.dumps([reading.reason, time.monotonic() - began]).encode())
+        os._exit(0)
+    os.close(writer)
+    return worker, reader
+
+def end(worker, reader):
+    os.waitpid(worker, 0)
+    kill_children(time.monotonic() + 1.0)
+    return json.loads(os.read(reader, 10_000)), children(os.getpid())
+
+with mounted(point) as server:
+    command = (*sys.argv[1:-1], sys.argv[-1].replace("POINT", point))
+    started = run_pass(command)
+    os.read(server, 1 << 18)  # its question is now the server's, and so it waits whatever signal comes
+    passes = [end(*started), end(*run_pass(command))]
+print(json.dumps(passes))
+kill_children(time.monotonic() + 20)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's programs are trusted in a namespace")
+@pytest.mark.parametrize("script", ["exec stat POINT/x", "stat POINT/x; true"])
+def test_a_program_that_hangs_is_not_started_again_while_it_lives(script: str) -> None:
+    """Also if it has started what hangs."""
+    (first, left), (second, left_later) = json.loads(run_alone("true", PASSES, "/bin/sh", "-c", script))
+    assert first[0] == "/bin/sh did not end within 0.5 s"
+    assert first[1] < 5.0
+    assert len(left) == 1
+    assert second[0] == f"the detector exec of an earlier pass hangs in the kernel (process {left[0]})"
+    assert left_later == left

@@ -38,28 +38,26 @@ _BOOT = (
 # The events of a machine with ten resources: those of every detector, of file resources and of the kubelet's file.
 _CONFIG = {
     "subsystems": ["block", "net", "pci", "usb"],
-    "kernel": ["addresses", "links", "mounts", "swaps"],
+    "kernel": ["addresses", "links", "mounts", "routes", "swaps"],
     "detectors_timeout": 100.0,
 }
 
-# The reconcile stub counts its runs in RUNS. While the file GO exists, it requests another pass at once. The job target
-# is the watcher here, because the service's arguments name no other command for it.
+# The stub of a worker counts its passes in RUNS. While the file GO exists, it requests another pass at once.
 _STUB = """
-case "$1" in
-check) echo '["CheckResult", {"config": CONFIG}]' ;;
-reconcile)
+IFS= read -r job || exit 0
+case "$job" in
+*'"check"'*) echo '["CheckResult", {"config": CONFIG}]' ;;
+*)
     echo '["Probed", {}]'
+    echo '["NodeToWatch", {"target": "{}"}]'
     echo x >> RUNS
     again=null
     [ -e GO ] && again=0
-    echo '["PassResult", {"requeue_after": '$again', "node": "as seen", "healthy": true}]'
-    ;;
-target)
-    echo '["NodeSeen", {"fingerprint": "as seen"}]'
-    exec sleep infinity
+    echo '["PassResult", {"requeue_after": '$again', "node": "as seen"}]'
     ;;
 esac
 """
+_WATCHER = """echo '["NodeSeen", {"fingerprint": "as seen"}]'; exec sleep infinity"""
 
 
 class Resident:
@@ -73,7 +71,8 @@ class Resident:
         stub = _STUB.replace("CONFIG", json.dumps(_CONFIG | {"files": files}))
         stub = stub.replace("RUNS", str(self._runs)).replace("GO", str(self._go))
         service = [PYTHON, "-I", "-c", _BOOT, str(ROOT / "agent"), str(folder)]
-        self._process = psutil.Popen([*service, "--", "/bin/sh", "-c", stub, "stub"], stderr=subprocess.DEVNULL)
+        children = ["/bin/sh", "-c", _WATCHER, "--", "/bin/sh", "-c", stub, "stub"]
+        self._process = psutil.Popen([*service, *children], stderr=subprocess.DEVNULL)
         self._wait_for(lambda: self._count() > 0)
 
     def reconcile(self, times: int) -> None:

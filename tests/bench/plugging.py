@@ -18,7 +18,7 @@ from tests.cluster.service import service, watchers
 RESOURCES = 5
 ROUNDS = 10
 """Each round has its own service. Each resource is plugged once, because repeated changes are held back. There are few
-resources, because a seventh pass within a minute would wait for ten seconds (service/event_rate.py)."""
+resources, because a seventh pass within six minutes would wait for a minute (service/event_rate.py)."""
 
 MOST_MEMORY = 33
 """MiB of both processes, if no other process shares their pages. The libraries alone take 30 MiB: pyudev,

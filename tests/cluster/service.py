@@ -252,12 +252,6 @@ class Service:
         requests = [r for r in self.requests() if r.verb != "watch"]
         return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests]
 
-    def first_requested(self) -> list[str]:
-        """As requested(), without the GET of the second pass after a start: it needs none if the watch has begun."""
-        requested = self.requested()
-        gets = [at for at, request in enumerate(requested) if request == GET]
-        return [request for at, request in enumerate(requested) if at not in gets[1:2]]
-
     def _wait_no_worker(self) -> None:
         """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
         service = self.process.pid if self.process else 0

@@ -68,7 +68,7 @@ def test_a_start_with_nothing_to_change_writes_nothing(cluster: Cluster, s: Serv
     before = cluster.node(s.node)["metadata"]["resourceVersion"]
     s.requests()
     s.start()
-    assert s.first_requested() == FIRST
+    assert s.requested() == FIRST
     assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
 
 
@@ -87,5 +87,5 @@ def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
         assert re.fullmatch(r"held back for ([2-5].|60) s more, in case it comes back \(lower_after\)", held["note"])
         s.machine.plug("1-2")
         s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")
-        assert s.first_requested() == FIRST
+        assert s.requested() == FIRST
         assert s.capacity() == "2"

@@ -16,7 +16,7 @@ from tests.support.machines import bare, merge, nic, usb_path
 @pytest.mark.protocol
 def test_plug_and_unplug(s: Service) -> None:
     s.start()
-    assert s.first_requested() == [*FIRST, *PUBLISHED]
+    assert s.requested() == [*FIRST, *PUBLISHED]
     s.machine.plug("1-2")
     s.wait_capacity("2")
     assert s.requested() == PUBLISHED
@@ -61,7 +61,7 @@ def test_a_resync_is_no_request(s: Service) -> None:
     s.wait_passes(5)
     s.stop()
     assert s.passes() - 1 <= (time.monotonic() - began) / 0.8
-    assert s.first_requested() == [*FIRST, *PUBLISHED]
+    assert s.requested() == [*FIRST, *PUBLISHED]
 
 
 def test_the_node_is_watched_over_one_connection(s: Service) -> None:

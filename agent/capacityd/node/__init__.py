@@ -63,10 +63,11 @@ def open_node(
 
 
 def import_client() -> None:
-    """Imports the library for requests, before it is needed."""
-    from kubernetes import client  # noqa: F401
-
+    """Imports what a request needs, before it is needed."""
     from capacityd.node import api_node  # noqa: F401
+    from capacityd.node.client import import_library
+
+    import_library()
 
 
 def open_node_file(path: str) -> Node:

@@ -164,6 +164,11 @@ def _node_path(name: str) -> str:
     return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
+def import_library() -> None:
+    """Imports the library, which takes longer than a request."""
+    from kubernetes import client  # noqa: F401
+
+
 def _rest_client(access: ClusterAccess) -> Any:
     """The part of the library that sends requests, for this server. Its interface is the same in all versions."""
     from kubernetes import client

@@ -297,8 +297,11 @@ GET = "get nodes"
 FIRST = ["create selfsubjectreviews", GET]
 """The requests of a service's first pass, if it writes nothing."""
 
-PUBLISHED = ["patch nodes/status", "create events"]
-"""The requests that a pass makes when it publishes a change while the Node is watched."""
+WROTE = ["patch nodes/status", "create events"]
+"""The requests that follow the GET of a pass that publishes a change."""
+
+PUBLISHED = [GET, *WROTE]
+"""The requests of a later pass that publishes a change."""
 
 
 @contextmanager

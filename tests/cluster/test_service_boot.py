@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import FIRST, PROMPT, PUBLISHED, Service, service
+from tests.cluster.service import FIRST, PROMPT, WROTE, Service, service
 from tests.support.machines import usb_device
 
 
@@ -55,7 +55,7 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         assert counts == {("create", "selfsubjectreviews", 201): 1}
         cluster.create_node(name)
         s.wait_capacity("1")
-        assert [r for r in s.requested() if r != "get nodes"] == PUBLISHED
+        assert [r for r in s.requested() if r != "get nodes"] == WROTE
         s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
         assert s.log().count("Has the kubelet registered?") == 1, "each error is logged once"
         cluster.admin.delete(f"/api/v1/nodes/{name}")

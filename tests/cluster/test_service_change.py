@@ -9,14 +9,14 @@ import pytest
 from capacityd.model.reasons import PassReason
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, FIRST, PUBLISHED, Service, service
+from tests.cluster.service import DONGLES, FIRST, GET, PUBLISHED, WROTE, Service, service
 from tests.support.machines import bare, merge, nic, usb_path
 
 
 @pytest.mark.protocol
 def test_plug_and_unplug(s: Service) -> None:
     s.start()
-    assert s.requested() == [*FIRST, *PUBLISHED]
+    assert s.requested() == [*FIRST, *WROTE]
     s.machine.plug("1-2")
     s.wait_capacity("2")
     assert s.requested() == PUBLISHED
@@ -53,15 +53,15 @@ def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
     assert s.requested() == []
 
 
-def test_a_resync_is_no_request(s: Service) -> None:
-    """The heartbeat, which a resync renews, is renewed once a minute at most."""
+def test_a_resync_is_one_request(s: Service) -> None:
+    """It reads the Node. It also renews the heartbeat, but once a minute at most."""
     s.configure(resync="1s")
     began = time.monotonic()
     s.start()
     s.wait_passes(5)
     s.stop()
     assert s.passes() - 1 <= (time.monotonic() - began) / 0.8
-    assert s.requested() == [*FIRST, *PUBLISHED]
+    assert [request for request in s.requested() if request != GET] == [FIRST[0], *WROTE]
 
 
 def test_the_node_is_watched_over_one_connection(s: Service) -> None:

@@ -14,7 +14,7 @@ from capacityd.model.text import has_escapes, strip_control
 from capacityd.schema.config import Resource
 from capacityd.schema.matchers import Value
 
-_NODE_NAME_UNKNOWN = "the Node's name is not known: the credentials or the setting node_name say it"
+_NODE_NAME_UNKNOWN = "the Node's name is not known; give it with --node-name, or as node_name in [kubernetes]"
 """The host name may be another one, so it decides nothing."""
 
 

@@ -167,3 +167,18 @@ def test_without_a_configuration_it_is_an_error_with_one_message(
     assert captured.out == ""
     (message,) = captured.err.splitlines()
     assert message.startswith(f"capacityd: no resource is configured in {files}/c.toml; ")
+
+
+def test_a_resource_for_certain_nodes_needs_the_name_of_the_node(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A recording does not say which Node its machine is."""
+    (files / "c.toml").write_text(
+        f'[resources."{SEATS}"]\nstatic = {{ quantity = 1 }}\nwhen = {{ node_name = "gpu-*" }}\n'
+    )
+    assert template(files, "aws") == 4
+    assert f"{SEATS} is left out: unknown: when: node_name: the Node's name is not known" in capsys.readouterr().err
+    assert template(files, "aws", "--node-name=gpu-1") == 0
+    assert yaml.safe_load(capsys.readouterr().out) == {AWS + SEATS: "1"}
+    assert template(files, "aws", "--node-name=cpu-1") == 0
+    assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""probe: reads the configured resources on this machine. Requires no cluster."""
+"""probe: reads the configured resources on this machine. Requires no cluster, unless `when` tests the Node's name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from capacityd.cli.output.explain import print_explanation
 from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json, print_message, print_table, without_column
 from capacityd.discovery.runner import probe as probe_resources
+from capacityd.model.errors import NodeError
+from capacityd.model.host import Host
+from capacityd.model.options import Selection
 from capacityd.model.reading import Quantity, Reading, Unknown, is_below, reading_as_dict, reading_text
-from capacityd.worker.selection import host_of, node_name_of
+from capacityd.schema.config import Config
+from capacityd.worker.selection import host_of, node_name_of, node_of
 
 _HEADER = ("RESOURCE", "QUANTITY", "EXPECT", "REASON")
 _EXPECT_COLUMN = _HEADER.index("EXPECT")
@@ -25,7 +29,7 @@ def probe(options: Options) -> int:
         return run_in_sandbox(options)
     host = host_of(options.selection)
     config = config_of(options.selection)
-    node_name = node_name_of(options.selection, config)
+    node_name = node_name_of(options.selection, config) or _identified(options.selection, config, host)
     with progress("reading the resources"):
         readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expected = config.expectations()
@@ -54,6 +58,21 @@ def probe(options: Options) -> int:
         print_table(rows)
     any_unknown = any(isinstance(reading, Unknown) for reading in readings.values())
     return 4 if below_expect or any_unknown else 0
+
+
+def _identified(selection: Selection, config: Config, host: Host) -> str | None:
+    """The Node's name according to the credentials or the file, if the `when` of a resource tests it.
+
+    None if none does, if the machine is a recorded one, or if the name is not known. Then tells the user why.
+    """
+    is_tested = any(test.key == "node_name" for resource in config.resources for test in resource.when)
+    if not is_tested or (selection.machine is not None and selection.node_file is None):
+        return None
+    try:
+        return node_of(selection, config, host).identify()
+    except NodeError as e:
+        print_message(f"the Node's name is not known: {e}")
+        return None
 
 
 def _row(name: str, reading: Reading, expected: int | None) -> tuple[str, ...]:

@@ -1,0 +1,114 @@
+"""`when = { node_name = … }` is compared with the Node's name, whatever the machine's host name is."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from capacityd.cli import run
+from capacityd.model.options import Selection
+from capacityd.model.reasons import Job
+from tests.support.nodes import node
+from tests.support.server import Request, Server, answer, failure, review, serve
+from tests.support.workers import RUN, job_line, worker_arguments
+from tests.unit.node.test_api_node import configure
+
+OURS, HOSTS = "example.com/ours", "example.com/hosts"
+CONFIG = f"""
+[resources."{OURS}"]
+static = {{ quantity = 4 }}
+when = {{ node_name = "n1" }}
+[resources."{HOSTS}"]
+static = {{ quantity = 4 }}
+when = {{ node_name = "{socket.gethostname().lower()}" }}
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """The API server of a kubelet whose Node is n1. The folder has its kubeconfig and the configuration."""
+
+    def script(request: Request) -> bytes:
+        if "selfsubjectreviews" in request.path:
+            return review("system:node:n1")
+        return answer(200, node(capacity={"cpu": "4"}))
+
+    (tmp_path / "c.toml").write_text(CONFIG)
+    with serve(script) as serving:
+        configure(tmp_path / "kubelet.conf", serving.url, "secret-token")
+        yield serving
+
+
+def probed(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, str]:
+    """Resource -> outcome of a probe with these options."""
+    run(["probe", "--json", *options])
+    return {resource["name"]: resource["outcome"] for resource in json.loads(capsys.readouterr().out)["resources"]}
+
+
+def test_the_credentials_name_the_node(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
+    assert probed(capsys, *options) == {OURS: "quantity", HOSTS: "absent"}
+    assert run(["plan", "--json", *options]) == 0
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert [change["name"] for change in changes if change["action"] == "set"] == [OURS]
+
+
+@pytest.mark.slow
+def test_the_service_publishes_what_is_for_its_node(server: Server, tmp_path: Path) -> None:
+    selection = Selection(f"{tmp_path}/c.toml", kubeconfig=f"{tmp_path}/kubelet.conf")
+    command = [sys.executable, "-c", RUN, *worker_arguments(tmp_path, selection)]
+    environment = os.environ | {"RUNTIME_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
+    subprocess.run(command, input=job_line(Job.RECONCILE, "boot"), text=True, capture_output=True, env=environment)
+    patches = [str(request.body) for request in server.received if request.method == "PATCH"]
+    assert OURS in patches[0]
+    assert [patch for patch in patches if HOSTS in patch] == []
+
+
+@pytest.mark.parametrize("name", ["n1", "other"])
+def test_an_option_or_the_configuration_names_the_node(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = {OURS: "quantity" if name == "n1" else "absent", HOSTS: "absent"}
+    (tmp_path / "c.toml").write_text(CONFIG)
+    assert probed(capsys, f"--config={tmp_path}/c.toml", f"--node-name={name}") == expected
+    (tmp_path / "c.toml").write_text(f'{CONFIG}\n[kubernetes]\nnode_name = "{name}"\n')
+    assert probed(capsys, f"--config={tmp_path}/c.toml") == expected
+
+
+def test_the_name_is_unknown_until_the_api_server_says_who_we_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.toml").write_text(CONFIG)
+    with serve(lambda _: failure(503)) as server:
+        configure(tmp_path / "kubelet.conf", server.url, "secret-token")
+        options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
+        assert probed(capsys, *options) == {OURS: "unknown", HOSTS: "unknown"}
+        run(["probe", *options])
+    captured = capsys.readouterr()
+    assert "the Node's name is not known" in captured.err
+    assert "the Node's name is not known; give it with --node-name" in captured.out
+
+
+def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.toml").write_text(CONFIG)
+    machine = "--machine=conf/examples/tour/machine.json"
+    assert probed(capsys, machine, f"--config={tmp_path}/c.toml") == {OURS: "unknown", HOSTS: "unknown"}
+    (tmp_path / "n1.json").write_text(json.dumps(node()))
+    of_file = (machine, f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json")
+    assert probed(capsys, *of_file) == {OURS: "quantity", HOSTS: "absent"}
+
+
+def test_a_resource_without_such_a_test_asks_nobody(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.toml").write_text(f'[resources."{OURS}"]\nstatic = {{ quantity = 4 }}\n')
+    options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
+    assert probed(capsys, *options) == {OURS: "quantity"}
+    assert server.received == []

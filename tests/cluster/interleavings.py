@@ -144,6 +144,7 @@ def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random, c
     if chance.random() < 0.6:
         judged.has({A: Absent("none"), B: Absent("none")} | _full(_readings(published)))
         service.make_pass(now[0], **_readings(published))
+        service.restart()  # as JudgedNode.has() assumes
     for _ in range(chance.choice((0, 0, 1, 2, 3))):
         disturb()
     left[0] = chance.choice((0, 1, 1, 2))

@@ -9,7 +9,7 @@ from math import inf
 from tests.support.judge import node_view as view
 from tests.support.judge import promises
 from tests.support.judge.admitted import ADMITTED, Admitted
-from tests.support.judge.faults import Fault, faults
+from tests.support.judge.faults import Fault, What, faults
 from tests.support.judge.ghosts import Ghosts
 from tests.support.judge.observations import (
     Asks,
@@ -204,9 +204,13 @@ class Judge:
         self._wrong_since = {fault: self._wrong_since.get(fault, ghosts.at) for fault in wrong}
 
     def _since(self, fault: Fault) -> float:
-        """Since when the condition has been True beside a fault. A repair that does not last does not count."""
+        """Since when the condition has been True beside a fault. A repair that does not last does not count.
+
+        Each reduction must hold for `lower_after`, so the next one begins anew.
+        """
         at = self.ghosts.at
-        if at - self._last_seen.get(fault, -inf) > promises.LASTS:
+        is_next_reduction = fault.what is What.LOWER and fault not in self._true_since
+        if is_next_reduction or at - self._last_seen.get(fault, -inf) > promises.LASTS:
             self._began[fault] = at
         return self._began[fault]
 

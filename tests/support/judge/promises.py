@@ -104,9 +104,9 @@ def unknown_keeps(ghosts: Ghosts, before: Document, after: Document) -> Iterator
         resource = view.resource_of(name)
         if not isinstance(ghosts.reading(resource, ghosts.given), Unknown) or ghosts.is_plugins(resource):
             continue
-        was, now = (view.number(name, of.get(name)) for of in (old, new))
-        is_lost = name not in old or was == 0 or view.is_label(name)
-        if not is_lost or now is None or now != ghosts.published.get(name, now):
+        now = view.number(name, new.get(name))
+        is_restored = now is not None and now == ghosts.published.get(name, now)
+        if not is_restored:
             yield _act(ghosts, name, f"{name} is unknown, and {old.get(name)} has become {new.get(name)}")
 
 

@@ -36,6 +36,10 @@ class JudgedNode:
         self._tell(observations.MachineHas(self._at(), readings))
         self._tell(observations.PassReads(self._at(), readings))
 
+    def forgets(self) -> None:
+        """capacityd has lost its memory: a pass was killed, or begins without one."""
+        self._tell(observations.Forgets(self._at()))
+
     def seen(self) -> None:
         """capacityd gets the Node as it is."""
         self._tell(observations.Requests(self._at()))

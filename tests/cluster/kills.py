@@ -135,6 +135,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             over, answers = threading.Event(), list[bool]()
             readings = {name: Quantity(number) for name, number in wanted.items()}
             judged.has(readings)
+            judged.forgets()
             judged.seen()
             proxy.faults.clear()
             proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
@@ -149,6 +150,7 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
             written += now == wanted
             judged.has(readings)
+            judged.forgets()
             passes.start()
             passes.finish()
             judged.changed(Writer.CAPACITYD)

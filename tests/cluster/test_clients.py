@@ -55,11 +55,11 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     """With a token (as an exec plugin would provide), then with a certificate."""
     agent = Agent(cluster, node, tmp_path / "agent", python=python)
     with cluster.audit.requests(agent.user) as requests:
-        assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["new"] == "4"
+        assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["desired"] == 4
     assert counted(requests) == {WHO: 1, GET: 1}
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
-    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 2}
     assert {request.user_agent.partition("/")[0] for request in requests.all()} == {"capacityd"}
     document = cluster.node(node)
     assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
@@ -78,6 +78,7 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
     assert [message for _, message in our_events(cluster, node)] == [
         f"{DONGLE}: none → 4 (first published)",
+        "all configured resources are published",
         f"{DONGLE}: 4 → none (withdrawn)",
     ]
 
@@ -94,7 +95,7 @@ def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
     proxy.fault(faults.before(change), "PATCH")
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply", status=4)
-    assert [request.code for request in requests.all() if request.verb == "patch"] == [422, 200]
+    assert [request.code for request in requests.all() if request.verb == "patch"] == [409, 200]
     assert cluster.capacity(node)[DONGLE] == "9"
     cluster.admin.delete(f"/api/v1/nodes/{node}")
     assert f'has no Node "{node}"' in agent.run("apply", status=1).stderr
@@ -106,11 +107,13 @@ _ASK = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from capacityd.model.errors import NodeError
+from capacityd.model.node import Patch
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
+patch = Patch("uid", "1")
 for path in sys.argv[2:]:
     client = Client(load(path))
-    for ask in (client.review_self, lambda: client.read_node("n1"), lambda: client.patch_node_status("n1", [])):
+    for ask in (client.review_self, lambda: client.read_node("n1"), lambda: client.patch_node_status("n1", patch)):
         try:
             ask()
         except NodeError as e:

@@ -75,7 +75,7 @@ def test_an_own_key_that_another_writer_changes_first_is_planned_again(
     with another_writes(cluster, proxy, published, lambda: cluster.set_capacity(published.node, {DONGLE: theirs})):
         published.run("apply")
     assert cluster.capacity(published.node)[DONGLE] == "3"
-    [(reason, message)] = our_events(cluster, published.node)[1:]
+    [(reason, message)] = our_events(cluster, published.node)[2:]
     assert reason == "CapacityChanged"
     assert message.startswith(f"{DONGLE}: {reported}")
 

@@ -39,7 +39,7 @@ def test_a_key_that_is_not_ours_is_refused(cluster: Cluster, agent: Agent) -> No
         assert ANNOTATION not in document["metadata"].get("annotations", {}), attempt
         assert (condition_of(document) or {})["reason"] == "Refused"
         events = our_events(cluster, agent.node)
-        assert [reason for reason, _ in events] == ["CapacityRefused"], f"{attempt}: one Event"
+        assert [reason for reason, _ in events] == ["Refused"], f"{attempt}: one Event"
         assert all(f"{name}: " in events[0][1] for name in THEIRS)
     agent.run("withdraw")
     assert cluster.capacity(agent.node) == {**BASE_CAPACITY, **THEIRS}, "withdraw leaves it, too"

@@ -33,7 +33,7 @@ def made(cluster: Cluster, agent: Agent, *arguments: str, status: int = 0) -> di
 
 
 def test_a_command_that_changes_something_is_one_get_one_patch_and_one_event(cluster: Cluster, agent: Agent) -> None:
-    """A command that changes nothing is one GET."""
+    """A command that changes nothing is one GET. One Event more says that the condition is about something else."""
     written, read = {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}, {WHO: 1, GET: 1}
     more = "".join(f'[resources."example.com/seats-{n}"]\nstatic = {{ quantity = {n} }}\n' for n in range(1, 6))
     agent.configure(DONGLES + more)
@@ -41,7 +41,7 @@ def test_a_command_that_changes_something_is_one_get_one_patch_and_one_event(clu
     for command, expected in ((["plan"], read), (["apply", "--dry-run"], read), (["probe"], {}), (["devices"], {})):
         assert made(cluster, agent, *command) == expected
     assert cluster.node(agent.node) == before
-    assert made(cluster, agent, "apply") == written
+    assert made(cluster, agent, "apply") == written | {EVENT: 2}
     before = cluster.node(agent.node)
     assert made(cluster, agent, "apply") == read
     assert cluster.node(agent.node) == before

@@ -110,14 +110,14 @@ def test_a_denial_is_tried_again_after_a_tenth_of_its_time(cluster: Cluster, s: 
             heartbeat = [PATCH] if seconds > 1800 else []
             assert passes.at(seconds, "requeue") == [GET, *heartbeat, PATCH]
             assert passes.next == pytest.approx(pause)
-    assert passes.at(7600, "requeue") == [GET, PATCH, PATCH, EVENT], "the second one makes the condition True"
+    assert passes.at(7600, "requeue") == [GET, PATCH, PATCH, EVENT, EVENT], "the second PATCH makes the condition True"
     assert s.capacity() == "1"
 
 
 def test_a_resync_renews_the_heartbeat(cluster: Cluster, s: Service) -> None:
     """It changes nothing else."""
     passes = Passes(s)
-    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT, EVENT]
     passes.watch()
     before, node = s.condition(), without_heartbeat(cluster.node(s.node))
     assert passes.at(3600, "resync") == [GET, PATCH]
@@ -141,18 +141,18 @@ def test_a_pass_gives_up_after_six_conflicts(cluster: Cluster, proxy: Proxy, s: 
     s.connect(proxy.url)
     s.join(proxy.url)
     passes = Passes(s)
-    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT, EVENT]
     passes.watch()
     proxy.fault(writes, "PATCH", f"/api/v1/nodes/{s.node}/status", times=None)
     s.machine.plug("1-2", events=False)
-    assert passes.at(60, "hardware") == MAX_CONFLICTS * [GET, PATCH]
+    assert passes.at(60, "hardware") == [*MAX_CONFLICTS * [GET, PATCH], GET]
     assert passes.result.failure is not None
     assert passes.result.failure.cause is RetryCause.CONFLICT
 
 
 def test_a_node_that_cannot_be_watched_costs_a_get_for_each_look(s: Service) -> None:
     passes = Passes(s)
-    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT]
+    assert passes.at(0, "boot") == [WHO, GET, PATCH, EVENT, EVENT]
     assert passes.at(60, "poll") == [GET]
     assert passes.at(360, "poll") == [GET]
 

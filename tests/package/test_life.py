@@ -8,6 +8,7 @@ import pytest
 
 from tests import ROOT
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.package.api_server import api_server
 from tests.package.console import UNIT
 from tests.package.machine import Machine, tap
 from tests.package.packages import Packages
@@ -60,8 +61,8 @@ def test_a_life_from_installation_to_purge(fresh: Machine, packages: Packages) -
 
 
 def test_what_debian_runs_on_the_installed_package(fresh: Machine, packages: Packages) -> None:
-    """The tests in packaging/deb/tests, as autopkgtest runs them."""
-    fresh.install(packages.current)
+    """The tests in packaging/deb/tests, as autopkgtest runs them, with both packages."""
+    fresh.install(packages.current, packages.kubectl)
     for name in ("commands", "service"):
         output = fresh.run("sh", "-eu", fresh.put(packages.sources / "packaging/deb/tests" / name), deadline=300)
         assert name == "service" or output.stderr == "", "which autopkgtest would not allow"
@@ -168,32 +169,32 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
     """A removal leaves the Node as it is. After a new installation, withdraw uses the Node's annotation."""
-    fresh.install(packages.current)
-    enable(fresh)
-    assert printed(fresh.dpkg("--remove", "capacityd")) == [
-        "capacityd: Node node keeps 1 resource and the condition CapacityPublished; to remove them, install capacityd "
-        "again and run `capacityd withdraw`"
-    ]
-    assert fresh.active == "inactive"
-    assert not fresh.exists("/run/capacityd")
-    assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
-    fresh.install(packages.current)
-    assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "it starts at the next boot"
-    fresh.run("systemctl", "start", UNIT)
-    wait_until(lambda: published(fresh, "example.com/seats") == "7", PATIENCE, "it has published")
-    fresh.wait_for_readings({"example.com/seats": 7})
-    quiet(fresh)
+    says = "keeps 1 resource and the condition CapacityPublished; to remove them, install capacityd again and run"
+    seats = "example.com/seats"
+    with api_server(fresh) as server:
+        before = server.capacity
+        fresh.install(packages.current)
+        fresh.write("/srv/seats", "7\n")
+        fresh.write("/etc/capacityd/conf.d/60-test.toml", SEATS)
+        fresh.run("systemctl", "enable", "--now", UNIT)
+        wait_until(lambda: server.capacity.get(seats) == "7", PATIENCE, "it has published")
+        assert printed(fresh.dpkg("--remove", "capacityd")) == [f"capacityd: Node n1 {says} `capacityd withdraw`"]
+        assert fresh.active == "inactive"
+        assert not fresh.exists("/run/capacityd")
+        assert not fresh.exists("/usr/share/capacityd"), "no bytecode is left"
+        fresh.install(packages.current)
+        assert (fresh.active, fresh.enabled) == ("inactive", "enabled"), "it starts at the next boot"
+        fresh.run("systemctl", "start", UNIT)
+        fresh.wait_for_readings({seats: 7})
+        quiet(fresh)
 
-    fresh.run("cp", "/run/capacityd/node.json", "/srv/node.json")
-    (line,) = printed(fresh.dpkg("--purge", "capacityd"))
-    assert line.startswith("capacityd: Node node keeps 1 resource ")
-    fresh.install(packages.current)
-    fresh.run("capacityd", "withdraw", "--node-file", "/srv/node.json")
-    node = json.loads(fresh.out("cat", "/srv/node.json"))
-    assert node["status"]["capacity"] == {"cpu": "4"}
-    assert node["status"].get("conditions", []) == []
-    assert node["metadata"].get("annotations", {}) == {}
-    assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
+        (line,) = printed(fresh.dpkg("--purge", "capacityd"))
+        assert line.startswith("capacityd: Node n1 keeps 1 resource ")
+        assert server.capacity[seats] == "7"
+        fresh.install(packages.current)
+        fresh.run("capacityd", "withdraw")
+        assert server.capacity == before
+        assert printed(fresh.dpkg("--purge", "capacityd")) == [], "nothing is left on the Node"
 
 
 def printed(output: str) -> list[str]:

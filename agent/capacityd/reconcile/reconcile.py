@@ -106,8 +106,8 @@ class Pass:
         If another writer comes in between, begins again. Raises NodeError if the Node can't be read.
         """
         writing = Writing(self.node, inputs.uptime)
+        state = self.node.read()
         for _ in range(MAX_CONFLICTS):
-            state = self.node.read()
             plugins = self.device_plugins()
             memory = memory.of_node(state).with_restored(state, inputs.uptime)
             make_part = partial(_make_part, inputs, plugins)
@@ -118,7 +118,7 @@ class Pass:
             try:
                 plan = writing.write(plan)
             except NodeConflict:
-                memory = writing.memory
+                state, memory = writing.state, writing.memory
                 continue
             except NodeUnreachable as e:  # the patch may have been stored, or not
                 return PassEnd(inputs, Memory(), error=e)

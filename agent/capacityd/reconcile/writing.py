@@ -26,7 +26,7 @@ class Writing:
     """The writes of a pass."""
 
     state: NodeState
-    """The Node after the last patch."""
+    """The Node after the last patch; after a conflict, as it was read then."""
     memory: Memory
     """What to remember after the last patch."""
 
@@ -120,7 +120,9 @@ class Writing:
         except NodeRejected as e:
             return e.reason
         except NodeConflict as e:
-            if self._node.read().resource_version != self.state.resource_version:
+            found = self._node.read()
+            if found.resource_version != self.state.resource_version:
+                self.state = found
                 raise
             return f"the API server reports a conflict, but nobody has changed the Node: {e.reason}"
         self.has_written = True

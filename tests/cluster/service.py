@@ -300,6 +300,9 @@ FIRST = ["create selfsubjectreviews", GET]
 WROTE = ["patch nodes/status", "create events"]
 """The requests that follow the GET of a pass that publishes a change."""
 
+WROTE_FIRST = [*WROTE, "create events"]
+"""As WROTE, for the first pass. The second Event says that the condition has become True."""
+
 PUBLISHED = [GET, *WROTE]
 """The requests of a later pass that publishes a change."""
 

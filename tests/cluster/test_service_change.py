@@ -9,24 +9,27 @@ import pytest
 from capacityd.model.reasons import PassReason
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import DONGLES, FIRST, GET, PUBLISHED, WROTE, Service, service
+from tests.cluster.service import DONGLES, FIRST, GET, PUBLISHED, WROTE_FIRST, Service, service
 from tests.support.machines import bare, merge, nic, usb_path
 
 
 @pytest.mark.protocol
 def test_plug_and_unplug(s: Service) -> None:
     s.start()
-    assert s.requested() == [*FIRST, *WROTE]
+    assert s.requested() == [*FIRST, *WROTE_FIRST]
     s.machine.plug("1-2")
     s.wait_capacity("2")
     assert s.requested() == PUBLISHED
     s.machine.unplug("1-2")
     s.wait_capacity("1")
     assert s.requested() == PUBLISHED
-    assert [event.partition(" (")[0] for event in s.events()] == [
-        f"example.com/dongle: {moved}" for moved in ("none → 1", "1 → 2", "2 → 1")
-    ]
-    assert all("(the reading changed)" in event for event in s.events()[1:])
+    first, published, *changes = s.events()
+    assert (first, published) == (
+        "example.com/dongle: none → 1 (first published)",
+        "all configured resources are published",
+    )
+    assert [event.partition(" (")[0] for event in changes] == ["example.com/dongle: 1 → 2", "example.com/dongle: 2 → 1"]
+    assert all("(the reading changed)" in event for event in changes)
 
 
 def test_what_does_not_concern_us_causes_no_request(s: Service) -> None:
@@ -61,7 +64,7 @@ def test_a_resync_is_one_request(s: Service) -> None:
     s.wait_passes(5)
     s.stop()
     assert s.passes() - 1 <= (time.monotonic() - began) / 0.8
-    assert [request for request in s.requested() if request != GET] == [FIRST[0], *WROTE]
+    assert [request for request in s.requested() if request != GET] == [FIRST[0], *WROTE_FIRST]
 
 
 def test_the_node_is_watched_over_one_connection(s: Service) -> None:

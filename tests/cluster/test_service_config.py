@@ -22,7 +22,7 @@ def test_after_a_configuration_error_at_boot_the_value_stays(s: Service) -> None
     s.start()
     assert s.last_applied() == {DONGLE: 2, SEATS: 7}
     assert s.condition()["reason"] == "ConfigurationRejected"
-    assert f"; unknown: {SEATS}: configuration: " in s.condition()["message"]
+    assert f"; unknown: {SEATS}: its configuration has an error" in s.condition()["message"]
     assert all(SEATS in mistake for mistake in s.status()["configuration_errors"])
 
 
@@ -75,12 +75,12 @@ def test_resources_of_a_file_that_has_lost_its_content_stay(s: Service) -> None:
     s.reload()
     s.wait(lambda: s.condition()["reason"] == "ConfigurationRejected", PROMPT, "nothing configures it")
     assert SEATS in s.condition()["message"]
-    assert f"! {SEATS}: kept, because nothing configures it" in s.cli("status").stdout
+    assert f"! {SEATS}: not configured: kept, because nothing configures it" in s.cli("status").stdout
     assert (s.cli("status").returncode, s.cli("plan").returncode) == (4, 4)
     s.stop()
     assert "! nothing updates what the last pass has published" in s.cli("status").stdout
     assert s.cli("withdraw").returncode == 0
-    assert s.cli("status").stdout == "capacityd is not running; the Node keeps nothing that it has published\n"
+    assert s.cli("status").stdout == "capacityd is not running\n"
     s.start()
     assert (s.last_applied(), s.condition()) == ({}, {})
     assert s.cli("config", "check").stderr == ""
@@ -98,7 +98,7 @@ def test_in_observe_mode_all_is_reported_and_nothing_written(cluster: Cluster, s
     resources = {r["name"]: r for r in s.status()["resources"]}
     assert [resources[DONGLE][key] for key in ("reading", "published", "capacity")] == [2, 1, "1"]
     assert [resources[name]["note"] for name in (DONGLE, SEATS)] == [
-        "would be 2: the reading changed",
+        "would be 2: the configuration changed",
         "would be 7: first published",
     ]
     assert {r.verb for r in s.requests()} == {"create", "get"}

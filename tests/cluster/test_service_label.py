@@ -84,9 +84,10 @@ def test_a_label_of_another_writer_stays_and_the_number_is_published(cluster: Cl
         s.wait_capacity("1")
         assert labels(cluster, s)[DONGLE] == "theirs"
         assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Refused")
-        rows = {row["name"]: row for row in s.status()["resources"]}
-        assert (rows[DONGLE]["refused"], rows[f"label {DONGLE}"]["refused"]) == (False, True)
-        assert rows[f"label {DONGLE}"]["capacity"] == "theirs"
+        rows = {(row["kind"], row["name"]): row for row in s.status()["resources"]}
+        resource, label = rows["resource", DONGLE], rows["label", DONGLE]
+        assert (resource["trouble"], label["trouble"]) == (None, "Refused")
+        assert label["capacity"] == "theirs"
         assert json.loads(cluster.node(s.node)["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1}
         s.configure(f"{LABELLED}adopt = true\n")
         s.reload()

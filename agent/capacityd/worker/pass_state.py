@@ -46,7 +46,7 @@ class PassStatus:
     node: str = ""
     """The Node's name; "": no pass has read the Node yet."""
     changes: tuple[Change, ...] = ()
-    """The plan's change for each key, with what the Node stores after the plan."""
+    """The plan's change for each key, with what the Node stores and its annotation lists after the pass."""
     troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node."""
     condition: Condition | None = None

@@ -18,6 +18,7 @@ from capacityd.model.errors import CapacitydError
 from capacityd.model.host import Host
 from capacityd.model.messages import JobRequest, NodeToWatch, PassResult, Probed
 from capacityd.model.options import WorkerOptions
+from capacityd.model.published import published_in
 from capacityd.model.reading import Reading, without_details
 from capacityd.model.reasons import PassReason
 from capacityd.model.waits import Wait, WaitReason
@@ -183,10 +184,14 @@ def _status(job: _Job, end: PassEnd) -> PassStatus:
     if outcome is None:
         return status
     node = outcome.node
+    published = published_in(node.annotation)  # in observe mode, the plan is not carried out
     return replace(
         status,
         node=node.name,
-        changes=tuple(replace(change, stored=node.stored(change.key)) for change in outcome.plan.changes),
+        changes=tuple(
+            replace(change, stored=node.stored(change.key), published=published.get(change.key))
+            for change in outcome.plan.changes
+        ),
         troubles=outcome.plan.troubles,
         condition=node.condition,
         others=other_writers(node, outcome.plan.published, device_plugin_names(job.host)),

@@ -134,8 +134,8 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
             over, answers = threading.Event(), list[bool]()
             readings = {name: Quantity(number) for name, number in wanted.items()}
-            judged.has(readings)
             judged.forgets()
+            judged.has(readings)
             judged.seen()
             proxy.faults.clear()
             proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
@@ -149,8 +149,8 @@ def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -
             now = _published(s)
             assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
             written += now == wanted
-            judged.has(readings)
             judged.forgets()
+            judged.has(readings)
             passes.start()
             passes.finish()
             judged.changed(Writer.CAPACITYD)

@@ -58,7 +58,7 @@ def test_a_key_that_another_writer_creates_first_is_not_overwritten(
     assert document["status"]["capacity"][DONGLE] == "9", "theirs stays"
     assert document["status"]["capacity"]["example.com/seats"] == "2", "ours arrives"
     assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {"example.com/seats": 2}
-    assert [c["type"] for c in document["status"]["conditions"]] == ["Theirs", CONDITION]
+    assert {c["type"] for c in document["status"]["conditions"]} == {"Theirs", CONDITION}
 
 
 @pytest.mark.protocol
@@ -91,7 +91,7 @@ def test_any_other_change_is_read_first_and_stays(
     status = cluster.node(published.node)["status"]
     assert status["capacity"][DONGLE] == "3"
     assert status["capacity"].get(OTHER) == ("5" if "capacity" in theirs else None)
-    assert [c["type"] for c in status["conditions"]] == [CONDITION, *(["Theirs"] if "conditions" in theirs else [])]
+    assert {c["type"] for c in status["conditions"]} == {CONDITION, *(["Theirs"] if "conditions" in theirs else [])}
 
 
 @pytest.mark.protocol

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.protocol
 
 NAME = "example.com/x"
 TEXT = "é<&>\u2028 e\u0301 \U0001ffff 0/0 ~1"
-CONDITION = Condition("True", "Published", TEXT, heartbeat=1767323045.0, transition="2026-01-02T03:04:05Z")
+MESSAGE = "é<&> e\u0301 0/0 ~1"  # unprintable characters would be read as escapes
+CONDITION = Condition("True", "Published", MESSAGE, heartbeat=1767323045.0, transition="2026-01-02T03:04:05Z")
 
 
 def patch_of(state: NodeState, number: int | None = 1, **more: Any) -> Patch:
@@ -234,11 +235,10 @@ def test_a_client_certificate_of_another_authority_is_refused_until_it_is_renewe
     pem = tmp_path / "kubeconfig.pem"
     good = pem.read_text()
     Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], pem)
-    api_node = opened(config)
     with pytest.raises(NodeUnauthorized, match=r"\(HTTP 401\)|rejected the client certificate"):
-        api_node.read()
+        opened(config).read()
     pem.write_text(good)
-    assert api_node.read().name == node
+    assert opened(config).read().name == node
 
 
 def test_a_server_is_verified_as_the_kubeconfig_says(cluster: Cluster, node: str) -> None:

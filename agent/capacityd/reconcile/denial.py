@@ -27,6 +27,11 @@ class Denial:
         return self.sent == sent and uptime < self.retry_at
 
 
+def is_paused(denial: Denial | None, uptime: float) -> bool:
+    """Whether something was denied, and is not to be tried again yet."""
+    return denial is not None and uptime < denial.retry_at
+
+
 def denial_after(last: Denial | None, sent: str, text: str, uptime: float) -> Denial:
     """What to remember of something that was just denied. last: its previous denial. sent, text: as in Denial."""
     since = last.since if last and last.sent == sent else uptime

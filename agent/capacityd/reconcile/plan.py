@@ -14,7 +14,7 @@ from capacityd.model.waits import Wait, WaitReason
 from capacityd.reconcile.condition import condition_of, is_heartbeat_due
 from capacityd.reconcile.decide import decide
 from capacityd.reconcile.decision import Circumstances, Decision, Entry
-from capacityd.reconcile.denial import condition_text, sent_text
+from capacityd.reconcile.denial import condition_text, is_paused, sent_text
 from capacityd.reconcile.inputs import Inputs
 from capacityd.reconcile.memory import Memory
 from capacityd.reconcile.ownership import published_before
@@ -28,7 +28,7 @@ class Part:
     keys: frozenset[Key] | None = None
     """The keys whose numbers may be written, even if they have been denied; None: all that are not denied."""
     has_rest: bool = True
-    """Whether the annotation of the other keys may be written."""
+    """Whether the annotation of the other keys and the hash of the configuration may be written."""
     has_condition: bool = True
     """Whether the condition may be written."""
 
@@ -162,7 +162,7 @@ def _why_denied(change: Change, entry: Entry, memory: Memory, uptime: float) -> 
         return memory.denied[change.key].text
     annotation = memory.annotation_denied
     changes_annotation = change.published != entry.published
-    if annotation is not None and changes_annotation and uptime < annotation.retry_at:
+    if annotation is not None and changes_annotation and is_paused(annotation, uptime):
         return annotation.text
     return ""
 
@@ -178,8 +178,11 @@ def _with_patch(plan: Plan, steps: Sequence[_Step], memory: Memory, inputs: Inpu
         after = replace(after, annotation=annotation_text(plan.published))
     troubles = troubles_of(after, inputs, memory, explained)
     plan = replace(plan, troubles=troubles)
-    if part.has_condition and (plan.changes or node.conditions or inputs.configuration_errors):
-        patch = _with_condition(patch, node, condition_of(troubles, inputs.now), memory, inputs)
+    if plan.changes or node.conditions or inputs.configuration_errors:
+        if part.has_rest:
+            patch = _with_hash(patch, node, memory, inputs)
+        if part.has_condition:
+            patch = _with_condition(patch, node, condition_of(troubles, inputs.now), memory, inputs)
     return plan if patch.is_empty else replace(plan, patch=patch)
 
 
@@ -189,8 +192,7 @@ def _patch_of_numbers(plan: Plan, memory: Memory, uptime: float) -> Patch:
     numbers = {change.key: change.desired for change in plan.written_changes}
     resources = {key.name: number for key, number in numbers.items() if not key.is_label}
     annotations: dict[str, str | None] = {}
-    is_denied = memory.annotation_denied is not None and uptime < memory.annotation_denied.retry_at
-    if not is_denied and not is_annotated(node.annotation, plan.published):
+    if not is_paused(memory.annotation_denied, uptime) and not is_annotated(node.annotation, plan.published):
         annotations[ANNOTATION] = annotation_text(plan.published)
     return Patch(
         uid=node.uid,
@@ -208,20 +210,21 @@ def _differing(numbers: Mapping[str, int | None], stored: Mapping[str, str]) -> 
     return {name: number for name, number in numbers.items() if stored.get(name) != texts[name]}
 
 
+def _with_hash(patch: Patch, node: NodeState, memory: Memory, inputs: Inputs) -> Patch:
+    """The patch with the hash of the configuration, if the Node does not have it yet."""
+    digest = None if inputs.is_withdrawal else inputs.config.digest or node.configuration
+    is_denied = any(is_paused(denial, inputs.uptime) for denial in (memory.annotation_denied, memory.condition_denied))
+    if is_denied or digest == node.configuration:
+        return patch
+    return replace(patch, annotations={**patch.annotations, CONFIGURATION_ANNOTATION: digest})
+
+
 def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory: Memory, inputs: Inputs) -> Patch:
-    """The patch with the condition and the hash of the configuration, if the Node does not have them yet."""
-    annotations = dict(patch.annotations)
-    if inputs.is_withdrawal:
-        if node.configuration is not None:
-            annotations[CONFIGURATION_ANNOTATION] = None
-        return replace(patch, annotations=annotations, removes_conditions=bool(node.conditions))
-    digest = inputs.config.digest
-    if digest and node.configuration != digest:
-        annotations[CONFIGURATION_ANNOTATION] = digest
-    with_hash = replace(patch, annotations=annotations)
-    if not inputs.config.settings.condition:
-        return replace(with_hash, removes_conditions=bool(node.conditions))
-    is_stored = node.says(condition) and with_hash == patch
+    """The patch with the condition, if the Node does not have it yet, or if the patch has the hash of a new
+    configuration."""
+    if inputs.is_withdrawal or not inputs.config.settings.condition:
+        return replace(patch, removes_conditions=bool(node.conditions))
+    is_stored = node.says(condition) and CONFIGURATION_ANNOTATION not in patch.annotations
     if is_stored and not is_heartbeat_due(node, inputs.now, inputs.heartbeat_after):
         return patch
     denied = memory.condition_denied
@@ -231,7 +234,7 @@ def _with_condition(patch: Patch, node: NodeState, condition: Condition, memory:
     if last is not None and last.status == condition.status:  # lastTransitionTime changes only with the status
         condition = replace(condition, transition=last.transition)
     has_several = len(node.conditions) > 1
-    return replace(with_hash, condition=condition, removes_conditions=has_several)
+    return replace(patch, condition=condition, removes_conditions=has_several)
 
 
 def _limited(plan: Plan, limit: Wait, uptime: float) -> Plan:

@@ -304,6 +304,19 @@ def test_a_policy_that_denies_the_condition_does_not_deny_the_numbers(service: S
     assert service.node.condition == TRUE
 
 
+def test_annotations_without_room_leave_the_condition(service: Service) -> None:
+    service.node.denies = lambda patch: "too long" if patch.annotations else ""
+    service.make_pass(1000.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({}, ("False", "Denied"))
+    attempts = service.node.attempts
+    service.make_pass(1010.0, a=FOUR)
+    assert service.node.attempts == attempts, "it is tried again after a minute"
+    service.node.denies = lambda _: ""
+    service.make_pass(1070.0, a=FOUR)
+    assert (service.node.numbers, service.node.condition) == ({A: "4"}, TRUE)
+    assert service.node.state.configuration == "first"
+
+
 def test_a_policy_that_denies_the_annotation_denies_what_would_not_be_recorded(service: Service) -> None:
     service.node.denies = lambda patch: "no annotation" if ANNOTATION in patch.annotations else ""
     service.make_pass(1000.0, a=FOUR)

@@ -27,12 +27,12 @@ def test_a_device_plugin_takes_a_name_over(cluster: Cluster, kubelet: Kubelet) -
         s.start()
         wait_quantities(s, "4", "4")
         assert "device plugins use names in nvidia.com (https://" in s.log()
-        assert (row(s)["published"], row(s)["refused"], s.status()["other_resources"]) == (4, False, {})
+        assert (row(s)["published"], row(s)["trouble"], s.status()["other_resources"]) == (4, None, {})
         assert s.last_applied()[GPU] == 4
         with kubelet.device_plugin(GPU, 3):
             wait_quantities(s, "3", "3")
             s.wait(lambda: GPU not in s.last_applied(), PROMPT, "it is given up")
-            assert (row(s)["published"], row(s)["refused"]) == (None, True)
+            assert (row(s)["published"], row(s)["trouble"]) == (None, "Refused")
             assert "a device plugin has this name, so the kubelet writes the key" in row(s)["note"]
             is_not_ours(s, 4, f"! {GPU}: refused: a device plugin has this name")
             assert s.condition()["message"].startswith(f"refused: {GPU}: ")

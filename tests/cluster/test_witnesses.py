@@ -70,4 +70,4 @@ def test_a_node_that_is_registered_anew_has_no_record(cluster: Cluster, node: st
     cluster.create_node(node, capacity=theirs)
     assert agent.run("apply", status=4).stdout.count("the same number, but not published by capacityd") == 2
     agent.run("withdraw")
-    assert cluster.capacity(node) == theirs
+    assert theirs.items() <= cluster.capacity(node).items()

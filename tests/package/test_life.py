@@ -169,7 +169,7 @@ def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Package
 
 def test_a_removal_says_what_stays_on_the_node(fresh: Machine, packages: Packages) -> None:
     """A removal leaves the Node as it is. After a new installation, withdraw uses the Node's annotation."""
-    says = "keeps 1 resource and the condition CapacityPublished; to remove them, install capacityd again and run"
+    says = "keeps 1 resource and the condition CapacityPublished; to remove them: install capacityd again and run"
     seats = "example.com/seats"
     with api_server(fresh) as server:
         before = server.capacity

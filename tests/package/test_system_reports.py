@@ -118,7 +118,7 @@ def test_status_says_what_a_reboot_and_a_reload_would_change(fresh: Machine, pac
     file = "/etc/capacityd/conf.d/70-more.toml"
     fresh.write(file, '[resources."example.com/more"]\nstatic = { quantity = 1 }\n', "600")
     for user in ("root", "nobody"):
-        output = fresh.out("runuser", "-u", user, "--", "capacityd", "status")
+        output = fresh.run("runuser", "-u", user, "--", "capacityd", "status", status=4).stdout
         assert "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`" in output
         assert f"the service does not use the newest configuration: {file}" in output
     fresh.run("systemctl", "enable", UNIT)

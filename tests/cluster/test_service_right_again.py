@@ -34,8 +34,8 @@ SEATS = "example.com/seats"
 LATE = 50.0
 """Seconds until a certificate is valid: longer than the watcher tries with it."""
 
-WRITES = 5
-"""Writes of two agents on one Node."""
+WRITES = 10
+"""Writes of two agents on one Node after one has noticed the other: at most 6 in a row, then each once a minute."""
 
 
 def configure_seats(s: Service, number: int, kubernetes: str = "", **service: str) -> Path:

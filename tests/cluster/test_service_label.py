@@ -12,7 +12,7 @@ from capacityd.model.node import ANNOTATION
 from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.service import DONGLES, PUBLISHED, Service, service
+from tests.cluster.service import DONGLES, GET, PUBLISHED, Service, service
 from tests.support.machines import usb_device
 
 LABELLED = f"{DONGLES}label = true\n"
@@ -66,13 +66,13 @@ def test_a_change_by_another_writer_is_undone(cluster: Cluster, value: str | Non
 
 
 @pytest.mark.protocol
-def test_a_label_that_is_not_ours_costs_nothing(cluster: Cluster) -> None:
+def test_a_label_that_is_not_ours_is_never_written(cluster: Cluster) -> None:
+    """The watch also reports other writers' labels, so a pass reads the Node."""
     with labelled(cluster) as s:
-        passes = s.passes()
         write(cluster, s, other="1")
         write(cluster, s, other=None)
         s.wait_idle()
-        assert (s.passes(), s.requested()) == (passes, [])
+        assert {*s.requested()} <= {GET}
 
 
 @pytest.mark.protocol

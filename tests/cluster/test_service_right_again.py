@@ -153,7 +153,7 @@ def test_a_certificate_is_not_valid_yet(cluster: Cluster, s: Service, proxy: Pro
     valid_at = time.time() + LATE
     s.disconnect(proxy.url)
     s.connect(proxy.url)
-    s.wait(lambda: "not yet valid" in s.status()["not_watched"], PATIENCE, "the watch is lost")
+    s.wait(lambda: "certificate that" in s.status()["not_watched"], PATIENCE, "the watch is lost")
     cluster.set_capacity(s.node, {DONGLE: "0"})
     s.wait(lambda: time.time() > valid_at, PATIENCE, "the certificate is valid")
     s.wait_capacity("1", deadline=MINUTE)

@@ -23,7 +23,7 @@ ALL = tuple(
     (version, urllib3) for version in VERSIONS for urllib3 in (URLLIB3[-1:] if version in NEEDS_URLLIB3_2 else URLLIB3)
 )
 _PINS = Path(__file__).with_name("clients.txt")
-_BESIDE = ("jsonpatch", "psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
+_BESIDE = ("psutil", "pyudev", "tabulate")  # what capacityd imports besides the client
 
 
 def client(version: str, urllib3: str = URLLIB3[-1]) -> Path:

@@ -239,7 +239,7 @@ from capacityd.cli import run
 from capacityd.cli.parser import COMMANDS
 sys.modules["systemd"] = None
 assert run(["probe", "--machine", {str(MACHINE)!r}, "--config", {TOUR!r}]) == 0
-print(sorted(m for m in sys.modules if m.split(".")[0] in ("kubernetes", "urllib3", "yaml", "jsonpatch")))
+print(sorted(m for m in sys.modules if m.split(".")[0] in ("kubernetes", "urllib3", "yaml")))
 for module, _ in COMMANDS.values():
     import_module(f"capacityd.{{module}}")
 """

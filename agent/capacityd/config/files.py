@@ -43,8 +43,8 @@ _CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
 class Files:
     """The files to read, and the errors of their folders."""
 
-    read_by_service: bool
-    """Whether these are the files that the service reads. Otherwise, a user has named them in a command."""
+    need_permissions: bool
+    """Whether modes must allow root the reading, because the service is root without capabilities."""
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts the file's owner and the groups that may
     write it."""
@@ -65,7 +65,7 @@ class Files:
 
 def files_of_service(root: str) -> Files:
     """The files that the service reads. root: the folder used as /."""
-    files = Files(read_by_service=True, trust=own_trust())
+    files = Files(need_permissions=os.geteuid() == 0, trust=own_trust())
     vendor_files: dict[str, str] = {}
     for folder in VENDOR_FOLDERS:
         vendor_files |= _add_folder(os.path.join(root, folder), files, masked=vendor_files)
@@ -83,7 +83,7 @@ def files_of_service(root: str) -> Files:
 
 def files_at(path: str) -> Files:
     """The file at this path or, for a folder, the files in it."""
-    files = Files(read_by_service=False, trust=trust_in(path))
+    files = Files(need_permissions=False, trust=trust_in(path))
     if not os.path.lexists(path):
         files.failures[path] = "no such file or folder"
     elif not os.path.isdir(path):
@@ -104,7 +104,7 @@ def read(path: str, files: Files) -> str:
     try:
         with ExitStack() as descriptors:
             found = find_trusted(path, files.trust, descriptors)
-            if files.read_by_service and (why := why_unreadable_to_root(path)):
+            if files.need_permissions and (why := why_unreadable_to_root(path)):
                 raise ConfigError(why)
             if stat.S_ISCHR(found.status.st_mode) and found.status.st_rdev == _DEV_NULL:
                 return ""
@@ -173,7 +173,7 @@ def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict
         if not is_missing:
             files.failures[folder] = _reason(e)
         return {}
-    if files.read_by_service and (why := why_unreadable_to_root(folder)):
+    if files.need_permissions and (why := why_unreadable_to_root(folder)):
         files.failures[folder] = why
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from capacityd.host.program import run_trusted
+from capacityd.host.program import run
 from capacityd.model.errors import HostError
 from capacityd.model.quoting import quoted
 from capacityd.model.text import printable
@@ -29,7 +29,7 @@ _ATTEMPTS = 5
 def ip(*arguments: str) -> Sequence[Json]:
     """The objects that ip prints, in the kernel's order. Raises HostError, and ValueError for unexpected output."""
     for _ in range(_ATTEMPTS):
-        status, out, err = run_trusted([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
+        status, out, err = run([*_IP, *arguments], _TIMEOUT, max_output=_MAX_BYTES)
         if status:
             detail = f"standard error: {quoted(printable(err.strip()))}"
             raise HostError(f"{_IP[0]} exited with status {status}", detail=detail)

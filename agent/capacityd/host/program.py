@@ -20,19 +20,25 @@ _SECONDS_TO_KILL = 1.0
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def run_trusted(
-    command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BYTES
-) -> tuple[int, bytes, bytes]:
-    """Runs a program for at most timeout seconds. Afterwards, kills all children of this process.
+def run_trusted(command: Sequence[str], timeout: float) -> tuple[int, bytes, bytes]:
+    """Runs a program that the configuration names. Returns what run() returns, and raises its errors.
 
-    Returns the exit status (if negative, the signal that killed the program), standard output and standard error.
-    Raises ProgramNotTrusted if another user could change a file that the program runs, and another HostError if the
-    program can't be started, does not end in time, or writes more than max_output bytes.
+    Also raises ProgramNotTrusted if another user could change a file that the program runs.
     """
     program = command[0]
     _require_executable(program)
     if flaw := flaw_of_command(command, own_trust()):
         raise ProgramNotTrusted(f"{printable(program)} is not run, because {printable(str(flaw))}")
+    return run(command, timeout)
+
+
+def run(command: Sequence[str], timeout: float, max_output: int = _MAX_OUTPUT_BYTES) -> tuple[int, bytes, bytes]:
+    """Runs a program for at most timeout seconds. Afterwards, kills all children of this process.
+
+    Returns the exit status (if negative, the signal that killed the program), standard output and standard error.
+    Raises HostError if the program can't be started, does not end in time, or writes more than max_output bytes.
+    """
+    program = command[0]
     become_subreaper()
     try:
         return run_program(

@@ -12,6 +12,7 @@ user can make a hard link to a file of root.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ from capacityd.linux.program_start import first_line
 
 _MAX_INTERPRETERS = 5
 """How many interpreters are followed. Of scripts that are each other's interpreters, the kernel follows four."""
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES)
 _FOLDER_OF_ROOT = "use a folder that only root may write"
 
 
@@ -150,8 +152,11 @@ def flaw_of(path: str, trust: Trust) -> Flaw | None:
             find_trusted(path, trust, descriptors)
     except NotTrusted as e:
         return e.flaw
-    except (OSError, ValueError):  # nothing of it is used
+    except ValueError:  # no file has this name
         return None
+    except OSError as e:
+        if e.errno not in _LEADS_NOWHERE:  # such as EMFILE: the program could still open it
+            return Flaw(path, f"can't be checked ({e.strerror})", "try again")
     return None
 
 

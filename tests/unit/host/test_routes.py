@@ -152,10 +152,10 @@ def answers_of(
     """A double of ip. links: ip prints an empty object for each link of another kind."""
     printed = {"-4 route": routes_of_ipv4, "-4 rule": rules, "link show": [{}, *links, {}], "nexthop show": hops}
 
-    def run_trusted(command: Sequence[str], timeout: float, max_output: int) -> tuple[int, bytes, bytes]:
+    def run(command: Sequence[str], timeout: float, max_output: int) -> tuple[int, bytes, bytes]:
         return status, json.dumps(printed.get(" ".join(command[4:6]), [])).encode(), b""
 
-    monkeypatch.setattr("capacityd.host.ip.run_trusted", run_trusted)
+    monkeypatch.setattr("capacityd.host.ip.run", run)
 
 
 @pytest.mark.parametrize(

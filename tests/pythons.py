@@ -18,7 +18,7 @@ from tests.network import persistently
 
 REQUIREMENTS = (
     "--editable=.[service,metrics]",
-    *("hypothesis", "jsonschema-rs", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "shtab", "tomli"),
+    *("hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "shtab", "tomli"),
     "wcwidth",
 )
 """The project, and the packages that its unit tests need."""

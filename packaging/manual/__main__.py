@@ -5,7 +5,6 @@ The package build and `make docs` run this command. The package does not contain
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,6 @@ from pathlib import Path
 import pages
 import yaml
 from completions import completion
-
-from capacityd.config.json_schema import schema
 
 _RULES = Path(__file__).resolve().parents[2] / "conf/prometheus/capacityd-rules.yaml"
 
@@ -41,7 +38,6 @@ MADE: dict[str, Callable[[], str]] = {
     "prometheusrule.yaml": prometheus_rule,
     "reference.md": pages.reference,
     "json.md": pages.json_output,
-    "schema.json": lambda: json.dumps(schema(), separators=(",", ":"), ensure_ascii=False) + "\n",
 }
 
 if len(sys.argv) != 2 or sys.argv[1] not in MADE:

@@ -7,25 +7,13 @@ from collections.abc import Iterator
 import words
 from markdown import escaped, table, terms
 
-from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, DetectorDependentKey, Fact
 from capacityd.config.toml import toml_value
 from capacityd.detectors import detector_names, load_detector
-from capacityd.schema.address_ranges import AddressRanges
 from capacityd.schema.device import Detector, DeviceDetector
-from capacityd.schema.setting_types import (
-    Boolean,
-    Command,
-    Duration,
-    FilePath,
-    Integer,
-    LineKey,
-    NodeName,
-    ReserveValue,
-    Setting,
-    Word,
-)
+from capacityd.schema.setting_types import Setting
 from capacityd.schema.units import UNITS
-from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Network, Text
+from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Kind, Network, Text
 
 _EITHER = {
     "except": "a table or a list of tables",
@@ -34,21 +22,7 @@ _EITHER = {
     "unit": "a unit",
     "fallback": "an amount",
 }
-_TYPES: dict[type, str] = {
-    Text: "text",
-    Flag: "true or false",
-    Boolean: "true or false",
-    FilePath: "path",
-    Network: "address or network",
-    AddressRanges: "addresses",
-    Duration: "time",
-    NodeName: "name",
-    LineKey: "name",
-    Integer: "whole number",
-    FactTable: "table of text by name",
-    ReserveValue: "whole number or share",
-    Command: "path, or list of path and arguments",
-}
+_TYPES: dict[type, str] = {Text: "text", Flag: "true or false", Network: "address or network"}
 _DETECTORS = (
     "Devices can also be matched by `attributes` (files and links of the device in /sys) and `properties` (of udev), "
     'both tables of text by name: `attributes = { numa_node = "0" }`. Every key whose value is a size, a speed, a '
@@ -59,16 +33,16 @@ _DETECTORS = (
 
 def resources() -> Iterator[str]:
     yield from map(escaped, words.RESOURCES)
-    kinds = {key: _type(entry) if isinstance(entry, Setting) else _EITHER[key] for key, entry in RESOURCE_KEYS.items()}
-    yield table((key, kinds[key], _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
+    types = {key: entry.type.name for key, entry in RESOURCE_KEYS.items() if isinstance(entry, Setting)} | _EITHER
+    yield table((key, types[key], _default(entry), entry.about) for key, entry in RESOURCE_KEYS.items())
     yield "The keys of `when`. All keys must match; a list matches if one of its values does:"
-    yield table((key, _type(fact), "", fact.about) for key, fact in WHEN_KEYS.items())
+    yield table((key, _fact_type(fact), "", fact.about) for key, fact in WHEN_KEYS.items())
 
 
 def settings() -> Iterator[str]:
     for name, keys in SETTINGS_TABLES.items():
         yield f"#### `[{name}]`"
-        yield table((key, _type(entry), _default(entry), entry.about) for key, entry in keys.items())
+        yield table((key, entry.type.name, _default(entry), entry.about) for key, entry in keys.items())
 
 
 def values() -> Iterator[str]:
@@ -90,16 +64,20 @@ def _keys_of(detector: Detector) -> Iterator[tuple[str, str, str, str]]:
         for key, k in detector.keys.items():
             default = detector.defaults.get(key)
             needed = "; needed" if detector.required_subsystem and detector.required_subsystem.key == key else ""
-            yield key, _type(k), "" if default is None else toml_value(default), k.about + needed
+            yield key, _type(k.kind), "" if default is None else toml_value(default), k.about + needed
     else:
         for key, s in detector.settings.items():
-            yield key, _type(s), _default(s), s.about + ("; needed" if s.required else "")
+            yield key, s.type.name, _default(s), s.about + ("; needed" if s.required else "")
 
 
-def _type(of: object) -> str:
-    """Returns a short description of a key's type."""
-    match kind := getattr(of, "kind", of):
-        case Choice(several) | Word(several):
+def _fact_type(fact: Fact) -> str:
+    return "table of text by name" if fact.is_table else "text"
+
+
+def _type(kind: Kind) -> str:
+    """Returns a short description of the type of a device's value."""
+    match kind:
+        case Choice(several):
             return " or ".join(f"`{toml_value(word)}`" for word in several)
         case HexId(digits, prefix):
             return f"id, {'up to ' if prefix else ''}{digits} digits"

@@ -14,7 +14,6 @@ FILES = (
     ("/usr/local/lib/capacityd/conf.d/*.toml", "the same; replaces files of the same name in /usr/lib"),
     ("/etc/capacityd/capacityd.toml", "configuration of the administrator; optional, read next"),
     ("/etc/capacityd/conf.d/*.toml", "read last; replaces files of the same name in /usr. cloud-init writes here"),
-    ("/usr/share/capacityd/schema.json", "the JSON Schema of these files, for editors"),
     ("/run/capacityd", "state of the running service; it can be recreated"),
     ("/usr/share/capacityd/examples", "examples: configurations, cloud-init, alerts, a separate identity"),
 )
@@ -53,8 +52,6 @@ MERGING = (
     "about settings that are valid but probably mistakes, and about files in and beside conf.d that it does not read. "
     "Files and folders must belong to root, and neither their group nor others may be able to write them, because they "
     "can name programs that run as root.",
-    "If the first line of a file is `#:schema file:///usr/share/capacityd/schema.json`, editors can complete and check "
-    "the file (Even Better TOML, taplo). `capacityd config schema` prints the schema of the installed version.",
 )
 
 RESOURCES = (

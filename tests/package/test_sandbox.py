@@ -89,7 +89,7 @@ DENIED = {
     "a sysctl": ": >>/proc/sys/kernel/hostname",
     "cgroups": "mkdir /sys/fs/cgroup/capacityd-was-here",
     "etc": ": >>/etc/capacityd/conf.d/60-test.toml",
-    "usr": ": >>/usr/share/capacityd/schema.json",
+    "usr": ": >>/usr/share/doc/capacityd/README.md",
     "var": ": >/var/lib/x",
     "home": "test -w /home",
     "root's home": "test -e /root/.secret",

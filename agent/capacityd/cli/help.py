@@ -42,7 +42,6 @@ EXAMPLES = {
     "config": (
         ("capacityd config check", "all errors at once"),
         ("capacityd config show --config new.toml", "the merged result"),
-        ("capacityd config schema", "the JSON Schema, for editors"),
     ),
 }
 """Command, or "" for the program itself -> pairs of command line and purpose."""

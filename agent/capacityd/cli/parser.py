@@ -17,7 +17,7 @@ COMMANDS = {
     "run": ("cli.commands.run", "run the service: publish at start, and when the hardware or the Node changes"),
     "record": ("cli.commands.record", "save this machine's hardware to a file for --machine"),
     "status": ("cli.commands.status", "show the service's state, its last readings and its errors"),
-    "config": ("cli.commands.config", "check the configuration, show the merged result, or print its schema"),
+    "config": ("cli.commands.config", "check the configuration, or show the merged result"),
 }
 """Name -> the module with a function of this name, relative to the package; and the command's description."""
 
@@ -77,9 +77,9 @@ def command_parser() -> argparse.ArgumentParser:
     )
     subparsers["config"].add_argument(
         "task",
-        metavar="check|show|schema",
-        choices=["check", "show", "schema"],
-        help="check: list all errors; show: the merged result; schema: the JSON Schema of the files, for editors",
+        metavar="check|show",
+        choices=["check", "show"],
+        help="check: list all errors; show: the merged result",
     )
     commands.add_parser("leftover", parents=[common])  # for the package; hidden from --help
     return parser

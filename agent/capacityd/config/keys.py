@@ -1,6 +1,6 @@
 """The keys of a configuration outside the detectors' tables: their types and purposes.
 
-Each key is declared once, for the parser, the schema and the documentation: a resource's keys here, with the defaults
+Each key is declared once, for the parser and the documentation: a resource's keys here, with the defaults
 of schema.config.Resource; all others in schema.config.Settings.
 """
 
@@ -12,7 +12,7 @@ from capacityd.detectors import detector_names
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.schema.config import REDUCTIONS, Resource, Settings
 from capacityd.schema.mistakes import NOT_ABSOLUTE, NOT_EXACT_PATH, Mistake
-from capacityd.schema.setting_types import Boolean, Integer, ReserveValue, Setting, Word
+from capacityd.schema.setting_types import BOOLEAN, RESERVE, Setting, integer, one_of
 from capacityd.schema.value_types import Text
 
 UNAME_MACHINES = {
@@ -27,6 +27,7 @@ _ARCHITECTURE = Mistake(
     lambda text: f'is not an architecture of uname -m; write "{UNAME_MACHINES[text]}"',
 )
 """A name for an architecture that no machine's uname -m prints, and what to write instead."""
+_ANY_TEXT = Text()
 _DEFAULTS = {declared.name: declared.default for declared in fields(Resource)}
 """Name of a field of Resource -> its default, which is also the key's default in TOML."""
 _DMI_FILES = (
@@ -51,47 +52,51 @@ class DetectorDependentKey:
 
 
 @dataclass(frozen=True, slots=True)
-class FactTable:
-    """A key of "when" whose value is a table: name of a property of the machine -> text."""
+class Fact:
+    """A key of "when": a text, or a table of names of a property of the machine -> text."""
 
     about: str
-    known: tuple[str, ...] = ()
-    """The valid names; empty if the pattern decides which names are valid."""
+    text: Text = _ANY_TEXT
+    names: tuple[str, ...] = ()
+    """Of a table: the valid names; empty if the pattern decides which names are valid."""
     pattern: str = ""
-    """A regular expression for valid names; "" if only the known names are valid."""
+    """Of a table: a regular expression for valid names; "" if only some names are valid."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the value is a table."""
+        return bool(self.names or self.pattern)
 
 
 RESOURCE_KEYS: dict[str, Setting | DetectorDependentKey] = {
     "except": DetectorDependentKey("devices that do not count although they match"),
     "when": DetectorDependentKey("the machines that the resource applies to; on others, the resource is absent"),
-    "slots": Setting(Integer(least=1, most=10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
+    "slots": Setting(integer(least=1, most=10**9), "pods that can share one device", default=_DEFAULTS["slots"]),
     "measure": DetectorDependentKey(
         'the value to add up: "count", a measure of the detector, or an attribute or property: "attributes.NAME"',
         default="count",
     ),
     "unit": DetectorDependentKey("unit of the quantity, for sizes and speeds"),
     "reserve": Setting(
-        ReserveValue(),
+        RESERVE,
         'the quantity to hold back, in units of the quantity, or as a share such as "10%"',
         default=0,
     ),
-    "reduce": Setting(
-        Word(tuple(REDUCTIONS)), "how the devices' shares become one number", default=_DEFAULTS["reduce"]
-    ),
+    "reduce": Setting(one_of(*REDUCTIONS), "how the devices' shares become one number", default=_DEFAULTS["reduce"]),
     "fallback": DetectorDependentKey(
         "the measure of a device that does not report it; without it, such a device makes the resource unknown"
     ),
     "expect": Setting(
-        Integer(least=1, most=LARGEST_QUANTITY),
+        integer(least=1, most=LARGEST_QUANTITY),
         "a smaller quantity, or an absent resource, makes the Node condition False (BelowExpected)",
     ),
     "label": Setting(
-        Boolean(),
+        BOOLEAN,
         "also publish the quantity as a label of the Node, with the resource's name",
         default=_DEFAULTS["label"],
     ),
-    "adopt": Setting(Boolean(), "take over a key of the Node that another writer has set", default=_DEFAULTS["adopt"]),
-    "enabled": Setting(Boolean(), "false drops the resource, even if an earlier file configures it", default=True),
+    "adopt": Setting(BOOLEAN, "take over a key of the Node that another writer has set", default=_DEFAULTS["adopt"]),
+    "enabled": Setting(BOOLEAN, "false drops the resource, even if an earlier file configures it", default=True),
 }
 """The keys of a resource, except its detector's name."""
 
@@ -101,15 +106,15 @@ def is_resource_key(key: str) -> bool:
     return key in RESOURCE_KEYS or key in detector_names()
 
 
-WHEN_KEYS: dict[str, Setting | FactTable] = {
-    "dmi": FactTable("text of files in /sys/class/dmi/id", known=_DMI_FILES),
-    "devicetree": FactTable(
+WHEN_KEYS: dict[str, Fact] = {
+    "dmi": Fact("text of files in /sys/class/dmi/id", names=_DMI_FILES),
+    "devicetree": Fact(
         "text of properties in /proc/device-tree, such as model",
         pattern=r"[A-Za-z0-9,._+#?@-]+(/[A-Za-z0-9,._+#?@-]+)*",
     ),
-    "arch": Setting(Text(rejects=(_ARCHITECTURE,)), "the architecture as uname -m prints it"),
-    "node_name": Setting(Text(), "the Node's name"),
-    "path": Setting(Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH)), "a file or folder that must exist"),
+    "arch": Fact("the architecture as uname -m prints it", Text(rejects=(_ARCHITECTURE,))),
+    "node_name": Fact("the Node's name"),
+    "path": Fact("a file or folder that must exist", Text(rejects=(NOT_ABSOLUTE, NOT_EXACT_PATH))),
 }
 """The keys of a resource's "when". If a key lists several values, one must match. All keys must match."""
 

@@ -68,7 +68,7 @@ def parse(
             value = None
             place.report_unknown(key, [*SETTINGS_TABLES[table]])
         else:
-            value = place.parse(key, setting.kind.parse, raw)
+            value = place.parse(key, setting.type.parse, raw)
         if place.problems:
             problems += place.problems
         else:

@@ -18,7 +18,7 @@ from capacityd.schema.toml_values import describe_toml_value
 from capacityd.schema.units import UNITS, Unit, expected_unit
 from capacityd.schema.value_types import Amount
 
-DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
+_DEVICE_KEYS = ("except", "slots", "measure", "unit", "fallback")
 """The keys of a resource that only a DeviceDetector supports."""
 
 _OTHER_NAMES = {
@@ -57,7 +57,7 @@ def resource_of(name: str, raw: object, place: Place) -> Resource | None:
         if key == "when":
             fields["when"] = when_tests(value, place)
         elif isinstance(declared, Setting):  # _detector_fields() has parsed the other keys
-            fields[key] = place.parse(key, declared.kind.parse, value)
+            fields[key] = place.parse(key, declared.type.parse, value)
     fields.pop("enabled", None)  # parsed only to report an invalid value
     if fields.get("label") and not may_label(name):
         place.report(
@@ -113,7 +113,7 @@ def _report_detectors(raw: Mapping[str, object], detectors: Sequence[Detector], 
 def _detector_fields(raw: Mapping[str, object], detector: Detector, place: Place) -> dict[str, object]:
     """The fields of Resource that depend on the detector."""
     if isinstance(detector, ValueDetector):
-        for key in DEVICE_KEYS:
+        for key in _DEVICE_KEYS:
             if key in raw:
                 place.report(key, f"applies to devices only, and {detector.name} reads a number; leave it out")
         return {"tables": setting_tables(raw[detector.name], detector, place)}

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
-from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, WHEN_KEYS, Fact
 from capacityd.config.problems import Place, expected
 from capacityd.schema.config import Table
 from capacityd.schema.device import DeviceDetector, ValueDetector
 from capacityd.schema.matchers import OR, GlobMatcher, KeyMatcher
-from capacityd.schema.setting_types import SettingKind, SettingValue
+from capacityd.schema.setting_types import SettingValue
 from capacityd.schema.toml_values import describe_toml_value
-from capacityd.schema.value_types import Amount, Text
+from capacityd.schema.value_types import Amount, Kind, Text
 
-PROPERTY = r"[^\s=/]+"
-"""A regular expression for the name of a udev property."""
+_PROPERTY = re.compile(r"[^\s=/]+")
+"""The name of a udev property."""
 UNSAFE_ATTRIBUTES = (
     "vpd", "vpd_pg*", "rom", "config", "resource*", "eeprom", "remove", "delete", "rescan", "bus_rescan", "reset",
 )  # fmt: skip
@@ -40,7 +40,7 @@ def _attribute_problem(name: str) -> str:
 
 def _property_problem(name: str) -> str:
     """The error in the name of a udev property; "" for a valid name."""
-    return "" if name.isprintable() and re.fullmatch(PROPERTY, name) else "is not the name of a udev property"
+    return "" if name.isprintable() and _PROPERTY.fullmatch(name) else "is not the name of a udev property"
 
 
 NAME_TABLES = {"attributes": _attribute_problem, "properties": _property_problem}
@@ -109,10 +109,10 @@ def when_tests(raw: object, place: Place) -> tuple[KeyMatcher, ...]:
         fact = WHEN_KEYS.get(key)
         if fact is None:
             when.report_unknown(key, [*WHEN_KEYS])
-        elif isinstance(fact, FactTable):
+        elif fact.is_table:
             tests += _tests_by_name(key, value, place=when, name_problem=partial(_fact_problem, fact))
         else:
-            tests += _test(key, written_key=key, kind=fact.kind, raw=value, place=when)
+            tests += _test(key, written_key=key, kind=fact.text, raw=value, place=when)
     return tuple(tests)
 
 
@@ -168,7 +168,7 @@ def _settings(raw: Mapping[str, object], detector: ValueDetector, place: Place) 
         if setting.required and key not in raw:
             place.report(key, f"is required ({setting.about})")
         else:
-            settings[key] = None if value is None else place.parse(key, setting.kind.parse, value)
+            settings[key] = None if value is None else place.parse(key, setting.type.parse, value)
     return settings
 
 
@@ -190,7 +190,7 @@ def _tests_by_name(key: str, raw: object, *, place: Place, name_problem: Callabl
     return tests
 
 
-def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: Place) -> list[KeyMatcher]:
+def _test(key: str, *, written_key: str, kind: Kind, raw: object, place: Place) -> list[KeyMatcher]:
     """A list of one test; an empty list, and a reported problem, if the value is invalid.
 
     key: with the name of its table in front, such as attributes.NAME, if written_key is only NAME; otherwise the same.
@@ -208,9 +208,9 @@ def _test(key: str, *, written_key: str, kind: SettingKind, raw: object, place: 
     return [KeyMatcher(key, matchers, text=OR.join(map(to_text, items)))]
 
 
-def _fact_problem(facts: FactTable, name: str) -> str:
+def _fact_problem(fact: Fact, name: str) -> str:
     """The error in a name in the table of a key of "when"; "" for a valid name."""
-    if facts.known:
-        return "" if name in facts.known else f"unknown key; {expected(name, facts.known)}"
-    is_valid = re.fullmatch(facts.pattern, name) and {".", ".."}.isdisjoint(name.split("/"))
+    if fact.names:
+        return "" if name in fact.names else f"unknown key; {expected(name, fact.names)}"
+    is_valid = re.fullmatch(fact.pattern, name) and {".", ".."}.isdisjoint(name.split("/"))
     return "" if is_valid else "is not the name of a device tree property"

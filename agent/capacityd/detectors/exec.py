@@ -13,7 +13,7 @@ from capacityd.model.quoting import length_text, quoted, shortened
 from capacityd.model.reading import Contribution
 from capacityd.model.text import printable
 from capacityd.schema.device import ValueDetector
-from capacityd.schema.setting_types import Command, Duration, Setting
+from capacityd.schema.setting_types import COMMAND, Setting, duration
 
 
 def read(host: Host, settings: Mapping[str, object]) -> Contribution:
@@ -66,8 +66,8 @@ DETECTOR = ValueDetector(
     name="exec",
     about="the whole number that a program prints; probe --explain shows its standard error",
     settings={
-        "command": Setting(Command(), "the program and its arguments, no shell", required=True),
-        "timeout": Setting(Duration(least=0.1, most=300), "how long it may run", default="10s"),
+        "command": Setting(COMMAND, "the program and its arguments, no shell", required=True),
+        "timeout": Setting(duration(least="100ms", most="5min"), "how long it may run", default="10s"),
     },
     read=read,
     spawns=True,

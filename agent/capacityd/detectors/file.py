@@ -13,7 +13,7 @@ from capacityd.model.quoting import quoted
 from capacityd.model.reading import Absent, Contribution
 from capacityd.model.text import duration_text
 from capacityd.schema.device import ValueDetector
-from capacityd.schema.setting_types import Duration, FilePath, LineKey, Setting
+from capacityd.schema.setting_types import LINE_KEY, Setting, duration, file_path
 
 _MAX_BYTES = 65536
 """More than any list of numbers needs: a larger file is a mistake."""
@@ -75,11 +75,11 @@ DETECTOR = ValueDetector(
     name="file",
     about="the whole number in a file, or behind a key; write a temporary file and rename it, so that it is complete",
     settings={
-        "path": Setting(FilePath(), "the file", required=True),
+        "path": Setting(file_path(), "the file", required=True),
         "key": Setting(
-            LineKey(), "the name before the number, in a file with a pair in each line: KEY 1, KEY = 1 or KEY: 1"
+            LINE_KEY, "the name before the number, in a file with a pair in each line: KEY 1, KEY = 1 or KEY: 1"
         ),
-        "max_age": Setting(Duration(least=1, most=366 * 86400), "if the file is older, the resource is unknown"),
+        "max_age": Setting(duration(least="1s", most="366d"), "if the file is older, the resource is unknown"),
     },
     read=read,
     watched="path",

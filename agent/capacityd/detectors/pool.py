@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from capacityd.model.host import Host
 from capacityd.model.reading import Contribution
-from capacityd.schema.address_ranges import AddressRanges, parsed_networks
+from capacityd.schema.address_ranges import ADDRESS_RANGES, NETWORKS, parsed_networks
 from capacityd.schema.device import ValueDetector
 from capacityd.schema.matchers import IPNetwork
 from capacityd.schema.setting_types import Setting
@@ -63,12 +63,12 @@ DETECTOR = ValueDetector(
     about="addresses of a range for pods, without those that other machines or programs use",
     settings={
         "cidr": Setting(
-            AddressRanges(only_networks=True),
+            NETWORKS,
             'the network, such as "192.0.2.0/24", or several; network and broadcast addresses do not count',
             required=True,
         ),
         "except": Setting(
-            AddressRanges(), 'addresses, networks and ranges such as "192.0.2.1-192.0.2.9" that do not count'
+            ADDRESS_RANGES, 'addresses, networks and ranges such as "192.0.2.1-192.0.2.9" that do not count'
         ),
     },
     read=read,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from capacityd.model.host import Host
-from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.model.reading import Contribution
 from capacityd.schema.device import ValueDetector
-from capacityd.schema.setting_types import Integer, Setting
+from capacityd.schema.setting_types import QUANTITY, Setting
 
 
 def read(_: Host, settings: Mapping[str, object]) -> Contribution:
@@ -25,7 +24,7 @@ def number(settings: Mapping[str, object]) -> int:
 DETECTOR = ValueDetector(
     name="static",
     about="a number in the configuration",
-    settings={"quantity": Setting(Integer(least=0, most=LARGEST_QUANTITY), "the number", required=True)},
+    settings={"quantity": Setting(QUANTITY, "the number", required=True)},
     read=read,
     computed=number,
 )

@@ -17,11 +17,6 @@ _MAX_DIGITS = 30  # including zeros in front; int() of a much longer text takes 
 _POWERS_OF_TEN = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-NAME_SCHEMA = {
-    "pattern": rf"^{_LABEL.pattern}(\.{_LABEL.pattern})*/{_NAME.pattern}$",
-    "not": {"pattern": r"kubernetes\.io/|^requests\.|^[^/]{245}"},
-}
-"""The rules of name_problem() as a JSON Schema."""
 
 
 def parse_quantity(text: str) -> tuple[int, int]:

@@ -9,18 +9,17 @@ from typing import Any
 from capacityd.model.key import Key
 from capacityd.schema.matchers import GlobMatcher, KeyMatcher
 from capacityd.schema.setting_types import (
-    Boolean,
-    Duration,
-    FilePath,
-    NodeName,
+    BOOLEAN,
+    NODE_NAME,
     Reserve,
     Setting,
-    SettingKind,
+    SettingType,
     SettingValue,
+    duration,
+    file_path,
 )
 from capacityd.schema.units import Unit
 
-_DAY = 86400.0  # seconds
 _NO_RESERVE = Reserve()
 REDUCTIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"sum": sum, "min": min, "max": max}
 """Value of the setting reduce -> the function that combines the devices' shares."""
@@ -98,54 +97,54 @@ class Resource:
         return tuple(sorted({matcher.pattern for matcher in matchers if isinstance(matcher, GlobMatcher)}))
 
 
-def _setting(table: str, kind: SettingKind, about: str, default: object = None) -> Any:
+def _setting(table: str, type_: SettingType, about: str, default: object = None) -> Any:
     """Declares a field of Settings and its key in a TOML table. default: the value in TOML; None if there is none.
 
     config/ finds the declarations in the fields' metadata: name of the table -> setting.
     """
-    value = None if default is None else kind.parse(default)
-    return field(default=value, metadata={table: Setting(kind, about=about, default=default)})
+    value = None if default is None else type_.parse(default)
+    return field(default=value, metadata={table: Setting(type_, about=about, default=default)})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings in the configuration except for the resources. A key is declared here once: for the parser, the JSON
-    Schema, the manual page and the reference. Durations are in seconds."""
+    """All settings in the configuration except for the resources. A key is declared here once: for the parser, the
+    manual page and the reference. Durations are in seconds."""
 
-    kubeconfig: str | None = _setting("kubernetes", FilePath(), "instead of the kubelet's own")
+    kubeconfig: str | None = _setting("kubernetes", file_path(), "instead of the kubelet's own")
     node_name: str | None = _setting(
-        "kubernetes", NodeName(), "the Node's name, if it can't be derived from the credentials or the host name"
+        "kubernetes", NODE_NAME, "the Node's name, if it can't be derived from the credentials or the host name"
     )
-    observe: bool = _setting("kubernetes", Boolean(), "true: read and report, never write to the Node", default=False)
+    observe: bool = _setting("kubernetes", BOOLEAN, "true: read and report, never write to the Node", default=False)
     condition: bool = _setting(
-        "kubernetes", Boolean(), "whether to keep the condition CapacityPublished on the Node", default=True
+        "kubernetes", BOOLEAN, "whether to keep the condition CapacityPublished on the Node", default=True
     )
     lower_after: float = _setting(
         "service",
-        Duration(least=0, most=_DAY),
+        duration(least="0s", most="1d"),
         "how long a lower quantity must hold before it is written",
         default="10s",
     )
     lower_after_boot: float = _setting(
         "service",
-        Duration(least=0, most=_DAY),
+        duration(least="0s", most="1d"),
         "lower_after is at least this long in the first three minutes after boot",
         default="1min",
     )
     resync: float = _setting(
         "service",
-        Duration(least=1, most=_DAY),
+        duration(least="1s", most="1d"),
         "how often a pass runs without an event; jittered by a fifth",
         default="1h",
     )
     start_jitter: float = _setting(
         "service",
-        Duration(least=0, most=3600),
+        duration(least="0s", most="1h"),
         "the service waits up to this time, at random, before its first request",
         default="0s",
     )
     textfile: str | None = _setting(
-        "service", FilePath(ending=".prom"), "a metrics file for node_exporter's textfile collector"
+        "service", file_path(ending=".prom"), "a metrics file for node_exporter's textfile collector"
     )
 
 

@@ -2,8 +2,6 @@
 
 Text may be a glob with a class such as [ab], in which every character is valid. So most patterns below search only the
 text before the first "[".
-
-The JSON Schema contains the same patterns, so they use only the features of its regular expressions.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""Shared by the types of values: TOML values in messages, a text or a list of texts, and their JSON Schema."""
+"""Shared by the types of values: TOML values in messages, a boolean, a text or a list of texts."""
 
 from __future__ import annotations
-
-from typing import Any, TypeAlias
-
-Schema: TypeAlias = dict[str, Any]
-"""A JSON Schema (draft-07) of one value."""
 
 
 def parse_boolean(raw: object) -> bool:
@@ -41,17 +36,3 @@ def parse_texts(raw: object, kind: str) -> list[str]:
             raise ValueError(f"must be {kind} in quotes, or a list of them; got {describe_toml_value(item)}")
         texts.append(item)
     return texts
-
-
-def texts_schema(text: Schema) -> Schema:
-    """The schema of one text with this schema, or a list of such texts."""
-    return {"type": ["string", "array"], **text, "items": {"type": "string", **text}, "minItems": 1}
-
-
-def or_whole_number(text: Schema) -> Schema:
-    """The schema of a text, or of texts_schema(), extended by whole numbers from 0: alone, and in a list of texts."""
-    types = [text["type"]] if isinstance(text["type"], str) else text["type"]
-    schema = text | {"type": [*types, "integer"], "minimum": 0}
-    if "items" in text:
-        schema["items"] = or_whole_number(text["items"])
-    return schema

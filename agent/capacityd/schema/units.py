@@ -19,7 +19,6 @@ UNITS: Mapping[Dimension, Mapping[str, int]] = {
 }
 """Dimension -> unit -> number of base units. The base unit comes first: B, bit/s, Hz. A plain number has no unit."""
 
-_NUMBER = r"[0-9]{1,20}(\.[0-9]{1,20})?"
 _AMOUNT = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z/]*)")
 
 
@@ -35,12 +34,6 @@ class Unit:
 def is_amount(text: str) -> bool:
     """Whether a text is a number with or without a unit; the unit may be unknown."""
     return _AMOUNT.fullmatch(text) is not None
-
-
-def amount_pattern(dimension: Dimension) -> str:
-    """A regular expression for an amount of this dimension."""
-    units = "|".join(UNITS[dimension])
-    return rf"{_NUMBER}\s*({units})" if units else _NUMBER
 
 
 def parse_amount(text: str, dimension: Dimension) -> int:

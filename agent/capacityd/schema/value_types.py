@@ -1,8 +1,8 @@
 """The types of value that devices and machines are matched by: from a TOML value to matchers.
 
-A key of a detector is declared once: type, reader and description (Key in device.py). The parser, the schema, the
-matching and the documentation use this declaration. parse() raises ValueError with the error and its remedy; config/
-adds the file, the line and the key. schema() returns the JSON Schema of the values that parse() accepts.
+A key of a detector is declared once: type, reader and description (Key in device.py). The parser, the matching and the
+documentation use this declaration. parse() raises ValueError with the error and its remedy; config/ adds the file, the
+line and the key.
 """
 
 from __future__ import annotations
@@ -22,15 +22,8 @@ from capacityd.schema.matchers import (
     parse_network,
 )
 from capacityd.schema.mistakes import BLANK_AT_END, NEGATION, Mistake
-from capacityd.schema.toml_values import (
-    Schema,
-    describe_toml_value,
-    or_whole_number,
-    parse_boolean,
-    parse_texts,
-    texts_schema,
-)
-from capacityd.schema.units import UNITS, Dimension, amount_pattern, is_amount, parse_amount
+from capacityd.schema.toml_values import describe_toml_value, parse_boolean, parse_texts
+from capacityd.schema.units import Dimension, is_amount, parse_amount
 
 _HEX_GLOB = re.compile(r"([0-9a-fA-F]*([*?]|\[[^\]]+\]))+[0-9a-fA-F]*")
 """Hexadecimal digits with at least one *, ? or class."""
@@ -59,10 +52,6 @@ class Text:
             GlobMatcher(text.lower() if self.ignore_case else text, ignore_case=self.ignore_case) for text in written
         )
 
-    def schema(self) -> Schema:
-        wrong = "|".join(mistake.pattern for mistake in (NEGATION, BLANK_AT_END, *self.rejects))
-        return texts_schema({"not": {"type": "string", "pattern": wrong}})
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -76,10 +65,6 @@ class Choice:
             if word not in self.words:
                 raise ValueError(f'must be one of {", ".join(self.words)}; got "{word}"')
         return tuple(GlobMatcher(word) for word in words)
-
-    def schema(self) -> Schema:
-        word = {"enum": [*self.words]}
-        return {"anyOf": [word, {"type": "array", "items": word, "minItems": 1}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +106,6 @@ class HexId:
             return GlobMatcher(f"{text}*", ignore_case=True)
         raise ValueError(f'"{written}" must be {number}; did you mean "{text.zfill(self.digits)}"?')
 
-    def schema(self) -> Schema:
-        lengths = f"1,{self.digits}" if self.prefix_matches else f"{self.digits}"
-        digits = f"[0-9a-fA-F]{{{lengths}}}"
-        return texts_schema({"pattern": rf"^(0[xX])?({digits}|{_HEX_GLOB.pattern})?$"})
-
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -133,9 +113,6 @@ class Flag:
 
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         return (BoolMatcher(parse_boolean(raw)),)
-
-    def schema(self) -> Schema:
-        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +156,6 @@ class Amount:
             raise ValueError(f'must be written like "{example}"; got {describe_toml_value(raw)}')
         return parse_amount(raw.strip(), self.dimension)
 
-    def schema(self) -> Schema:
-        comparison = rf"\s*({_SIGN.pattern})\s*{amount_pattern(self.dimension)}\s*"
-        schema = texts_schema({"pattern": f"^{comparison}(,{comparison})*$"})
-        return schema if UNITS[self.dimension] else or_whole_number(schema)
-
 
 @dataclass(frozen=True, slots=True)
 class Network:
@@ -192,9 +164,6 @@ class Network:
     def parse(self, raw: object) -> tuple[Matcher, ...]:
         texts = parse_texts(raw, 'an address or a network such as "192.0.2.0/24"')
         return tuple(CidrMatcher(str(parse_network(text))) for text in texts)
-
-    def schema(self) -> Schema:
-        return texts_schema({"pattern": "^[^%]*$"})  # parse_network() rejects a "%"
 
 
 Kind: TypeAlias = "Text | Choice | HexId | Flag | Amount | Network"

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.linux.atomic_file import replace_file
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.schema.setting_types import Duration
+from capacityd.schema.setting_types import duration
 from kubectl_capacityd.commands.fleet_output import print_fleet
 from kubectl_capacityd.commands.source import selected_fleet
 from kubectl_capacityd.fleet.assess import FleetReport, assess
@@ -20,8 +20,8 @@ from kubectl_capacityd.fleet.metrics import metrics_text
 from kubectl_capacityd.model import Fleet
 from kubectl_capacityd.options import Options
 
-_MAX_AGE_PARSER = Duration(least=1.0, most=365 * 86400.0)
-"""Parses --max-age into seconds. The bounds, in seconds, exclude only mistakes."""
+_MAX_AGE = duration(least="1s", most="365d")
+"""The type of --max-age. The limits exclude only mistakes."""
 # Why the pods' requests are unknown, and what to do about it.
 _NO_REQUESTS_FROM_CLUSTER = 'this needs the right to "list" "pods"'
 _NO_REQUESTS_IN_FILE = 'the file has no pods ("kubectl get nodes,pods -A -o json" saves both)'
@@ -58,9 +58,10 @@ def fleet(options: Options) -> int:
 def _max_age(text: str) -> float:
     """The option --max-age in seconds. Raises UsageError."""
     try:
-        return _MAX_AGE_PARSER.parse(text)
+        seconds: float = _MAX_AGE.parse(text)
     except ValueError as e:
         raise UsageError(f"--max-age {e}") from e
+    return seconds
 
 
 def _require_named(selected: Fleet, options: Options) -> None:

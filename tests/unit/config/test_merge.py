@@ -15,7 +15,7 @@ import pytest
 
 from capacityd.cli.commands.config import show, show_json
 from capacityd.config import load
-from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS, FactTable
+from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.detectors import detector_names, load_detector
 from capacityd.schema.config import Resource, Settings, Table
 from capacityd.schema.device import DeviceDetector
@@ -174,11 +174,9 @@ def test_no_detector_has_the_name_of_another_key_nor_a_key_with_that_of_a_group(
 
 
 def test_the_names_of_when_are_those_that_a_machine_has() -> None:
-    dmi = WHEN_KEYS["dmi"]
-    assert isinstance(dmi, FactTable)
     folder = Path("/sys/class/dmi/id")
     there = {f.name for f in folder.iterdir() if f.is_file()} - {"uevent"} if folder.exists() else set()
-    assert there <= {*dmi.known}
+    assert there <= {*WHEN_KEYS["dmi"].names}
 
 
 def test_only_the_detectors_that_are_named_are_imported(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capacityd.config import load as load_config
 from capacityd.discovery.reader import read_resource
 from capacityd.model.reading import Contribution, Quantity
-from capacityd.schema.address_ranges import AddressRanges
+from capacityd.schema.address_ranges import ADDRESS_RANGES, NETWORKS
 from tests.support.machines import machine
 from tests.support.readings import value_detector
 
@@ -21,8 +21,8 @@ DETECTOR = value_detector("pool")
 
 def pool(cidr: object, *excepted: str) -> int:
     settings = {
-        "cidr": AddressRanges(only_networks=True).parse(cidr),
-        "except": AddressRanges().parse([*excepted]) if excepted else None,
+        "cidr": NETWORKS.parse(cidr),
+        "except": ADDRESS_RANGES.parse([*excepted]) if excepted else None,
     }
     contribution = DETECTOR.read(machine(), settings)
     assert isinstance(contribution, Contribution)

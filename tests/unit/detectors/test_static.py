@@ -14,5 +14,5 @@ DETECTOR = value_detector("static")
 
 @pytest.mark.parametrize("number", [0, 1, LARGEST_QUANTITY])
 def test_the_amount_is_the_configured_number(number: int) -> None:
-    assert DETECTOR.settings["quantity"].kind.parse(number) == number
+    assert DETECTOR.settings["quantity"].type.parse(number) == number
     assert DETECTOR.read(RecordedHost({}), {"quantity": number}) == Contribution("configuration", number)

@@ -158,7 +158,7 @@ def test_shells_complete_commands_options_and_files(name: str, tmp_path: Path) -
             "dev\t": ["devices"],
             "devices file\t": ["devices", "filesystem"],
             "--js\t st\t": ["--json", "status"],
-            "config sch\t": ["config", "schema"],
+            "config sh\t": ["config", "show"],
             "--machine a\t pro\t": ["--machine", "a file.json", "probe"],
             "prob\t --expl\t": ["probe", "--explain"],
         }.items():
@@ -176,7 +176,7 @@ def test_fish_completes_commands_options_and_files(tmp_path: Path) -> None:
         "devices file": "filesystem",
         "probe --js": "--json",
         "--json st": "status",
-        "config sch": "schema",
+        "config sh": "show",
         "config z": "",
         "--machine a": "a file.json",
         "--machine 'a file.json' pro": "probe",

@@ -1,4 +1,4 @@
-"""config: checks the configuration, prints the merged result, or prints its JSON Schema."""
+"""config: checks the configuration, or prints the merged result."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from capacityd.cli.options import Options
 from capacityd.cli.output.terminal import print_json
 from capacityd.cli.service_view import node_name_error, service_problems
 from capacityd.config import Loaded, Problem, load
-from capacityd.config.json_schema import schema
 from capacityd.config.toml import toml_key, toml_value
 from capacityd.model.node import CONFIGURATION_ANNOTATION
 from capacityd.model.text import plural, printable
 
 
 def config(options: Options) -> int:
-    """Checks the configuration, or prints it or its schema. Returns exit status 2 if the configuration has errors."""
-    if options.task == "schema":
-        print_json(schema())
-        return 0
+    """Checks the configuration, or prints it. Returns exit status 2 if the configuration has errors."""
     loaded = load(options.selection.config)
     if options.task == "check":
         return _check(loaded, options)

@@ -29,8 +29,6 @@ _UNITS: Mapping[Dimension, tuple[str, int]] = {
     "number": ("", 1),
 }
 _HEAD = """\
-#:schema file:///usr/share/capacityd/schema.json
-
 # Starter configuration for {host}. Delete the resources that no pod should request, rename the others,
 # and replace example.com by a domain of yours. Check the result before you use it:
 #   capacityd config check --config FILE

@@ -10,7 +10,6 @@ configuration ("?" for unknown). Write these tables by hand from the machine's p
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from capacityd.model.reading import Quantity, Reading
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.value_types import Text
+from tests.support.pages import blocks
 from tests.support.readings import device_detector, outcome
 
 if sys.version_info >= (3, 11):
@@ -103,7 +103,8 @@ def toml() -> str:
 @cache
 def resources_of_page(folder: Path) -> dict[str, Resource]:
     """Returns the resources of docs/recipes.md, loaded from one configuration, as on one image for a fleet."""
-    return _configured(folder, "\n".join(re.findall(r"^```toml\n(.*?)^```$", NEEDS.read_text(), re.M | re.S)))
+    examples = [block.text for block in blocks(NEEDS.read_text()) if block.kind == "toml" and not block.name]
+    return _configured(folder, "\n".join(examples))
 
 
 def _configured(folder: Path, toml: str) -> dict[str, Resource]:

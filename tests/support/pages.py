@@ -1,7 +1,8 @@
 """Runs the pages of the documentation: parses their blocks and comments, and compares or replaces outputs.
 
-A page is processed from top to bottom. A block with a name is a file for later commands; a console block contains
-commands and their output; a comment such as <!-- docs: machine FILE --> sets where they run. See tests/README.md.
+A page is processed from top to bottom. A block after a line that ends with the name of a file, as in "`pod.yaml`:", is
+this file for later commands; a console block contains commands and their output; a comment such as
+<!-- docs: machine FILE --> sets where they run. See tests/README.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ KINDS = ("console", "diff", "ini", "json", "python", "sh", "text", "toml", "yaml
 """The kinds of block. text is not checked. tests/adding uses diff and python."""
 
 _PART = re.compile(
-    r"^```(?P<kind>[^\s`]*)(?P<marks>[^\n`]*)\n(?P<text>.*?)^```$|^<!-- docs: (?P<directive>[^\n]*?) -->$",
+    r"(?:`(?P<name>[^\s`]*[/.][^\s`]*)`:\n\n)?^```(?P<kind>[^\s`]*)(?P<mark>[^\n`]*)\n(?P<text>.*?)^```$"
+    r"|^<!-- docs: (?P<directive>[^\n]*?) -->$",
     re.DOTALL | re.MULTILINE,
 )
 _VARIES = (
@@ -133,17 +135,12 @@ def commands(block: Block) -> list[list[str]]:
 
 
 def _block(match: re.Match[str]) -> Block:
-    kind, marks = match["kind"], match["marks"].split()
+    kind, mark = match["kind"], match["mark"].strip()
     if kind not in KINDS:
         raise ValueError(f'a block is marked "{kind}"; must be one of {", ".join(KINDS)}')
-    invalid = "invalid" in marks
-    names = [mark for mark in marks if mark != "invalid"]
-    if len(names) > 1 or (invalid and kind not in ("toml", "yaml")):
-        raise ValueError(
-            f'a {kind} block is marked "{" ".join(marks)}"; the marks are the name of a file and, for toml and yaml, '
-            "invalid"
-        )
-    return Block(kind, names[0] if names else "", invalid, match["text"])
+    if mark and (mark != "invalid" or kind not in ("toml", "yaml")):
+        raise ValueError(f'a {kind} block is marked "{mark}"; the only mark is invalid, for toml and yaml')
+    return Block(kind, match["name"] or "", mark == "invalid", match["text"])
 
 
 def _with_text(match: re.Match[str], text: str) -> str:

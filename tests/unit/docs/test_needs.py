@@ -5,7 +5,6 @@ The expected answers are written by hand from the contents of conf/examples/mach
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,12 @@ from tests.support.machines import (
     routes,
     usb_device,
 )
+from tests.support.pages import blocks
 from tests.support.tour import recordings
 from tests.support.trees import Tree
 
 PAGE = Path(__file__).parents[3] / "docs/recipes.md"
-BLOCKS = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+BLOCKS = [block.text for block in blocks(PAGE.read_text()) if block.kind == "toml" and not block.name]
 
 
 def dongles() -> Recording:

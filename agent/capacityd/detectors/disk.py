@@ -150,8 +150,6 @@ def _size(host: Host, device: Device) -> Value:
         sectors = read_int(host, f"{BLOCK}/{name}/size")
         if sectors:  # neither None nor 0
             return sectors * _SECTOR_BYTES
-    if disk.incomplete_because:  # a path that was not found may have a size
-        raise HostError(disk.incomplete_because)
     return None
 
 

@@ -47,12 +47,10 @@ _OTHER_SERIAL = "ID_SERIAL_SHORT"
 class Disk:
     """A whole disk."""
 
-    paths: tuple[str, ...]
+    paths: list[str]
     """The kernel's names of the disk's paths; at least one."""
-    uncertain_because: str
+    uncertain_because: str = ""
     """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
-    incomplete_because: str
-    """Why the disk may have more paths than these; "" if these are certainly all."""
 
     @property
     def name(self) -> str:
@@ -60,26 +58,13 @@ class Disk:
         return self.paths[0]
 
 
-@dataclass(slots=True)
-class _FoundDisk:
-    """A disk, with the paths to it that the enumeration has found so far."""
-
-    names: list[str]
-    uncertain_because: str
-    """Why the disk may be another path to an earlier disk; "" if it is certainly a disk of its own."""
-    may_have_other_paths: bool
-    """Whether disks with unknown ids may be other paths to this disk."""
-
-
 def whole_disks(host: Host) -> list[Disk]:
     """All disks, sorted by name. Raises HostError if they can't be enumerated.
 
-    If the ids of a disk are unknown, it may be another path to each earlier disk with ids, and each later disk with ids
-    may be another path to it. Counting both could count one disk twice.
+    A disk whose ids can't be read may be another path to any other disk. Counting both could count one disk twice.
     """
-    disks: list[_FoundDisk] = []
-    by_id: dict[str, list[_FoundDisk]] = {}
-    unknown_ids = ""  # why the ids of some disk are unknown; "" if those of all disks so far are known
+    disks: list[Disk] = []
+    by_id: dict[str, list[Disk]] = {}
     facts = cache(partial(_facts, host))  # name of a path and world-wide id -> facts, each read once
     for name in host.listdir(BLOCK):
         if is_excluded(name):
@@ -91,28 +76,17 @@ def whole_disks(host: Host) -> list[Disk]:
                 continue
             ids = _ids(host, name, real=real) if real else []
         except HostError as e:
-            reason = f"{_UNCERTAIN}: {e}"
-            disks.append(_FoundDisk([name], uncertain_because=reason, may_have_other_paths=True))
-            unknown_ids = unknown_ids or reason
+            disks.append(Disk([name], uncertain_because=f"{_UNCERTAIN}: {e}"))
             continue
         disk, uncertain_because = _earlier_disk(name, ids, by_id=by_id, facts=facts)
         if disk is None:
-            if ids:  # without ids, the disk counts as one of its own
-                uncertain_because = uncertain_because or unknown_ids
-            disk = _FoundDisk([], uncertain_because=uncertain_because, may_have_other_paths=bool(ids))
+            disk = Disk([], uncertain_because)
             disks.append(disk)
-        disk.names.append(name)
+        disk.paths.append(name)
         for id_ in ids:
             if disk not in by_id.setdefault(id_, []):
                 by_id[id_].append(disk)
-    return [
-        Disk(
-            paths=tuple(disk.names),
-            uncertain_because=disk.uncertain_because,
-            incomplete_because=unknown_ids if disk.may_have_other_paths else "",
-        )
-        for disk in disks
-    ]
+    return disks
 
 
 def world_wide_id(host: Host, path: str) -> str | None:
@@ -172,8 +146,8 @@ def _ids(host: Host, name: str, real: str) -> list[str]:
 
 
 def _earlier_disk(
-    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[_FoundDisk]], facts: Callable[[str, str], _Facts]
-) -> tuple[_FoundDisk | None, str]:
+    name: str, ids: Sequence[str], by_id: Mapping[str, Sequence[Disk]], facts: Callable[[str, str], _Facts]
+) -> tuple[Disk | None, str]:
     """Returns the disk, among those found earlier, to which this path certainly leads as well; None if there is none.
 
     Also returns why the path may nevertheless lead to an earlier disk, if the first result is None; "" if it certainly
@@ -186,13 +160,13 @@ def _earlier_disk(
                 return disk, ""
             try:
                 own_facts = facts(name, id_)
-                if any(own_facts.show_another_disk_than(facts(other, id_)) for other in disk.names):
+                if any(own_facts.show_another_disk_than(facts(other, id_)) for other in disk.paths):
                     continue  # a different disk with the same id
-                first_facts = facts(disk.names[0], id_)
+                first_facts = facts(disk.name, id_)
                 if own_facts.serial and first_facts.serial:
                     return disk, ""  # equal ones: show_another_disk_than() has compared them
                 uncertain_because = uncertain_because or (
-                    f"{_UNCERTAIN}: {name} and {disk.names[0]} have the same id {id_}, and udev knows no serial "
+                    f"{_UNCERTAIN}: {name} and {disk.name} have the same id {id_}, and udev knows no serial "
                     "numbers that tell them apart"
                 )
             except HostError as e:

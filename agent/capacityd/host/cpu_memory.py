@@ -11,22 +11,13 @@ from __future__ import annotations
 
 import errno
 import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from capacityd.host.processor_lists import (
-    CPUS,
-    PROCESSORS_CHANGED,
-    number_of_cores,
-    online_folders,
-)
+from capacityd.host.processor_lists import CPUS, PROCESSORS_CHANGED, number_of_cores, online_folders
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, Memory, read_int
-from capacityd.model.quoting import quoted
-from capacityd.model.text import printable
 
 _FREQUENCIES = f"{CPUS}/cpufreq"
 _LARGEST_MEMORY = 2**58
@@ -81,15 +72,15 @@ def _cores(host: Host) -> int | None:
 
 
 def _threads(host: Host) -> int | None:
-    """The number of online processors from psutil; from /sys if psutil fails."""
+    """The number of online processors from psutil; from /sys if psutil fails, because it can't read /proc/cpuinfo, for
+    example."""
     try:
-        with _psutil_errors("the processors"):
-            threads: int | None = psutil.cpu_count(logical=True)
-            return threads
-    except HostError:  # psutil could not read /proc/cpuinfo, for example
+        threads: int | None = psutil.cpu_count(logical=True)
+        return threads
+    except _PSUTIL_ERRORS as e:
         if folders := online_folders(host):
             return len(folders)
-        raise
+        raise HostError(f"the processors could not be read: {type(e).__name__}") from e
 
 
 def _sockets(host: Host) -> int | None:
@@ -164,17 +155,3 @@ PROCESSOR_MEASURES: Mapping[str, Callable[[Host], int | None]] = {
     "max_frequency": _max_frequency,
 }
 """A measure of the online processors -> its reader: None if the machine does not report it. Raises HostError."""
-
-
-@contextmanager
-def _psutil_errors(subject: str) -> Iterator[None]:
-    """Turns psutil's exceptions into HostErrors. subject: the data being read, for the message."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # about numbers that are not used here
-            yield
-    except _PSUTIL_ERRORS as e:
-        message = f"{subject} could not be read: {type(e).__name__}"
-        code = getattr(e, "errno", None)  # psutil's own exceptions have none
-        # The exception may quote a file, so its text is only a detail: no log contains a detail.
-        raise HostError(message, code, detail=quoted(printable(str(e)))) from e

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from capacityd.model.codec import Malformed, decode, parse
 from capacityd.model.device_plugins import CHECKPOINT
@@ -11,37 +10,21 @@ from capacityd.model.errors import HostError
 from capacityd.model.host import Host
 
 
-class _PodDevices(NamedTuple):
-    ResourceName: str
-
-
-class _Devices(NamedTuple):
-    """None: null, as which Go writes a list or map that is nil."""
-
-    PodDeviceEntries: tuple[_PodDevices, ...] | None
-    RegisteredDevices: Mapping[str, Any] | None
-
-
-class _Checkpoint(NamedTuple):
-    """The fields have the kubelet's names. Source: Data in k8s.io/kubernetes,
-    pkg/kubelet/cm/devicemanager/checkpoint."""
-
-    Data: _Devices
-
-
 def device_plugin_names(host: Host) -> frozenset[str] | None:
     """Resource names that device plugins have registered, or whose devices pods still use; None if unknown.
 
-    Without a checkpoint file, no device plugin has ever registered: the result is empty.
+    Without a checkpoint file, no device plugin has ever registered: the result is empty. The file's form: Data in
+    k8s.io/kubernetes, pkg/kubelet/cm/devicemanager/checkpoint.
     """
     try:
         text = "".join(host.lines(CHECKPOINT))  # not host.text(), which is for small files
         if not text:  # the file is missing or empty
             is_missing = host.resolve(CHECKPOINT) is None
             return frozenset() if is_missing else None
-        checkpoint = decode(_Checkpoint, parse(text.encode()), ignore_unknown=True)
-    except (HostError, Malformed):
+        data = parse(text.encode())["Data"]
+        # Go writes a list or map that is nil as null.
+        registered = decode(dict[str, Any], data["RegisteredDevices"] or {})  # the name of a resource -> devices
+        names_in_use = decode(tuple[str, ...], [entry["ResourceName"] for entry in data["PodDeviceEntries"] or []])
+    except (HostError, Malformed, LookupError, TypeError):
         return None
-    registered = frozenset(checkpoint.Data.RegisteredDevices or ())  # its keys are the names of resources
-    names_in_use = {entry.ResourceName for entry in checkpoint.Data.PodDeviceEntries or ()}
-    return registered | names_in_use
+    return frozenset([*registered, *names_in_use])

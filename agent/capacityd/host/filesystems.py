@@ -7,11 +7,12 @@ of a service's sandbox. Only mounts of the whole file system count, and only if 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from capacityd.host.mounts import mounts
+from capacityd.host.time_limit import within_time_limit
 from capacityd.linux.filesystem_types import (
     Backing,
     backing,
@@ -25,8 +26,6 @@ from capacityd.linux.mountinfo import Mount, MountTree, mounts_of_whole
 from capacityd.linux.sandbox import sandbox_advice
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host
-
-_STATVFS_TIMEOUT = 5.0  # seconds; statvfs(2) hangs forever if a server does not respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +81,8 @@ def filesystem_size(point: str, mount_ids: Collection[str]) -> int:
     mount_ids: the ids of the file system's mounts, the first field in mountinfo. Raises HostError, also if the point
     now leads to a mount with another id, or if the file system does not respond in time.
     """
-    results: list[int | HostError] = []
-
-    def append_result() -> None:
-        try:
-            results.append(_measure(point, mount_ids))
-        except HostError as e:
-            results.append(e)
-
-    # In a thread of its own, because a call that hangs in the kernel can't be interrupted.
-    thread = threading.Thread(target=append_result, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as e:
-        raise HostError(f"the size of {point} could not be read: {e}") from e
-    thread.join(_STATVFS_TIMEOUT)
-    if not results:
-        raise HostError(f"the file system on {point} did not respond within {_STATVFS_TIMEOUT:g} s")
-    size_or_error = results[0]
-    if isinstance(size_or_error, HostError):
-        raise size_or_error
-    return size_or_error
+    # statvfs(2) hangs forever if a server does not respond.
+    return within_time_limit(f"the file system on {point}", partial(_measure, point, mount_ids))
 
 
 def _measure(point: str, mount_ids: Collection[str]) -> int:

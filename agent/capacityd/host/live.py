@@ -94,10 +94,10 @@ class LiveHost:
                 self._require_no_rule_applies(device, udev_device)
             yield udev_device.properties
         except pyudev.DeviceNotFoundError as e:
-            raise HostError(f"udev does not know {device}", errno.ENOENT) from e
+            raise HostError("udev does not know the device", errno.ENOENT) from e
         except (OSError, LookupError, ValueError, AttributeError, TypeError) as e:  # all that pyudev may raise
             # The exception may quote a property, so its text is only a detail, which no log contains.
-            why = f"udev's properties of {device} could not be read: {type(e).__name__}"
+            why = f"udev's properties of the device could not be read: {type(e).__name__}"
             raise HostError(why, detail=quoted(printable(str(e)))) from e
 
     def _require_no_rule_applies(self, device: str, udev_device: Any) -> None:
@@ -109,13 +109,13 @@ class LiveHost:
         # libudev reads these properties from uevent. That file may have been empty, so dev and ifindex also count.
         has_number_in_uevent = any(name in udev_device.properties for name in ("MAJOR", "IFINDEX"))
         if has_number_in_uevent or any(self.text(f"{device}/{name}") is not None for name in ("dev", "ifindex")):
-            raise HostError(f"udev has not processed {device} yet")
+            raise HostError("udev has not processed the device yet")
         if self.resolve(_UDEV_DATABASE) is None:
-            raise HostError(f"udev has not processed {device} yet: {_UDEV_DATABASE} does not exist")
+            raise HostError(f"udev has not processed the device yet: {_UDEV_DATABASE} does not exist")
         # An entry has this name if the device has no number.
         entry = f"{_UDEV_DATABASE}/+{udev_device.subsystem}:{udev_device.sys_name}"
         if self.resolve(entry) is not None:
-            raise HostError(f"udev's entry for {device} could not be read")
+            raise HostError("udev's entry for the device could not be read")
 
     # Methods of Host that need nothing of this object.
     raw = staticmethod(read_text)

@@ -348,10 +348,10 @@ def test_a_file_system_below_a_closed_folder_is_the_sandboxs(tmp_path: Path, mon
 
 HANGING = """
 import signal, tempfile
-from capacityd.host import filesystems
+from capacityd.host import filesystems, time_limit
 from capacityd.model.errors import HostError
 from tests.support.fuse import mounted
-filesystems._STATVFS_TIMEOUT = 0.2
+time_limit.SECONDS = 0.2
 signal.alarm(20)
 point = tempfile.mkdtemp()
 with mounted(point), open("/proc/self/mountinfo") as table:

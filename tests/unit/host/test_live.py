@@ -170,12 +170,16 @@ with unreadable(path, fault) if fault != "ENOENT" else nullcontext():
     [
         ("{disk}/uevent", "EIO", [["/sys/block/sda/uevent could not be read: Input/output error"], "pci", None]),
         ("{disk}/uevent", "EACCES", [["/sys/block/sda/uevent could not be read: Permission denied"], "pci", None]),
-        ("{disk}/uevent", "ENOENT", [["udev does not know /sys/block/sda"], "pci", None]),
-        ("{disk}/uevent", "ENODATA", [["udev has not processed /sys/block/sda yet"], "pci", None]),
-        ("/run/udev/data/b8:0", "EACCES", [["udev has not processed /sys/block/sda yet"], "pci", None]),
-        ("/run/udev/data/+pci:0000:3b:00.0", "EACCES", ["disk", ["udev's entry for {pci} could not be read"], None]),
-        ("/run/udev/data", "EACCES", [["udev has not processed /sys/block/sda yet"], [], []]),
-        ("/run/udev/data", "ENOENT", [["udev has not processed /sys/block/sda yet"], [], []]),  # in a container
+        ("{disk}/uevent", "ENOENT", [["udev does not know the device"], "pci", None]),
+        ("{disk}/uevent", "ENODATA", [["udev has not processed the device yet"], "pci", None]),
+        ("/run/udev/data/b8:0", "EACCES", [["udev has not processed the device yet"], "pci", None]),
+        (
+            "/run/udev/data/+pci:0000:3b:00.0",
+            "EACCES",
+            ["disk", ["udev's entry for the device could not be read"], None],
+        ),
+        ("/run/udev/data", "EACCES", [["udev has not processed the device yet"], [], []]),
+        ("/run/udev/data", "ENOENT", [["udev has not processed the device yet"], [], []]),  # in a container
     ],
 )
 def test_a_property_that_cannot_be_read_is_unknown(tmp_path: Path, at: str, fault: str, expected: list[Any]) -> None:

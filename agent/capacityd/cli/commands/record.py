@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator
 
 from capacityd.cli.options import Options
@@ -17,17 +16,17 @@ from capacityd.detectors import detector_names, load_detector
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.format import Recording, read_recording
 from capacityd.host.recording.privacy import without_identifiers
-from capacityd.host.recording.questions import Source
-from capacityd.host.recording.recorder import Recorder, RecorderStoppedError
+from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
 from capacityd.linux.trust import NotTrusted, find_trusted, own_trust
-from capacityd.model.errors import CapacitydError, HostError, UsageError
+from capacityd.model.errors import HostError, UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.model.text import printable
 from capacityd.schema.device import DeviceDetector
 
-_READ_TIMEOUT = 5.0  # seconds to read one path: a file of the kernel takes longer only if hardware hangs
+_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")
+"""Names of the errors of files whose value the driver does not support, or is too long."""
 _MAX_PATHS = 5  # number of paths to list in a message
 
 
@@ -43,8 +42,10 @@ def record(options: Options) -> int:
     with progress("recording the machine"):
         if options.selection.machine is None:
             host = LiveHost()
-            recording, unreadable = _make_recording(host)
+            attributes = {name for detector in _device_detectors() for name in detector.attributes}
+            recording = Recorder(host, attributes).run()
             recording["hardware_names"] = _hardware_names(host, recording)
+            unreadable = _unreadable(recording)
         else:
             recording = read_recording(options.selection.machine)
             host = RecordedHost(recording)
@@ -112,42 +113,13 @@ def _device_detectors() -> Iterator[DeviceDetector]:
             yield detector
 
 
-def _make_recording(source: Source) -> tuple[Recording, dict[str, list[str]]]:
-    """The recording, and the unreadable paths: name of the error -> paths. A path whose read hangs is left out."""
-    attributes = {name for detector in _device_detectors() for name in detector.attributes}
-    hanging: set[str] = set()
-    while True:
-        recorder = Recorder(source, skip=hanging, attributes=attributes)
-        recordings: list[Recording] = []  # the recording, if the thread ends with one
-        # A thread, because a read that hangs in the kernel can't be interrupted.
-        thread = threading.Thread(target=_append_recording, args=(recorder, recordings), daemon=True)
-        thread.start()
-        hanging_path = _wait(thread, recorder)
-        if hanging_path is not None:
-            print_message(f"{hanging_path} does not respond; it is left out")
-            recorder.stopped = True  # the thread ends itself if the read ever returns
-            hanging.add(hanging_path)
-        elif recordings:
-            return recordings[0], recorder.unreadable
-        else:
-            raise CapacitydError("the recording failed")
-
-
-def _wait(thread: threading.Thread, recorder: Recorder) -> str | None:
-    """Waits for the recorder's thread. Returns the path at which the thread hangs; None if the thread has ended."""
-    while True:
-        path = recorder.reading  # "" before the first path
-        thread.join(_READ_TIMEOUT)
-        if not thread.is_alive():
-            return None
-        if path and path == recorder.reading:
-            return path
-
-
-def _append_recording(recorder: Recorder, recordings: list[Recording]) -> None:
-    """Makes the recording and appends it; appends nothing if the recorder is stopped."""
-    with contextlib.suppress(RecorderStoppedError):
-        recordings.append(recorder.run())
+def _unreadable(recording: Recording) -> dict[str, list[str]]:
+    """Name of the error -> the paths that could not be read."""
+    unreadable: dict[str, list[str]] = {}
+    for path, error in recording["errors"].items():
+        if error not in _NO_VALUE:
+            unreadable.setdefault(error, []).append(printable(path))
+    return unreadable
 
 
 def _write(path: str, recording: Recording) -> int:

@@ -95,7 +95,7 @@ RECORDING_PARTS: Mapping[str, Any] = {
     "arch": str,
     "hostname": str,
     # Question that the machine did not answer -> name of the errno or null, message. A question is the part and the key
-    # of its answer: "memory", "link_modes eth0"; for a mount point also a mount's id: "filesystem_sizes /mnt 29".
+    # of its answer: "memory", "link_modes eth0".
     "unknown": Mapping[str, tuple[str | None, str]],
     "redacted": bool,  # whether identifiers are replaced by numbers
 }

@@ -9,59 +9,39 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from capacityd.host.file_text import MAX_TABLE_BYTES
 from capacityd.host.lower_disks import BCACHEFS, JOURNALS
 from capacityd.host.mounts import SWAPS
+from capacityd.host.recording.answers import Source, answers, error_name
 from capacityd.host.recording.contents import keeps_file, keeps_folder, mounts_without_options, unit_without_options
 from capacityd.host.recording.format import Recording
 from capacityd.host.recording.named import automount_units, named_paths
-from capacityd.host.recording.questions import PARTS_WITH_KEYS, Source, questions
 from capacityd.host.system_disks import RESUME
+from capacityd.host.time_limit import within_time_limit
 from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.errors import HostError
 from capacityd.model.host import device_and_above
-from capacityd.model.text import printable
-
-Answer = TypeVar("Answer")
 
 _MAX_RECORDED_BYTES = 8192  # of an attribute: most kernels write at most a page of 4096 bytes
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ESTALE)  # not ENODEV, which is also a driver's answer
-_NO_VALUE = ("ENODATA", "EINVAL", "EOPNOTSUPP", "ENODEV")  # of files whose value the driver does not support
 _DEVICES = "/sys/devices"
 _WITH_ATTRIBUTES = (_DEVICES, "/sys/class", "/sys/firmware")  # of other folders, only the names of files are recorded
 
 
-class RecorderStoppedError(Exception):
-    """Another thread has set Recorder.stopped."""
-
-
 class Recorder:
-    """Makes one recording.
+    """Makes one recording. attributes: names of attributes to record beside those that contents.py lists."""
 
-    skip: paths and questions without a response in time in earlier attempts. attributes: names of attributes to record
-    beside those that contents.py lists.
-    """
-
-    def __init__(self, source: Source, skip: Collection[str] = (), attributes: Collection[str] = ()) -> None:
-        self.reading = ""
-        """The path or question that is being read; "" before the first one."""
-        self.stopped = False
-        """If another thread sets it, run() raises RecorderStoppedError."""
-        self.unreadable: dict[str, list[str]] = {}
-        """Name of the error -> unreadable paths."""
-        self.files: dict[str, str] = {}  # path -> content
+    def __init__(self, source: Source, attributes: Collection[str] = ()) -> None:
         self._source = source
-        self._skip = skip
         self._attributes = attributes
+        self._files: dict[str, str] = {}  # path -> content
         self._links: dict[str, str] = {}  # path -> target
         self._errors: dict[str, str] = {}  # path -> name of the errno
         self._left_out: dict[str, list[str]] = {}  # folder -> names of entries that were not read with the folder
         self._existing_only: set[str] = set()  # paths that exist; the recording does not have their contents
         self._read_folders: set[str] = set()  # folders whose entries are recorded
         self._listed_devices: set[str] = set()  # devices that a bus or class lists
-        self._unknown: dict[str, list[str | None]] = {}  # question -> name of the errno or None, message
 
     def run(self) -> Recording:
         """The whole recording, with serial numbers, addresses and other identifiers.
@@ -89,19 +69,19 @@ class Recorder:
         self._record_folder(os.path.dirname(RESUME))
         self._record_file(RESUME, _MAX_RECORDED_BYTES)
         self._record_folder(JOURNALS)
-        for path in [*automount_units(self.files)]:  # a copy, because _record_file() adds to self.files
+        for path in [*automount_units(self._files)]:  # a copy, because _record_file() adds to self._files
             self._record_file(path, _MAX_RECORDED_BYTES, change=unit_without_options)
         self._record_named_paths()
         self._record_link_targets()
         unrecorded = {folder: self._unrecorded(folder) for folder in self._left_out}
+        interfaces = sorted(os.path.basename(path) for path in self._links if path.startswith("/sys/class/net/"))
         return {
-            "files": self.files,
+            "files": self._files,
             "links": self._links,
             "errors": self._errors,
             "left_out": {folder: names for folder, names in unrecorded.items() if names},
             "folders": sorted(self._existing_only),
-            **self._answers(),
-            "unknown": self._unknown,
+            **answers(self._source, devices=self._possible_devices(), interfaces=interfaces),
             "arch": self._source.arch(),
             "hostname": self._source.hostname(),
         }
@@ -109,7 +89,7 @@ class Recorder:
     def _unrecorded(self, folder: str) -> list[str]:
         """The names in a folder that the recording leaves out, because nothing led to them. Folders end with "/"."""
         paths = {f"{folder}/{name.removesuffix('/')}": name for name in self._left_out[folder]}
-        return [name for path, name in paths.items() if path not in self._read_folders and path not in self.files]
+        return [name for path, name in paths.items() if path not in self._read_folders and path not in self._files]
 
     def _possible_devices(self) -> Iterator[str]:
         """Yields the recorded folders that udev may know as devices, sorted."""
@@ -143,7 +123,7 @@ class Recorder:
         if folder in self._read_folders:
             return ()
         try:
-            entries = self._ask(folder, lambda: self._source.scandir(folder))
+            entries = within_time_limit(folder, lambda: self._source.scandir(folder))
         except HostError as e:
             self._record_failure(folder, e)
             if folder in self._errors:  # _record_failure() leaves out a folder that does not exist
@@ -173,7 +153,7 @@ class Recorder:
 
     def _record_file(self, path: str, limit: int, change: Callable[[str], str] = str) -> None:
         """Records a file of at most limit bytes. change: returns the text to record; str() changes nothing."""
-        self._record_text(self.files, path, ask=lambda: change(self._source.raw(path, limit)))
+        self._record_text(self._files, path, ask=lambda: change(self._source.raw(path, limit)))
 
     def _record_link(self, path: str) -> None:
         self._record_text(self._links, path, ask=lambda: self._source.readlink(path))
@@ -181,23 +161,19 @@ class Recorder:
     def _record_text(self, part: dict[str, str], path: str, ask: Callable[[], str]) -> None:
         """Adds what ask() returns to a part of the recording. Records an error instead if ask() raises HostError."""
         try:
-            part[path] = self._ask(path, ask)
+            part[path] = within_time_limit(path, ask)
         except HostError as e:
             self._record_failure(path, e)
 
     def _record_failure(self, path: str, e: HostError) -> None:
         if e.errno in _ABSENT:
             return
-        error = _error_name(e) or "EIO"
-        if e.errno == errno.EFBIG:
-            error = "ENODATA"  # too long to record, not an error of the machine
-        self._errors[path] = error
-        if error not in _NO_VALUE:
-            self.unreadable.setdefault(error, []).append(printable(path))
+        is_too_long = e.errno == errno.EFBIG  # to record, which is no error of the machine
+        self._errors[path] = "ENODATA" if is_too_long else error_name(e) or "EIO"
 
     def _record_named_paths(self) -> None:
         """Records the existence of what mounts, swap areas and loop devices name."""
-        for path in sorted(named_paths(self.files)):
+        for path in sorted(named_paths(self._files)):
             if real := self._resolve(path):
                 if real != path:
                     self._links[path] = real
@@ -208,7 +184,7 @@ class Recorder:
         recorded = self._read_folders | self._existing_only
         for path, target in sorted(self._links.items()):
             target_path = os.path.normpath(os.path.join(os.path.dirname(path), target))
-            if target_path in recorded or target_path in self._links or target_path in self.files:
+            if target_path in recorded or target_path in self._links or target_path in self._files:
                 continue
             recorded.add(target_path)
             real = self._resolve(path)
@@ -216,42 +192,11 @@ class Recorder:
                 continue
             if real.startswith(f"{_DEVICES}/"):
                 self._record_folder(real)
-            if real not in self._read_folders and real not in self.files:
+            if real not in self._read_folders and real not in self._files:
                 self._existing_only.add(real)
 
     def _resolve(self, path: str) -> str | None:
         """The path with all links resolved; None if it does not exist, or if this is unknown."""
         with suppress(HostError):
-            return self._ask(path, lambda: self._source.resolve(path))
+            return within_time_limit(path, lambda: self._source.resolve(path))
         return None
-
-    def _answers(self) -> Recording:
-        """The parts of the recording with answers. Records why a question has no answer."""
-        interfaces = sorted(os.path.basename(path) for path in self._links if path.startswith("/sys/class/net/"))
-        answers: Recording = {part: {} for part in PARTS_WITH_KEYS}
-        for question in questions(self._source, devices=self._possible_devices(), interfaces=interfaces):
-            try:
-                answer = self._ask(question.name, question.ask)
-            except HostError as e:
-                self._unknown[question.name] = [_error_name(e), str(e)]
-                continue
-            if question.key:
-                answers[question.part][question.key] = answer
-            else:
-                answers[question.part] = answer
-        return answers
-
-    def _ask(self, question: str, ask: Callable[[], Answer]) -> Answer:
-        """What ask() returns. question: the question or path that ask() reads. Raises HostError, also if it is to be
-        skipped."""
-        if self.stopped:
-            raise RecorderStoppedError
-        if question in self._skip:
-            raise HostError(f"{question} did not respond in time", errno.ETIMEDOUT)
-        self.reading = question
-        return ask()
-
-
-def _error_name(e: HostError) -> str | None:
-    """The name of the errno; None if the error has none. EOPNOTSUPP has the same number as ENOTSUP."""
-    return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)

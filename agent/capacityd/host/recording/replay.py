@@ -48,7 +48,7 @@ class RecordedHost:
 
     def properties(self, device: str) -> Mapping[str, str]:
         real = self._files.real_path(device)
-        self._raise_if_unanswered(f"properties {real}", recorded_path=real, shown_path=device)
+        self._raise_if_unanswered(f"properties {real}")
         known = self._properties.get(real, {})
         return {printable(name): printable(value) for name, value in known.items()}
 
@@ -85,8 +85,6 @@ class RecordedHost:
         return Memory(**self._part("memory"))
 
     def filesystem_size(self, point: str, mount_ids: Collection[str]) -> int:
-        mount_id = min(mount_ids, default="")  # the recorder puts the least of the ids into the question's name
-        self._raise_if_unanswered(f"filesystem_sizes {point} {mount_id}")
         return int(self._answer("filesystem_sizes", point, subject=f"the size of {point}"))
 
     def lines(self, path: str) -> Sequence[str]:
@@ -136,13 +134,8 @@ class RecordedHost:
             raise HostError(f"the recording does not contain {subject}", errno.ENODEV)
         return answers[key]
 
-    def _raise_if_unanswered(self, question: str, recorded_path: str = "", shown_path: str = "") -> None:
-        """Raises HostError if the machine did not answer this question during recording.
-
-        recorded_path: a path in the recorded message, "" for none; the error shows shown_path, as the caller wrote it.
-        """
-        if question not in self._unknown:
-            return
-        error_name, message = self._unknown[question]
-        text = str(message).replace(recorded_path, shown_path) if recorded_path else str(message)
-        raise HostError(text, getattr(errno, error_name, None) if error_name else None)
+    def _raise_if_unanswered(self, question: str) -> None:
+        """Raises HostError if the machine did not answer this question during recording."""
+        if question in self._unknown:
+            error_name, message = self._unknown[question]
+            raise HostError(str(message), getattr(errno, error_name, None) if error_name else None)

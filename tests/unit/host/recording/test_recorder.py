@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacityd.cli import run
-from capacityd.cli.commands import record as command
 from capacityd.config.tables import UNSAFE_ATTRIBUTES
 from capacityd.detectors.udev import DETECTOR, find_in
 from capacityd.discovery.reader import value_of
+from capacityd.host import time_limit
 from capacityd.host.live import LiveHost
 from capacityd.host.recording.contents import ATTRIBUTES, keeps_file
 from capacityd.host.recording.recorder import Recorder
@@ -168,8 +168,8 @@ def test_what_is_left_out_is_unknown_not_absent() -> None:
         pci(dict.fromkeys(("vendor", "uevent", "speed", "model", "queue/rotational", *left_out), "x"), errors=errors),
         {"links": {f"{AT}/{name}": target for name, target in links.items()}, "files": others},
     )
-    before, recorder = RecordedHost(made), Recorder(RecordedHost(made))
-    recording = recorder.run()
+    before = RecordedHost(made)
+    recording = Recorder(before).run()
     host = RecordedHost(recording)
     assert (host.text(f"{AT}/vendor"), host.text(f"{AT}/none")) == ("x", None)
     for name in left_out:
@@ -186,7 +186,6 @@ def test_what_is_left_out_is_unknown_not_absent() -> None:
         with pytest.raises(HostError, match="not part of the recording"):
             host.resolve(path)
     assert recording["errors"] == errors
-    assert recorder.unreadable == {"EACCES": [f"{AT}/model"]}
 
 
 def test_files_of_a_class_and_folders_that_are_left_out_are_no_obstacle() -> None:
@@ -237,15 +236,11 @@ class Hanging(RecordedHost):
         return super().raw(path, limit)
 
 
-def test_an_attribute_that_hangs_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "_READ_TIMEOUT", 0.3)
-    recording, unreadable = command._make_recording(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"})))
+def test_an_attribute_that_hangs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "SECONDS", 0.3)
+    recording = Recorder(Hanging(pci({"size": "3", "speed": "1", "vendor": "2"}))).run()
     assert recording["files"] == {f"{AT}/size": "3", f"{AT}/vendor": "2"}
     assert recording["errors"] == {f"{AT}/speed": "ETIMEDOUT"}
-    assert unreadable == {"ETIMEDOUT": [f"{AT}/speed"]}
-    assert f"{AT}/speed does not respond; it is left out" in capsys.readouterr().err
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,70 @@
+"""The parts of a recording that no file contains: the answers of udev, the kernel and psutil."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from functools import partial
+from typing import Any, TypeAlias
+
+from capacityd.host.cpu_memory import PROCESSOR_MEASURES
+from capacityd.host.filesystems import local_filesystems
+from capacityd.host.live import LiveHost
+from capacityd.host.recording.format import Recording
+from capacityd.host.recording.replay import RecordedHost
+from capacityd.host.time_limit import within_time_limit
+from capacityd.model.errors import HostError
+
+Source: TypeAlias = LiveHost | RecordedHost
+"""The machine to record. A recording can be recorded again, to test the recorder."""
+
+_PARTS_WITH_KEYS = (
+    "properties", "link_modes", "link_kinds", "linked_interfaces", "processors", "filesystem_sizes",
+)  # fmt: skip
+"""The parts of a recording with an answer for each key. For the other questions, the whole part is the answer."""
+
+
+def answers(source: Source, devices: Iterable[str], interfaces: Iterable[str]) -> Recording:
+    """The parts with answers, and the part "unknown" with the questions that have none.
+
+    devices: paths in /sys. interfaces: names.
+    """
+    parts: Recording = {part: {} for part in (*_PARTS_WITH_KEYS, "unknown")}
+
+    def record(part: str, key: str, ask: Callable[[], Any]) -> None:
+        """key: "" if the whole part is the answer."""
+        question = f"{part} {key}" if key else part
+        try:
+            answer = within_time_limit(question, ask)
+        except HostError as e:
+            parts["unknown"][question] = [error_name(e), str(e)]
+            return
+        if key:
+            parts[part][key] = answer
+        else:
+            parts[part] = answer
+
+    for device in devices:
+        record("properties", device, partial(source.properties, device))
+    for interface in interfaces:
+        record("link_modes", interface, partial(source.link_modes, interface))
+        record("link_kinds", interface, partial(source.link_kind, interface))
+        record("linked_interfaces", interface, partial(source.linked_interface, interface))
+    for measure in PROCESSOR_MEASURES:
+        record("processors", measure, partial(source.processors, measure))
+    with suppress(HostError):  # the mount table is unknown
+        for filesystem in local_filesystems(source):
+            for point in filesystem.points:
+                ask = partial(source.filesystem_size, point, filesystem.mount_ids)
+                record("filesystem_sizes", point, ask)
+    record("addresses", "", lambda: [list(astuple(address)) for address in source.addresses()])
+    record("memory", "", lambda: asdict(source.memory()))
+    record("default_interfaces", "", source.default_interfaces)
+    return parts
+
+
+def error_name(e: HostError) -> str | None:
+    """The name of the errno; None if the error has none. EOPNOTSUPP has the same number as ENOTSUP."""
+    return "EOPNOTSUPP" if e.errno == errno.EOPNOTSUPP else errno.errorcode.get(e.errno or 0)

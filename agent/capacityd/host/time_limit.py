@@ -1,0 +1,43 @@
+"""Questions to the kernel that may hang: a read of broken hardware, or of a file system whose server is away."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from capacityd.model.errors import HostError
+
+Answer = TypeVar("Answer")
+
+SECONDS = 5.0
+"""The time for an answer. The kernel takes longer only if hardware or a server does not respond."""
+
+
+def within_time_limit(subject: str, ask: Callable[[], Answer]) -> Answer:
+    """What ask() returns. Raises its HostError, and one with ETIMEDOUT if ask() does not return within SECONDS.
+
+    subject: what does not respond then, for the message.
+    """
+    results: list[Answer | HostError] = []
+
+    def append_result() -> None:
+        try:
+            results.append(ask())
+        except HostError as e:
+            results.append(e)
+
+    # In a thread of its own, because a call that hangs in the kernel can't be interrupted.
+    thread = threading.Thread(target=append_result, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as e:
+        raise HostError(f"{subject} could not be read: {e}") from e
+    thread.join(SECONDS)
+    if not results:
+        raise HostError(f"{subject} did not respond within {SECONDS:g} s", errno.ETIMEDOUT)
+    result = results[0]
+    if isinstance(result, HostError):
+        raise result
+    return result

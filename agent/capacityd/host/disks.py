@@ -156,22 +156,26 @@ def _earlier_disk(
     uncertain_because = ""
     for id_ in ids:
         for disk in by_id.get(id_, ()):
-            if id_.startswith(_MULTIPATH_PREFIX):
-                return disk, ""
             try:
-                own_facts = facts(name, id_)
-                if any(own_facts.show_another_disk_than(facts(other, id_)) for other in disk.paths):
-                    continue  # a different disk with the same id
-                first_facts = facts(disk.name, id_)
-                if own_facts.serial and first_facts.serial:
-                    return disk, ""  # equal ones: show_another_disk_than() has compared them
-                uncertain_because = uncertain_because or (
-                    f"{_UNCERTAIN}: {name} and {disk.name} have the same id {id_}, and udev knows no serial "
-                    "numbers that tell them apart"
-                )
+                if _leads_to(disk, name, id_, facts):
+                    return disk, ""
             except HostError as e:
                 uncertain_because = uncertain_because or f"{_UNCERTAIN}: {e}"
     return None, uncertain_because
+
+
+def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Facts]) -> bool:
+    """Whether the path with this name leads to the disk, which has the same id. Raises HostError if that is unknown."""
+    if id_.startswith(_MULTIPATH_PREFIX):
+        return True
+    own_facts = facts(name, id_)
+    if any(own_facts.show_another_disk_than(facts(path, id_)) for path in disk.paths):
+        return False
+    if own_facts.serial and facts(disk.name, id_).serial:
+        return True  # equal ones: show_another_disk_than() has compared them
+    raise HostError(
+        f"{name} and {disk.name} have the same id {id_}, and udev knows no serial numbers that tell them apart"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,6 @@ from capacityd.schema.matchers import Value
 from capacityd.schema.mistakes import FINAL_SLASH, NOT_ABSOLUTE
 from capacityd.schema.value_types import Amount, Choice, Flag, Text
 
-_ON_DEVICE = ("/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=")
-"""How the sources of file systems on a block device start in units and in fstab(5)."""
 _PSEUDO_FOLDERS = ("/proc", "/sys")
 """Folders in which only interfaces of the kernel are mounted."""
 
@@ -73,7 +71,7 @@ def _unmounted(host: Host, point: str, *, source: str) -> Device:
     cached_values: dict[str, Value] = {"mount": printable(point), "system": is_of_system(point)}
     if unit.type:  # "": unknown
         cached_values["type"] = unit.type
-        cached_values["kind"] = kind_of(unit.type, on_device=unit.source.startswith(_ON_DEVICE))
+        cached_values["kind"] = kind_of(unit.type, on_device=unit.source.startswith("/dev/"))
     elif any(is_inside(point, folder) for folder in _PSEUDO_FOLDERS):
         cached_values["kind"] = "pseudo"
     why_unknown = f"the automount {unit.name} mounts it at the first access, which has not happened"

@@ -23,7 +23,7 @@ UNIT_FOLDERS = (
 GPT_AUTOMOUNTS = ("/boot", "/efi")
 """Mount points for which systemd-gpt-auto-generator(8) creates automount units."""
 
-TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL")
+TAGS = ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID")
 """Tags, as in UUID=x, by which a unit may name a block device: fstab(5). A unit of systemd-fstab-generator(8) has
 the device's path instead."""
 

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, partial
 
 from capacityd.host.ethtool import speeds_of
-from capacityd.host.interface_kind import hardware_kind, nearest_attribute, software_kind
+from capacityd.host.interface_kind import hardware_ids, hardware_kind, software_kind
 from capacityd.host.system_interfaces import lower_interfaces, system_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
-from capacityd.model.host import (
-    Host,
-    link_name,
-    read_int,
-    read_optional_attr,
-    resolve_link,
-)
+from capacityd.model.host import Host, link_name, read_int, read_optional_attr, resolve_link
 from capacityd.model.reasons import KernelEvents
 from capacityd.model.text import printable
 from capacityd.schema.device import Device, DeviceDetector, Key, is_system
@@ -31,10 +25,6 @@ from capacityd.schema.value_types import Amount, Choice, Flag, HexId, Text
 _INTERFACES = "/sys/class/net"
 _KINDS = ("physical", "vf", "representor", "bmc", "wireless", "bond", "team", "bridge", "vlan", "other", "virtual")
 _KINDS_WITHOUT_HARDWARE = ("bond", "team", "bridge", "vlan", "virtual")
-_VENDOR_ATTRIBUTES = {"usb": "idVendor", "pci": "vendor"}
-"""Bus -> the name of the attribute with the vendor's id."""
-_PRODUCT_ATTRIBUTES = {"usb": "idProduct", "pci": "device"}
-"""Bus -> the name of the attribute with the product's or device's id."""
 _MBIT = 10**6
 _UNKNOWN_SPEEDS = (0, 2**16 - 1)
 """Values in Mbit/s that mean an unknown speed, as in ethtool(8): 0, and -1 in 16 bits, from drivers that fill only
@@ -82,37 +72,29 @@ def _bus(host: Host, device: Device) -> Value:
     return link_name(host, f"{device.path}/device/subsystem") if _hardware(host, device) else None
 
 
-def _bus_and_id(host: Host, device: Device, attributes: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and an id of the nearest USB or PCI device above the interface; ("", None) if there is none.
-
-    attributes: bus -> name of the attribute with the id.
-    """
+def _ids(host: Host, device: Device) -> tuple[str, str, str]:
+    """Bus, vendor and product of the nearest USB or PCI device above the interface; "" each if there is none."""
     hardware = _hardware(host, device)
-    return nearest_attribute(host, hardware, attributes) if hardware else ("", None)
+    return hardware_ids(host, hardware) if hardware else ("", "", "")
 
 
 def _vendor(host: Host, device: Device) -> Value:
-    _, vendor = _bus_and_id(host, device, _VENDOR_ATTRIBUTES)
-    return vendor
+    _, vendor, _ = _ids(host, device)
+    return vendor or None
 
 
 def _product(host: Host, device: Device) -> Value:
-    _, product = _bus_and_id(host, device, _PRODUCT_ATTRIBUTES)
-    return product
+    _, _, product = _ids(host, device)
+    return product or None
 
 
 def _modalias(host: Host, device: Device) -> str | None:
     """The modalias of the interface's PCI or USB device, with only vendor and product."""
-    bus, vendor = _bus_and_id(host, device, _VENDOR_ATTRIBUTES)
-    _, product = _bus_and_id(host, device, _PRODUCT_ATTRIBUTES)
-    if not vendor or not product:
-        return None
-    vendor = vendor.upper()
-    product = product.upper()
+    bus, vendor, product = _ids(host, device)
     # The letters and the number of digits are those of the kernel's scripts/mod/file2alias.c.
     if bus == "pci":
-        return f"pci:v{vendor.zfill(8)}d{product.zfill(8)}"
-    return f"usb:v{vendor.zfill(4)}p{product.zfill(4)}"
+        return f"pci:v{vendor.upper().zfill(8)}d{product.upper().zfill(8)}"
+    return f"usb:v{vendor.upper().zfill(4)}p{product.upper().zfill(4)}" if bus else None
 
 
 def _link(host: Host, path: str) -> str | None:

@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from capacityd.host.processor_lists import CPUS, PROCESSORS_CHANGED, number_of_cores, online_folders
 from capacityd.model.errors import HostError
 from capacityd.model.host import Host, Memory, read_int
+from capacityd.model.quoting import length_text, quoted
 
-_FREQUENCIES = f"{CPUS}/cpufreq"
+_CPUS = "/sys/devices/system/cpu"
+_CPU = re.compile("cpu[0-9]+")
+_PROCESSORS_CHANGED = "processors changed while they were read"
+_FREQUENCIES = f"{_CPUS}/cpufreq"
 _LARGEST_MEMORY = 2**58
 """Bytes, 64 times the physical memory that x86-64 can address: a larger size is wrong. lxcfs reports the limit of a
 cgroup as swap, and nearly 2**63 if there is no limit."""
@@ -63,12 +66,51 @@ def _cores(host: Host) -> int | None:
     With device trees, kernels without the topology have ids of -1, and lists that are empty or contain all processors
     (RISC-V before Linux 6.1: update_siblings_masks in drivers/base/arch_topology.c).
     """
-    folders = online_folders(host)
+    folders = _online_folders(host)
     if _may_have_device_tree(host):
         ids = [host.text(f"{folder}/topology/{name}") for folder in folders for name in ("core_id", _PACKAGE_ID)]
         if "-1" in ids:
             return None
-    return number_of_cores(host, folders)
+    return _number_of_cores(host, folders)
+
+
+def _online_folders(host: Host) -> list[str]:
+    """The folders in /sys of the online processors. Raises HostError."""
+    numbers = _numbers_in_list(host.text(f"{_CPUS}/online") or "")
+    names = [name for name in host.listdir(_CPUS) if _CPU.fullmatch(name)]
+    return [f"{_CPUS}/{name}" for name in names if int(name.removeprefix("cpu")) in numbers]
+
+
+def _numbers_in_list(text: str) -> set[int]:
+    """The numbers in a list such as 0-3,8. Raises HostError."""
+    try:
+        numbers: set[int] = set()
+        for part in text.split(","):
+            if part:
+                bounds = part.split("-")  # the first and the last number, or only one
+                numbers.update(range(int(bounds[0]), int(bounds[-1]) + 1))
+        return numbers
+    except ValueError as e:
+        # Only the detail quotes the text: no log contains a detail.
+        why = f"{_CPUS} contains a text that is not a list of processors ({length_text(text)})"
+        raise HostError(why, detail=f"it is {quoted(text)}") from e
+
+
+def _number_of_cores(host: Host, folders: Sequence[str]) -> int | None:
+    """The number of cores that the processors form; None if the kernel does not list their members.
+
+    folders: of the online processors. Raises HostError.
+    """
+    online = {int(folder.removeprefix(f"{_CPUS}/cpu")) for folder in folders}
+    texts = [host.text(f"{folder}/topology/core_cpus_list") for folder in folders]
+    if not any(texts):
+        return None
+    cores = [_numbers_in_list(text or "") & online for text in texts]  # for each processor, its core's online members
+    if not all(cores):  # a processor went offline after `folders` had been read
+        raise HostError(_PROCESSORS_CHANGED)
+    # While a processor goes offline, only some members of its core still list it. So the lists of one core may differ,
+    # but not in their first online member.
+    return len({min(core) for core in cores})
 
 
 def _threads(host: Host) -> int | None:
@@ -78,7 +120,7 @@ def _threads(host: Host) -> int | None:
         threads: int | None = psutil.cpu_count(logical=True)
         return threads
     except _PSUTIL_ERRORS as e:
-        if folders := online_folders(host):
+        if folders := _online_folders(host):
             return len(folders)
         raise HostError(f"the processors could not be read: {type(e).__name__}") from e
 
@@ -89,12 +131,12 @@ def _sockets(host: Host) -> int | None:
     A package whose id the kernel does not know has the id -1. On s390, packages in different books may have the same
     id, and so may books in different drawers.
     """
-    folders = online_folders(host)
+    folders = _online_folders(host)
     ids = [host.text(f"{folder}/topology/{_PACKAGE_ID}") for folder in folders]
     if not any(ids):
         return None
     if None in ids:
-        raise HostError(PROCESSORS_CHANGED)
+        raise HostError(_PROCESSORS_CHANGED)
     if "-1" in ids:
         return None
     if _may_have_device_tree(host) and "PPTT" not in host.listdir(_ACPI_TABLES):

@@ -14,14 +14,7 @@ from collections.abc import Mapping
 
 from capacityd.host.system_interfaces import linked_number, lower_interfaces
 from capacityd.model.errors import AmbiguousValue, HostError
-from capacityd.model.host import (
-    Host,
-    device_and_above,
-    link_name,
-    read_optional_attr,
-    resolve_link,
-    uevent_value,
-)
+from capacityd.model.host import Host, device_and_above, link_name, read_optional_attr, resolve_link, uevent_value
 from capacityd.model.text import printable
 
 _NETWORK_TYPES = ("1", "32")  # ARPHRD_ETHER, ARPHRD_INFINIBAND
@@ -48,6 +41,8 @@ _OTHER_BUSES: Mapping[str, str] = {
 }
 """Buses with devices that are not ports -> the interface's kind."""
 
+_ID_ATTRIBUTES: Mapping[str, tuple[str, str]] = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
+"""Bus -> the names of the attributes with the ids of vendor and product."""
 _DPU_TO_HOST_DRIVER = "mlxbf-tmfifo"
 """The driver of the device below which is the virtio device that links a BlueField card to the machine around it."""
 _BMC_IDS = (  # USB vendor and product of service processors: iDRAC, iLO, IMM and XCC, AMI's, Supermicro's
@@ -171,23 +166,22 @@ def _is_representor(host: Host, path: str) -> bool:
 
 
 def _is_bmc(host: Host, hardware: str) -> bool:
-    """Whether the interface leads to the machine's own service processor."""
-    _, vendor = nearest_attribute(host, hardware, names={"usb": "idVendor"})
-    _, product = nearest_attribute(host, hardware, names={"usb": "idProduct"})
+    """Whether the interface leads to the machine's own service processor. hardware: an interface of a USB device."""
+    _, vendor, product = hardware_ids(host, hardware)
     if (vendor, product) in _BMC_IDS:
         return True
-    _, manufacturer = nearest_attribute(host, hardware, names={"usb": "manufacturer"})
-    return manufacturer == "OpenBMC"
+    return host.text(f"{os.path.dirname(hardware)}/manufacturer") == "OpenBMC"
 
 
-def nearest_attribute(host: Host, hardware: str, names: Mapping[str, str]) -> tuple[str, str | None]:
-    """The bus and the attribute of the nearest device with this attribute: this device, or one above it.
+def hardware_ids(host: Host, hardware: str) -> tuple[str, str, str]:
+    """Bus, vendor and product of the nearest USB or PCI device: this device, or one above it. "" each if there is none.
 
-    ("", None): none has the attribute. An id lacks its 0x. names: bus -> the attribute's name. Raises HostError.
+    The ids lack their 0x. Raises HostError.
     """
     for path in device_and_above(hardware):
         bus = link_name(host, f"{path}/subsystem") or ""
-        text = host.text(f"{path}/{names[bus]}") if bus in names else None
-        if text is not None:
-            return bus, text.removeprefix("0x")
-    return "", None
+        if bus in _ID_ATTRIBUTES:
+            vendor, product = (host.text(f"{path}/{name}") for name in _ID_ATTRIBUTES[bus])
+            if vendor is not None and product is not None:
+                return bus, vendor.removeprefix("0x"), product.removeprefix("0x")
+    return "", "", ""

@@ -68,19 +68,6 @@ def linked_number(host: Host, name: str) -> str:
     return number
 
 
-def _parents(host: Host, name: str, hardware: str) -> list[str]:
-    """The interface that a child with this hardware belongs to, as in IPoIB, as a list; empty if it belongs to none.
-
-    An interface of another network namespace does not count.
-    """
-    number = linked_number(host, name)
-    if not number:
-        return []
-    with_number = [other for other in host.listdir(_NETS) if host.text(f"{_NETS}/{other}/ifindex") == number]
-    # An interface of another network namespace may have the same number, but not the same hardware.
-    return [other for other in with_number if _hardware(host, other) == hardware]
-
-
 def _hardware(host: Host, name: str) -> str | None:
     """The path of an interface's hardware device; None for a software interface."""
     return resolve_link(host, f"{_NETS}/{name}/device")
@@ -135,11 +122,15 @@ def _ports_of_datapath(host: Host, name: str) -> list[str]:
 
 
 def _interfaces_with_hardware_of(host: Host, name: str) -> Iterator[str]:
-    """Yields the parent of a child, and the interfaces of the PCI functions that an interface uses."""
+    """Yields the parent of a child, as in IPoIB, and the interfaces of the PCI functions that an interface uses."""
     hardware = _hardware(host, name)
     if hardware is None:
         return
-    yield from _parents(host, name, hardware=hardware)
+    if parent_number := linked_number(host, name):
+        for other in host.listdir(_NETS):
+            # An interface of another network namespace may have the same number, but not the same hardware.
+            if host.text(f"{_NETS}/{other}/ifindex") == parent_number and _hardware(host, other) == hardware:
+                yield other
     for other in _interfaces_of_functions_above(host, hardware):
         yield other
         yield from _members_of_master(host, other)

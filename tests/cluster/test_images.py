@@ -26,7 +26,7 @@ def admin(cluster: Cluster) -> Iterator[Path]:
 
 
 def test_the_template_is_valid(cluster: Cluster, admin: Path, tmp_path: Path) -> None:
-    page = (ROOT / "docs/how-to/images.md").read_text()
+    page = (ROOT / "docs/install.md").read_text()
     (template,) = (block.text for block in blocks(page) if block.name == NAME)
     (tmp_path / NAME).write_text(template)
     done = kubectl(cluster, admin, "apply", "--dry-run=server", "--validate=strict", "-f", tmp_path / NAME)

@@ -87,7 +87,7 @@ def test_the_code_that_runs_as_root_is_as_large_as_the_page_says() -> None:
 
 
 def test_the_size_is_that_of_the_pages(packages: Packages) -> None:
-    for page in ("docs/how-to/images.md", "docs/limits.md"):
+    for page in ("docs/install.md", "docs/limits.md"):
         said = f"capacityd itself is {round(installed_mib(packages.current))} MiB"
         assert said in (ROOT / page).read_text(), page
     (kubectl,) = re.findall(r"kubectl-capacityd itself is (\S+) MiB", (ROOT / "docs/how-to/fleet.md").read_text())

@@ -17,7 +17,7 @@ from tests.package.service import enable, published, switch_on
 from tests.package.test_repository import SERVED, new_repository, serve
 from tests.support.pages import blocks
 
-BLOCKS = list(blocks((ROOT / "docs/how-to/images.md").read_text()))
+BLOCKS = list(blocks((ROOT / "docs/install.md").read_text()))
 NAMED = {block.name: block.text for block in BLOCKS if block.name}
 CONFIG = (ROOT / "conf/examples/dongle.toml").read_text()
 ENABLED = ("inactive", "enabled")

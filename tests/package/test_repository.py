@@ -16,7 +16,7 @@ from tests.package.machine import Machine
 from tests.package.packages import OLDER, Packages
 from tests.support.pages import blocks
 
-_PAGE = (ROOT / "docs/operations.md").read_text().partition("\n## A package repository\n")[2]
+_PAGE = (ROOT / "docs/install.md").read_text().partition("\n## A package repository\n")[2].partition("\n## ")[0]
 FILES = {block.name: block.text for block in blocks(_PAGE) if block.name}
 MAKE_KEY, ADD, PROMOTE, GO_BACK, INSTALL = (block.text for block in blocks(_PAGE) if block.kind == "sh")
 SOURCES = "/etc/apt/sources.list.d/example.sources"

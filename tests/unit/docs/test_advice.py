@@ -7,7 +7,7 @@ import pytest
 from tests import ROOT
 
 ADVICE = {
-    "a lock of apt in a build": ("docs/how-to/images.md", "cloud-init status --wait", "DPkg::Lock::Timeout"),
+    "a lock of apt in a build": ("docs/install.md", "cloud-init status --wait", "DPkg::Lock::Timeout"),
     "the rules of kube-prometheus-stack": (
         "docs/how-to/monitoring.md",
         "kubectl label prometheusrule capacityd release=",

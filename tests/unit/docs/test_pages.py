@@ -86,7 +86,7 @@ def test_the_scanners_exception_is_for_the_binding_that_it_flags() -> None:
 
 
 def test_the_playbook_runs_commands_that_exist() -> None:
-    (block,) = (b for b in blocks((ROOT / "docs/operations.md").read_text()) if b.name == "rollout.yaml")
+    (block,) = (b for b in blocks((ROOT / "docs/install.md").read_text()) if b.name == "rollout.yaml")
     arguments = [value for task in yaml.safe_load(block.text) for value in task.values()]
     called = [a[key] for a in arguments if isinstance(a, dict) for key in ("cmd", "validate") if key in a]
     assert len(called) == 2

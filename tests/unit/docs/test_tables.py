@@ -37,8 +37,8 @@ def test_the_page_on_the_condition_has_every_wait() -> None:
     assert [wait for wait, _ in table_rows] == [wait.value for wait in WaitReason]
 
 
-def test_the_page_on_distributions_has_every_path_of_a_kubeconfig() -> None:
-    assert [path for _, path in rows("distributions.md", "(.*) \\| `(/.*)`")] == [*KUBECONFIG_PATHS]
+def test_the_page_on_installation_has_every_path_of_a_kubeconfig() -> None:
+    assert [path for _, path in rows("install.md", "(.*) \\| `(/.*)`")] == [*KUBECONFIG_PATHS]
 
 
 def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:

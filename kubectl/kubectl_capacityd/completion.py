@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from capacityd.model.errors import NodeError
 from kubectl_capacityd.cluster.operator_kubeconfig import context_names
@@ -25,20 +24,6 @@ _COMPLETE_FILES = 0  # ShellCompDirectiveDefault
 _NO_FILES = 4  # ShellCompDirectiveNoFileComp
 
 
-@dataclass(slots=True)
-class _Position:
-    """Where on the command line the next word is, after the words that have been read."""
-
-    parser: argparse.ArgumentParser
-    """The parser of the command; before the command, that of the program."""
-    option: argparse.Action | None = None
-    """The option whose value is the next word; None: the next word is no option's value."""
-    arguments_read: int = 0
-    """Number of the command's positional arguments so far."""
-    kubeconfig: str | None = None
-    """The value of --kubeconfig."""
-
-
 def main() -> int:
     """Prints the words that may follow. Returns the exit status."""
     words, directive = complete(sys.argv[1:])
@@ -50,50 +35,46 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     """Returns the words that can replace the last one, and cobra's directive. typed: without "kubectl capacityd"."""
     *before, last = typed or [""]
     program = command_parser()
-    position = _position_after(before, program)
-    offered: Sequence[str]
-    if position.option is None and last.startswith("-"):
-        offered = _options(position.parser)
-    elif position.option is None and position.parser is program:
-        offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
-    else:
-        action = position.option or _argument(position.parser, number=position.arguments_read)
-        if action is None:
-            offered = []
-        elif action.metavar in FILES:
-            return [], _COMPLETE_FILES
-        elif action.metavar == CONTEXT:
-            offered = _contexts(position.kubeconfig)
-        else:
-            offered = [str(choice) for choice in action.choices or ()]
-    return [word for word in offered if word.startswith(last)], _NO_FILES
-
-
-def _position_after(words: Sequence[str], program: argparse.ArgumentParser) -> _Position:
-    """The position after these words. program: the parser of the program."""
     (subparsers,) = (action for action in program._actions if isinstance(action, argparse._SubParsersAction))
-    parser_by_command = subparsers.choices
-    position = _Position(program)
-    for word in words:
-        if position.option is not None:
-            if position.option.dest == "kubeconfig":
-                position.kubeconfig = word
-            position.option = None
+    parser = program  # before the command, the parser of the program
+    option: argparse.Action | None = None  # the option whose value is the next word
+    arguments_read = 0  # number of the command's positional arguments so far
+    kubeconfig: str | None = None
+    for word in before:
+        if option is not None:
+            kubeconfig = word if option.dest == "kubeconfig" else kubeconfig
+            option = None
         elif word.startswith("--kubeconfig="):
-            position.kubeconfig = word.partition("=")[2]
+            kubeconfig = word.partition("=")[2]
         elif word.startswith("-"):
-            option = position.parser._option_string_actions.get(word)
-            if option is not None and option.nargs != 0:  # a flag has nargs=0: no value follows
-                position.option = option
-        elif position.parser is program and word in parser_by_command:
-            position.parser = parser_by_command[word]
+            named = parser._option_string_actions.get(word)
+            option = named if named is not None and named.nargs != 0 else None  # nargs=0: a flag, no value follows
+        elif parser is program and word in subparsers.choices:
+            parser = subparsers.choices[word]
         else:
-            position.arguments_read += 1
-    return position
+            arguments_read += 1
+    offered: Sequence[str]
+    if option is None and last.startswith("-"):
+        offered = _options(parser)
+    elif option is None and parser is program:
+        offered = [f"{name}	{about}" for name, about in COMMANDS.items()]
+    else:
+        action = option or _argument(parser, number=arguments_read)
+        if action is not None and action.metavar in FILES:
+            return [], _COMPLETE_FILES
+        offered = _values(action, kubeconfig)
+    return [word for word in offered if word.startswith(last)], _NO_FILES
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
     return [f"{option}\t{action.help}" for action in parser._actions for option in action.option_strings]
+
+
+def _values(action: argparse.Action | None, kubeconfig: str | None) -> list[str]:
+    """Returns the values of an option or argument; empty for any text, and if no argument may follow."""
+    if action is not None and action.metavar == CONTEXT:
+        return _contexts(kubeconfig)
+    return [str(choice) for choice in action.choices or ()] if action is not None else []
 
 
 def _contexts(kubeconfig: str | None) -> list[str]:

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from capacityd.model.node import Condition
-
-
-class Overlaid(NamedTuple):
-    """What Karpenter expects of a Node's resource."""
-
-    overlay: str
-    """Name of the NodeOverlay."""
-    quantity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +32,6 @@ class NodeSummary:
     ready_since: float | None = None
     """lastTransitionTime of the condition Ready."""
     cordoned: bool = False
-    overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
-    """Extended resource -> what the NodeOverlay that decides for this Node says; empty if NodeOverlays can't be
-    listed."""
     labels: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     """The published labels according to the annotation: name -> published number, value on the Node."""
 

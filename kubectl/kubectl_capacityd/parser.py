@@ -49,7 +49,7 @@ def _add_fleet_options(fleet: argparse.ArgumentParser) -> None:
         "node_names", nargs="*", metavar="NODE", help="report only these Nodes, but compare each with its whole group"
     )
     fleet.add_argument("--nodes", action="store_true", help="also list the resources of each Node")
-    fleet.add_argument("--all", action="store_true", help="print a line for each Node instead of each group")
+    fleet.add_argument("--all", action="store_true", help="print a line for each finding instead of each group")
     _add_selector(fleet)
     fleet.add_argument(
         "--by",

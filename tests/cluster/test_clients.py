@@ -44,11 +44,11 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
     with cluster.audit.requests(ADMIN) as requests:
         fleet(cluster.kubeconfig(ADMIN), "-l", selector, status=0, python=python)
     sent = {(r.verb, r.resource) for r in requests.all() if r.user_agent.startswith("capacityd/")}
-    assert sent == {("list", resource) for resource in ("nodes", "pods", "deviceclasses", "nodeoverlays")}
+    assert sent == {("list", resource) for resource in ("nodes", "pods", "deviceclasses")}
     cluster.set_capacity(node, {DONGLE: "0"})
     changed = fleet(cluster.kubeconfig(ADMIN), "-l", selector, "--json", status=4, python=python)
-    (finding,) = json.loads(changed.stdout)["attention"]
-    assert (finding["node"], finding["reasons"]) == (node, ["NotAsPublished"])
+    (finding,) = json.loads(changed.stdout)["findings"]
+    assert (finding["node"], finding["reason"]) == (node, "NotAsPublished")
 
 
 def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:

@@ -182,7 +182,6 @@ def test_each_reason_and_the_page_that_shows_them(cluster: Cluster, sam: Path, n
         ("list", "nodes", 200): 1,
         ("list", "pods", 200): 1,
         ("list", "deviceclasses", 403): 1,
-        ("list", "nodeoverlays", 403): 1,
     }
     assert done.stderr == ""
     shown = [block.text for block in blocks(PAGE.read_text()) if block.kind == "text"]
@@ -319,8 +318,8 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
         done = fleet(cluster.kubeconfig("admin"), "-l", nodes.selector, "--json", status=4)
     finally:
         cluster.admin.delete(f"{path}/{name}")
-    (finding,) = json.loads(done.stdout)["attention"]
-    assert (finding["node"], finding["reasons"]) == (None, ["DeviceClass"])
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["node"], finding["reason"]) == (None, "DeviceClass")
     assert name in finding["message"]
 
 

@@ -78,7 +78,7 @@ class Fault:
 
 def fleet_report(minute: int, counts: Mapping[str, int] | None) -> Scrape:
     """The metrics of `fleet` on some machine, written at this minute."""
-    findings = {"DeviceClass": 0, "OverlayDiffers": 0, "Overcommitted": 0, **(counts or {})}
+    findings = {"DeviceClass": 0, "Overcommitted": 0, **(counts or {})}
     samples = {series("capacityd_fleet_findings", reason=reason, **ADDRESS): float(n) for reason, n in findings.items()}
     return {**samples, series("capacityd_fleet_timestamp_seconds", **ADDRESS): 60.0 * minute}
 
@@ -182,7 +182,6 @@ FAULTS: Mapping[str, Fault] = {
     "lowered long ago": Fault(publishing({DONGLE: 4, SEATS: 9})),
     "removed long ago": Fault(publishing({DONGLE: 4})),
     "clash of names": found("DeviceClass"),
-    "overlay": found("OverlayDiffers"),
     "overcommitted": found("Overcommitted", 2),
     "a suspicion": Fault(fleet={"QuantityDiffers": 3}),
     "old report": Fault(alerts={"CapacityFleetReportOld": ADDRESS}, value="2h 21m 0s", fleet={}, begin=60),

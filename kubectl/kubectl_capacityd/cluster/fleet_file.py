@@ -10,7 +10,6 @@ from capacityd.node.documents.fields import InvalidDocument, JsonObject
 from capacityd.node.file_node import read_json, shown
 from kubectl_capacityd.cluster.documents.lists import device_classes_by_resource, saved_items
 from kubectl_capacityd.cluster.documents.node_summary import ready_heartbeat, summarize
-from kubectl_capacityd.cluster.documents.overlays import node_overlays
 from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
 from kubectl_capacityd.model import Fleet
 
@@ -18,7 +17,7 @@ _REMEDY = 'save a list of Nodes with "kubectl get nodes -o json"'
 
 
 def read_fleet_file(path: str, label: str) -> Fleet:
-    """Returns the Nodes, DeviceClasses, NodeOverlays and pods in a saved list. Raises UsageError for any other file.
+    """Returns the Nodes, DeviceClasses and pods in a saved list. Raises UsageError for any other file.
 
     path: output of kubectl get -o json; "-" for standard input. label: the label that groups Nodes.
     """
@@ -28,9 +27,8 @@ def read_fleet_file(path: str, label: str) -> Fleet:
         pods = items.get("Pod", ())
         if not nodes:
             raise InvalidDocument(f"there are no Nodes in this list: {_REMEDY}")
-        overlays = node_overlays(items.get("NodeOverlay", ()))
         return Fleet(
-            nodes=tuple(summarize(node, label, overlays=overlays) for node in nodes),
+            nodes=tuple(summarize(node, label) for node in nodes),
             device_classes=device_classes_by_resource(items.get("DeviceClass", ())),
             requests=sum_requests(map(node_and_requests, pods)) if pods else None,  # None: they were not saved
             read_at=_read_at(nodes),

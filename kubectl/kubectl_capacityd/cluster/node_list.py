@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from capacityd.model.errors import ListExpired, NodeForbidden, NodeUnreachable
 from capacityd.node.client import Client
 from capacityd.node.cluster_access import ClusterAccess
 from capacityd.node.documents.fields import JsonObject
-from kubectl_capacityd.cluster import list_requests
-from kubectl_capacityd.cluster.documents.lists import Page
+from kubectl_capacityd.cluster.documents.lists import device_classes_by_resource, list_page
 from kubectl_capacityd.cluster.documents.node_summary import summarize
 from kubectl_capacityd.cluster.documents.pod_requests import node_and_requests, sum_requests
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
@@ -30,7 +29,8 @@ _PAGE_TIMEOUT = 120.0
 _UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_NAMED = 20
 """For up to this many named Nodes, the pods of each Node are listed instead of all pods of the cluster."""
-
+_API_MISSING_OR_DENIED = (403, 404, 405)
+"""HTTP statuses if the server does not have the API of a request, or denies it."""
 _RETRY_PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt to request a page, unless the API server asks for another pause."""
 _MAX_PAUSE = 10.0
@@ -40,17 +40,15 @@ _MAX_PAUSE = 10.0
 def read_fleet(
     access: ClusterAccess, label: str, selector: str, names: tuple[str, ...], progress: Callable[[str, int], None]
 ) -> Fleet:
-    """Lists Nodes and, if the user may list them, NodeOverlays, DeviceClasses and pods. Raises NodeError.
+    """Lists Nodes and, if the user may list them, DeviceClasses and pods. Raises NodeError.
 
     label: the label that groups Nodes. selector: a label selector; "" for all Nodes.
     names: the Nodes whose pods to read; empty: the pods of all Nodes.
     progress: called after each page with the kind ("Nodes", "pods") and the number read so far.
     """
     reader = _Reader(access, progress)
-    # Before the Nodes: which overlays apply depends on a Node's labels, and its summary does not contain them.
-    overlays = reader.send(partial(list_requests.node_overlays, reader.client))
-    nodes = reader.nodes(selector, partial(summarize, label=label, overlays=overlays))
-    device_classes = reader.send(partial(list_requests.device_classes, reader.client))
+    nodes = reader.nodes(selector, label)
+    device_classes = reader.device_classes()
     return Fleet(nodes, device_classes=device_classes, requests=reader.pod_requests(names))
 
 
@@ -58,7 +56,7 @@ def read_nodes(
     access: ClusterAccess, label: str, selector: str, progress: Callable[[str, int], None]
 ) -> tuple[NodeSummary, ...]:
     """Lists Nodes only. The arguments are those of read_fleet(). Raises NodeError."""
-    return _Reader(access, progress).nodes(selector, partial(summarize, label=label))
+    return _Reader(access, progress).nodes(selector, label)
 
 
 class _Reader:
@@ -66,31 +64,77 @@ class _Reader:
 
     def __init__(self, access: ClusterAccess, progress: Callable[[str, int], None]) -> None:
         """progress: as in read_fleet()."""
-        self.client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
+        self._client = Client(access, max_response_bytes=_MAX_PAGE_BYTES, timeout=_PAGE_TIMEOUT)
         self._progress = progress
         self._has_response = False  # whether the API server has responded to a request
 
-    def nodes(self, selector: str, summarize_node: Callable[[JsonObject], NodeSummary]) -> tuple[NodeSummary, ...]:
-        """Returns the Nodes that match a label selector. summarize_node: takes a Node's JSON."""
-        list_nodes = partial(
-            list_requests.nodes, self.client, limit=_NODE_PAGE, selector=selector, parse_item=summarize_node
-        )
-        return _restarting_once(lambda: tuple(self._items("Nodes", [list_nodes])))
+    def nodes(self, selector: str, label: str) -> tuple[NodeSummary, ...]:
+        """The Nodes that match a label selector."""
+        query = {"limit": str(_NODE_PAGE), "labelSelector": selector}
+        parse = partial(list_page, kind="NodeList", parse_item=partial(summarize, label=label))
+
+        def read() -> tuple[NodeSummary, ...]:
+            nodes: list[NodeSummary] = []
+            for page in self._pages("nodes", query, parse):
+                nodes += page
+                self._progress("Nodes", len(nodes))
+            return tuple(nodes)
+
+        return _restarting_once(read)
 
     def pod_requests(self, names: tuple[str, ...]) -> PodRequests | None:
-        """Returns what unfinished pods request; None if the user may not list pods. names: as in read_fleet()."""
+        """What unfinished pods request; None if the user may not list pods. names: as in read_fleet()."""
         selectors = [_UNFINISHED_PODS]
         if 0 < len(names) <= _MAX_NAMED:
             # "": also the pods that wait for a Node, because `fleet` reports these.
             selectors = [f"{_UNFINISHED_PODS},spec.nodeName={name}" for name in ("", *names)]
-        list_pods = partial(list_requests.pods, self.client, limit=_POD_PAGE, parse_item=node_and_requests)
-        lists = [partial(list_pods, selector=selector) for selector in selectors]
+        parse = partial(list_page, kind="PodList", parse_item=node_and_requests)
+
+        def read() -> PodRequests:
+            pods: list[tuple[str, Mapping[str, int]]] = []
+            for selector in selectors:
+                for page in self._pages("pods", {"limit": str(_POD_PAGE), "fieldSelector": selector}, parse):
+                    pods += page
+                    self._progress("pods", len(pods))
+            return sum_requests(pods)
+
         try:
-            return _restarting_once(lambda: sum_requests(self._items("pods", lists)))
+            return _restarting_once(read)
         except NodeForbidden:
             return None
 
-    def send(self, request: Callable[[], T]) -> T:
+    def device_classes(self) -> Mapping[str, tuple[str, ...]]:
+        """Extended resource -> names of its DeviceClasses. Empty if the server lacks this API or denies it."""
+
+        def parse(document: Any) -> Mapping[str, tuple[str, ...]]:
+            items: list[JsonObject] = []
+            if document:
+                items, _ = list_page(document, "DeviceClassList", parse_item=dict)
+            return device_classes_by_resource(items)
+
+        path = "/apis/resource.k8s.io/v1/deviceclasses"
+        return self._send(
+            partial(self._client.get, "deviceclasses", path, {}, parse=parse, absent_on=_API_MISSING_OR_DENIED)
+        )
+
+    def _pages(
+        self, resource: str, query: Mapping[str, str], parse: Callable[[Any], tuple[list[T], str]]
+    ) -> Iterator[list[T]]:
+        """Yields the items of each page. resource: nodes or pods. parse: returns a page's items and the token of the
+        next page, "" for the last page."""
+        token = ""
+        while True:
+            parameters = {name: value for name, value in {**query, "continue": token}.items() if value}
+            request = partial(self._client.get, resource, f"/api/v1/{resource}", parameters, parse=parse)
+            items, next_token = self._send(request)
+            yield items
+            if not next_token:
+                return
+            if next_token == token:
+                raise NodeUnreachable("the API server repeats a page of its list")
+            token = next_token
+
+    def _send(self, request: Callable[[], T]) -> T:
         """Sends a request to the API server. Returns the request's result.
 
         Waits and tries again if the API server asks for it, or has responded to an earlier request: a server that has
@@ -112,29 +156,6 @@ class _Reader:
         result = request()
         self._has_response = True
         return result
-
-    def _items(self, kind: str, lists: Iterable[Callable[..., Page[T]]]) -> Iterator[T]:
-        """Yields the items of these lists, and reports the progress. kind: of the items, as in read_fleet().
-
-        lists: a function for each list, which requests the page that a token stands for.
-        """
-        count = 0
-        for list_page in lists:
-            for page in self._pages(list_page):
-                yield from page.items
-                count += len(page.items)
-                self._progress(kind, count)
-
-    def _pages(self, list_page: Callable[..., Page[T]]) -> Iterator[Page[T]]:
-        token = ""
-        while True:
-            page = self.send(partial(list_page, token=token))
-            yield page
-            if not page.next_token:
-                return
-            if page.next_token == token:
-                raise NodeUnreachable("the API server repeats a page of its list")
-            token = page.next_token
 
 
 def _restarting_once(read: Callable[[], T]) -> T:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from capacityd.model.errors import CredentialsMissing, UsageError
 from capacityd.model.text import printable
@@ -18,15 +17,6 @@ _PLUGIN_TIMEOUT = 120.0
 """Seconds for an exec plugin, which may wait until the operator has logged in with a browser."""
 
 
-class _Contexts(NamedTuple):
-    """The contexts in a kubeconfig."""
-
-    current: str | None
-    """The name of the current context; None or "" if there is none."""
-    names: frozenset[str]
-    """The names of all contexts."""
-
-
 def load_operators(kubeconfig: str | None, context: str | None = None) -> ClusterAccess:
     """Reads this kubeconfig, or those in $KUBECONFIG, or ~/.kube/config.
 
@@ -37,56 +27,34 @@ def load_operators(kubeconfig: str | None, context: str | None = None) -> Cluste
     Unlike kubectl, does not merge the files of $KUBECONFIG: the current context is the first one in any of the files,
     and the first file that contains this context must also contain its cluster and user.
     """
-    access = _load(_paths(kubeconfig), context)
-    return replace(access, proxy=access.proxy or proxy_from_environment(access.server))
-
-
-def _load(paths: Sequence[str], context: str | None) -> ClusterAccess:
-    if len(paths) == 1 and not context:
-        return _load_file(paths[0])
-    contexts_by_path = {path: _contexts(path) for path in paths}
+    files = _read(kubeconfig)
     if context:
-        _require_known(context, contexts_by_path)
+        known = _names_in(files)
+        if context not in known:
+            among = f"must be one of {', '.join(known)}" if known else "there is none"
+            paths = " and ".join(files)
+            raise UsageError(printable(f'no context "{context}" (--context) in {paths}; {among}'))
     else:
-        context = next((found.current for found in contexts_by_path.values() if found.current), None)
-    for path, found in contexts_by_path.items():
-        if context in found.names:
-            return _load_file(path, context)
-    # Raises: no file names a current context, or no file contains the context that one of them names.
-    return _load_file(paths[0], context)
-
-
-def _load_file(kubeconfig: str, context: str | None = None) -> ClusterAccess:
-    """Reads one kubeconfig and all files that it names. context: None for the current one."""
-    return _read(kubeconfig).access(_PLUGIN_TIMEOUT, context)
-
-
-def _contexts(kubeconfig: str) -> _Contexts:
-    """The contexts of one kubeconfig. Raises NodeUnauthorized."""
-    document = _read(kubeconfig)
-    return _Contexts(document.current_context, document.context_names())
-
-
-def _read(kubeconfig: str) -> Kubeconfig:
-    """An operator's kubeconfig. As in kubectl, no owner or mode is refused."""
-    return Kubeconfig(CredentialFiles(kubeconfig, trust=None))
+        context = next((file.current_context for file in files.values() if file.current_context), None)
+    # If no file contains the context that one of them names, or none names one, the first file raises the error.
+    first, *_ = files.values()
+    chosen = next((file for file in files.values() if context in file.context_names()), first)
+    access = chosen.access(_PLUGIN_TIMEOUT, context)
+    return replace(access, proxy=access.proxy or proxy_from_environment(access.server))
 
 
 def context_names(kubeconfig: str | None) -> list[str]:
     """Returns the contexts of the files that load_operators() reads. Raises NodeError."""
-    names: set[str] = set()
-    for path in _paths(kubeconfig):
-        names |= _contexts(path).names
-    return sorted(names)
+    return _names_in(_read(kubeconfig))
 
 
-def _require_known(context: str, contexts_by_path: Mapping[str, _Contexts]) -> None:
-    """Raises UsageError if none of these files contains the context."""
-    known = sorted({name for found in contexts_by_path.values() for name in found.names})
-    if context not in known:
-        among = f"must be one of {', '.join(known)}" if known else "there is none"
-        files = " and ".join(contexts_by_path)
-        raise UsageError(printable(f'no context "{context}" (--context) in {files}; {among}'))
+def _names_in(files: dict[str, Kubeconfig]) -> list[str]:
+    return sorted({name for file in files.values() for name in file.context_names()})
+
+
+def _read(kubeconfig: str | None) -> dict[str, Kubeconfig]:
+    """Path -> content of each of an operator's kubeconfigs. As in kubectl, no owner or mode is refused."""
+    return {path: Kubeconfig(CredentialFiles(path, trust=None)) for path in _paths(kubeconfig)}
 
 
 def _paths(kubeconfig: str | None) -> Sequence[str]:

@@ -47,12 +47,12 @@ def fleet(options: Options) -> int:
         _write_metrics(options.textfile, report, options.context)
     if options.json:
         print_json(asdict(report))
-        for attention in report.attention:
-            print_message(f"{attention.node or 'the cluster'}: {', '.join(attention.reasons)}: {attention.message}")
+        for finding in report.findings:
+            print_message(f"{finding.node or 'the cluster'}: {finding.reason}: {finding.message}")
     else:
         hint = _NO_REQUESTS_FROM_CLUSTER if options.node_file is None else _NO_REQUESTS_IN_FILE
         print_fleet(report, ungrouped=options.all, no_requests_hint=hint)
-    return 4 if report.attention else 0
+    return 4 if report.findings else 0
 
 
 def _max_age(text: str) -> float:

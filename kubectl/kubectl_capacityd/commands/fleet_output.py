@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from capacityd.cli.output.terminal import listed, print_line, print_table
 from capacityd.model.text import duration_text, plural
-from kubectl_capacityd.fleet.assess import Attention, FleetReport, Group, NodeReport, ResourceSummary, rank
-from kubectl_capacityd.fleet.findings import OUTLIERS
+from kubectl_capacityd.fleet.assess import FleetReport, NodeReport, ResourceSummary, rank
+from kubectl_capacityd.fleet.findings import OUTLIERS, Finding, nodes_by_reason
 
 _MAX_NAMES = 3
 """Number of Nodes to list for a group."""
@@ -18,13 +18,14 @@ _OUTLIERS = frozenset(reason.value for reason in OUTLIERS)
 
 
 def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) -> None:
-    """Prints the report. ungrouped: print a row for each Node that needs attention, not for each group.
+    """Prints the report. ungrouped: print a row for each finding, not for each group of them.
 
     no_requests_hint: why the requests are unknown, if they are, and what to do about it.
     """
     print_line(_headline(report))
-    if counts := _counts_by_reason(report.groups):
-        print_line(counts)
+    if report.findings:
+        counts = {reason: len(nodes) for reason, nodes in nodes_by_reason(report.findings).items()}
+        print_line(", ".join(f"{count} {reason}" for reason, count in counts.items()))
     if report.resources:
         print_line()
         _print_resources(report.resources)
@@ -33,20 +34,20 @@ def print_fleet(report: FleetReport, *, ungrouped: bool, no_requests_hint: str) 
     if report.by_node:
         print_line()
         _print_nodes(report.by_node)
-    if report.attention:
+    if report.findings:
         print_line()
         if ungrouped:
-            _print_attention(report.attention, report.as_of)
+            _print_findings(report.findings, report.as_of)
         else:
-            _print_groups(report.groups, report.as_of)
+            _print_groups(report.findings, report.as_of)
 
 
 def _headline(report: FleetReport) -> str:
     nodes = plural(report.nodes, "Node")
     as_of = f" (as of {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(report.as_of))} UTC)"
-    if not report.resources and not report.attention:
+    if not report.resources and not report.findings:
         return f"{nodes}; capacityd publishes nothing{as_of}"
-    number = len([subject for subject in report.attention if subject.node is not None])
+    number = len({finding.node for finding in report.findings if finding.node is not None})
     if number == 0:
         attention = "none needs attention"
     elif number == 1:
@@ -54,14 +55,6 @@ def _headline(report: FleetReport) -> str:
     else:
         attention = f"{number} need attention"
     return f"{nodes}, {attention}{as_of}"
-
-
-def _counts_by_reason(groups: Sequence[Group]) -> str:
-    """The number of Nodes for each reason, in the order of the groups. The cluster as a whole counts as 1."""
-    names_by_reason: dict[str, set[str]] = {}
-    for group in groups:
-        names_by_reason.setdefault(group.reason, set()).update(group.nodes or [_CLUSTER])
-    return ", ".join(f"{len(names)} {reason}" for reason, names in names_by_reason.items())
 
 
 def _print_resources(resources: Sequence[ResourceSummary]) -> None:
@@ -91,44 +84,49 @@ def _number_text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _print_groups(groups: Sequence[Group], now: float) -> None:
+def _print_groups(findings: Sequence[Finding], now: float) -> None:
+    """Prints a row for all findings with the same reason and the same shared message."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.reason, finding.shared_message), []).append(finding)
+    largest_first = sorted(groups.values(), key=lambda group: -len(group))
+    most_severe_first = sorted(largest_first, key=lambda group: (rank(group[0].reason), group[0].reason))
     header = ("", "REASON", "SINCE", "NOTREADY", "CORDONED", "NODES", "MESSAGE")
-    print_table([_group_row(group, now) for group in groups], header, signs=True)
+    print_table([_group_row(group, now) for group in most_severe_first], header, signs=True)
 
 
-def _group_row(group: Group, now: float) -> tuple[str, ...]:
-    number_of_nodes = f" x{len(group.nodes)}" if len(group.nodes) > 1 else ""
+def _group_row(group: Sequence[Finding], now: float) -> tuple[str, ...]:
+    first = group[0]
+    names = sorted(finding.node for finding in group if finding.node is not None)
+    number_of_nodes = f" x{len(names)}" if len(names) > 1 else ""
+    not_ready = len([finding for finding in group if finding.ready is False])
+    cordoned = len([finding for finding in group if finding.cordoned])
+    earliest = min((finding.since for finding in group if finding.since is not None), default=None)
     return (
-        _sign(group.reason),
-        f"{group.reason}{number_of_nodes}",
-        _since(group.since, now),
-        str(group.not_ready or ""),
-        str(group.cordoned or ""),
-        listed(group.nodes, most=_MAX_NAMES) or _CLUSTER,
-        group.message,
+        _sign(first.reason),
+        f"{first.reason}{number_of_nodes}",
+        _since(earliest, now),
+        str(not_ready or ""),
+        str(cordoned or ""),
+        listed(names, most=_MAX_NAMES) or _CLUSTER,
+        # A single finding keeps its own message, which may say more than the shared message.
+        first.message if len(group) == 1 else first.shared_message,
     )
 
 
-def _print_attention(attention: Sequence[Attention], now: float) -> None:
+def _print_findings(findings: Sequence[Finding], now: float) -> None:
     header = ("", "NODE", "REASON", "SINCE", "STATUS", "MESSAGE")
-    print_table([_attention_row(subject, now) for subject in sorted(attention, key=_severity)], header, signs=True)
+    print_table([_finding_row(finding, now) for finding in findings], header, signs=True)
 
 
-def _severity(subject: Attention) -> tuple[int, str, str]:
-    """A key that sorts Nodes: by their most severe reasons, then by their names."""
-    most_severe = subject.reasons[0]
-    return rank(most_severe), most_severe, subject.node or ""
-
-
-def _attention_row(subject: Attention, now: float) -> tuple[str, ...]:
-    most_severe = subject.reasons[0]
+def _finding_row(finding: Finding, now: float) -> tuple[str, ...]:
     return (
-        _sign(most_severe),
-        subject.node or _CLUSTER,
-        ",".join(subject.reasons),
-        _since(subject.since, now),
-        _status(subject) if subject.node else "",
-        subject.message,
+        _sign(finding.reason),
+        finding.node or _CLUSTER,
+        finding.reason,
+        _since(finding.since, now),
+        _status(finding) if finding.node else "",
+        finding.message,
     )
 
 
@@ -142,7 +140,7 @@ def _since(since: float | None, now: float) -> str:
     return "" if since is None else duration_text(now - since)
 
 
-def _status(node: NodeReport | Attention) -> str:
+def _status(node: NodeReport | Finding) -> str:
     """The status in kubectl get nodes, abbreviated."""
     ready = {True: "Ready", False: "NotReady", None: "Unknown"}[node.ready]
     return f"{ready},cordoned" if node.cordoned else ready

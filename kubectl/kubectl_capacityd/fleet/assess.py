@@ -1,17 +1,17 @@
-"""The report about a fleet: its resources, the Nodes that need attention, and groups of identical findings. Pure."""
+"""The report about a fleet: its resources, and what needs attention. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from capacityd.model.node import ConditionReason
-from kubectl_capacityd.fleet.cluster_findings import clashes, overlay_differences
 from kubectl_capacityd.fleet.findings import (
     OUTLIERS,
     Finding,
     Reason,
+    clashes,
     findings_of_node,
     overcommitments,
 )
@@ -68,46 +68,13 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
-    """A Node that needs attention, or the cluster as a whole."""
-
-    node: str | None
-    """The Node's name; None for the cluster as a whole."""
-    reasons: tuple[str, ...]
-    """The reasons, most severe first."""
-    message: str
-    since: float | None = None
-    """When the earliest of its findings began, in seconds since the epoch; None if the Node does not show when."""
-    ready: bool | None = None
-    """As in NodeReport; None for the cluster as a whole."""
-    cordoned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Findings with the same reason and the same message."""
-
-    reason: str
-    message: str
-    nodes: tuple[str, ...]
-    """The Nodes' names; empty for the cluster as a whole."""
-    since: float | None
-    """When the earliest of these findings began, in seconds since the epoch; None if no Node shows when."""
-    not_ready: int
-    """Number of these Nodes that are not ready."""
-    cordoned: int
-    """Number of these Nodes that are cordoned."""
-
-
-@dataclass(frozen=True, slots=True)
 class FleetReport:
     """The report that `fleet` prints."""
 
     nodes: int
     resources: tuple[ResourceSummary, ...]
-    attention: tuple[Attention, ...]
-    groups: tuple[Group, ...] = ()
-    """The groups, most severe first."""
+    findings: tuple[Finding, ...]
+    """What needs attention, most severe first."""
     by_node: tuple[NodeReport, ...] | None = None
     """The Nodes with their resources; None if the report was requested without them."""
     as_of: float = 0.0
@@ -128,25 +95,26 @@ def assess(
     norms = {label_value: norm_of(label_value, nodes) for label_value, nodes in groups.items()}  # the usual values
     reported = [node for node in fleet.nodes if not node_names or node.name in node_names]
     published = sorted({name for node in reported for name in node.annotated})
-    findings_of_cluster = [*clashes(fleet, published), *overlay_differences(fleet.nodes, published)]
-    # None: the cluster as a whole.
-    findings_by_node: list[tuple[NodeSummary | None, list[Finding]]] = [(None, findings_of_cluster)]
+    findings = [*clashes(fleet, published)]
     published_anywhere = {name for node in fleet.nodes for name in node.annotated}
     # If a DeviceClass also serves a resource, some of the requests do not use the Node's capacity.
     may_overcommit = sorted(published_anywhere - fleet.device_classes.keys())
     for node in reported:
-        findings = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
+        of_node = [*findings_of_node(node, norms[node.label_value], now=now, max_age=max_age)]
         if fleet.requests is not None:
-            findings += overcommitments(node, fleet.requests, may_overcommit)
-        findings_by_node.append((node, findings))
+            of_node += overcommitments(node, fleet.requests, may_overcommit)
+        findings += [replace(one, node=node.name, ready=node.ready, cordoned=node.cordoned) for one in of_node]
     return FleetReport(
         nodes=len(reported),
         resources=tuple(_summaries(fleet, reported)),
-        attention=tuple(_attention(node, findings) for node, findings in findings_by_node if findings),
-        groups=tuple(_groups(findings_by_node)),
+        findings=tuple(sorted(findings, key=_severity)),
         by_node=tuple(_node_report(fleet, node) for node in reported) if by_node else None,
         as_of=now,
     )
+
+
+def _severity(finding: Finding) -> tuple[int, str, str]:
+    return rank(finding.reason), finding.reason, finding.node or ""
 
 
 def rank(reason: str) -> int:
@@ -157,45 +125,6 @@ def rank(reason: str) -> int:
     if reason in _LEAST_SEVERE:
         return rank_of_unknown + 1 + _LEAST_SEVERE.index(reason)
     return rank_of_unknown
-
-
-def _attention(node: NodeSummary | None, findings: Sequence[Finding]) -> Attention:
-    ordered = sorted(findings, key=lambda finding: rank(finding.reason))
-    return Attention(
-        node=node.name if node else None,
-        reasons=tuple(dict.fromkeys(finding.reason for finding in ordered)),  # without duplicates
-        message="; ".join(finding.message for finding in ordered),
-        since=_earliest(finding.since for finding in findings),
-        ready=node.ready if node else None,
-        cordoned=node.cordoned if node else False,
-    )
-
-
-def _groups(findings_by_node: Iterable[tuple[NodeSummary | None, Sequence[Finding]]]) -> list[Group]:
-    members_by_key: dict[tuple[str, str], list[tuple[NodeSummary | None, Finding]]] = {}
-    for node, findings in findings_by_node:
-        for finding in findings:
-            members_by_key.setdefault((finding.reason, finding.shared_message), []).append((node, finding))
-    groups = [_group(reason, shared_message, members) for (reason, shared_message), members in members_by_key.items()]
-    return sorted(groups, key=lambda group: (rank(group.reason), group.reason, -len(group.nodes), group.message))
-
-
-def _group(reason: str, shared_message: str, members: Sequence[tuple[NodeSummary | None, Finding]]) -> Group:
-    """The group. A single finding keeps its own message, which may say more than the shared message."""
-    nodes = sorted((node for node, _ in members if node is not None), key=lambda node: node.name)
-    findings = [finding for _, finding in members]
-    return Group(
-        reason=reason,
-        message=findings[0].message if len(findings) == 1 else shared_message,
-        nodes=tuple(node.name for node in nodes),
-        since=_earliest(finding.since for finding in findings),
-        not_ready=len([node for node in nodes if node.ready is False]),
-        cordoned=len([node for node in nodes if node.cordoned]),
-    )
-
-
-def _earliest(times: Iterable[float | None]) -> float | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _summaries(fleet: Fleet, nodes: Sequence[NodeSummary]) -> Iterator[ResourceSummary]:

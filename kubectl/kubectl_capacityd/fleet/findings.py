@@ -9,7 +9,7 @@ from enum import Enum
 from capacityd.model.node import CONDITION, Condition, ConditionReason
 from capacityd.model.text import duration_text
 from kubectl_capacityd.fleet.norm import Norm, lacks_capacityd
-from kubectl_capacityd.model import NodeSummary, PodRequests
+from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 
 _MAX_CLOCK_SKEW = 300.0
 """Seconds by which a heartbeat may be ahead of this machine's clock."""
@@ -18,11 +18,10 @@ _MAX_CLOCK_SKEW = 300.0
 class Reason(Enum):
     """Why a Node needs attention, in addition to the reasons of a condition that is not True. The most severe is first.
 
-    The first two concern the cluster as a whole.
+    The first one concerns the cluster as a whole.
     """
 
     DEVICE_CLASS = "DeviceClass"  # dynamic resource allocation serves a resource of the same name
-    OVERLAY_DIFFERS = "OverlayDiffers"  # a NodeOverlay has another quantity than its Nodes
     NOT_READY = "NotReady"  # the Node is not ready, and capacityd's heartbeat is overdue
     HEARTBEAT_OVERDUE = "HeartbeatOverdue"
     CONDITION_MISSING = "ConditionMissing"
@@ -48,6 +47,11 @@ class Finding:
     """The message without the parts that differ between Nodes. Nodes with the same shared message form a group."""
     since: float | None = None
     """When the problem began, in seconds since the epoch; None if the Node does not show when."""
+    node: str | None = None
+    """The Node's name; None for the cluster as a whole."""
+    ready: bool | None = None
+    """Whether the Node's condition Ready is True; None if there is no such condition."""
+    cordoned: bool = False
 
 
 def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) -> Iterator[Finding]:
@@ -70,9 +74,9 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
         differing = [name for name in differing if name not in lower]
     elif norm.has_condition:  # another Node of the group has the condition
         message = f"other {norm.nodes_text} have the condition {CONDITION}: does capacityd run on this one?"
-        yield finding_for(Reason.CONDITION_MISSING, message)
+        yield _finding(Reason.CONDITION_MISSING, message)
     if node.annotation_error:
-        yield finding_for(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
+        yield _finding(Reason.NOT_AS_PUBLISHED, f"capacityd/published: {node.annotation_error}")
     if is_without_capacityd:
         return
     yield from _of_other_writers(node)
@@ -80,26 +84,34 @@ def findings_of_node(node: NodeSummary, norm: Norm, now: float, max_age: float) 
         usual = norm.quantities[name]
         quantity = value_text(node.capacity.get(name))
         message = f"{name} is {quantity}, {norm.others_have(usual)} {value_text(usual.value)}"
-        yield finding_for(Reason.QUANTITY_DIFFERS, message)
+        yield _finding(Reason.QUANTITY_DIFFERS, message)
     usual_configuration = norm.configuration
     if usual_configuration and node.configuration and node.configuration != usual_configuration.value:
         others = f"{norm.others_have(usual_configuration)} {usual_configuration.value}"
         message = f"configuration {node.configuration}, {others}"
-        yield finding_for(Reason.CONFIGURATION_DIFFERS, message)
+        yield _finding(Reason.CONFIGURATION_DIFFERS, message)
 
 
 def _of_other_writers(node: NodeSummary) -> Iterator[Finding]:
     """Yields what another writer has changed since capacityd wrote it."""
     for name in sorted(_changed(node)):
         message = f"{name} is {value_text(node.capacity.get(name))}, published {node.annotated[name]}"
-        yield finding_for(Reason.NOT_AS_PUBLISHED, message)
+        yield _finding(Reason.NOT_AS_PUBLISHED, message)
     for name in sorted(_less_allocatable(node)):
         allocatable = value_text(node.allocatable.get(name))
         message = f"allocatable {name} is {allocatable}, published {node.annotated[name]}"
-        yield finding_for(Reason.NOT_AS_PUBLISHED, message)
+        yield _finding(Reason.NOT_AS_PUBLISHED, message)
     for name, (quantity, stored) in sorted(node.labels.items()):  # quantity: published; stored: the label's value
         if stored != str(quantity):
-            yield finding_for(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {quantity}")
+            yield _finding(Reason.NOT_AS_PUBLISHED, f"label {name} is {value_text(stored)}, published {quantity}")
+
+
+def clashes(fleet: Fleet, resource_names: Iterable[str]) -> Iterator[Finding]:
+    """Yields a finding for each resource that a DeviceClass also serves. resource_names: what capacityd publishes."""
+    for name in resource_names:
+        for device_class in fleet.device_classes.get(name, ()):
+            message = f"the DeviceClass {device_class} also serves {name} (extendedResourceName)"
+            yield _finding(Reason.DEVICE_CLASS, message)
 
 
 def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: Iterable[str]) -> Iterator[Finding]:
@@ -108,12 +120,20 @@ def overcommitments(node: NodeSummary, requests: PodRequests, resource_names: It
     for name in resource_names:
         capacity = node.capacity.get(name, 0)
         if requested.get(name, 0) > capacity:
-            yield finding_for(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")
+            yield _finding(Reason.OVERCOMMITTED, f"pods request {requested[name]} {name}, capacity is {capacity}")
 
 
-def finding_for(reason: Reason, message: str) -> Finding:
+def _finding(reason: Reason, message: str) -> Finding:
     """A finding that forms a group with the findings of the same message."""
     return Finding(reason.value, message=message, shared_message=message)
+
+
+def nodes_by_reason(findings: Iterable[Finding]) -> dict[str, set[str | None]]:
+    """Reason -> names of the Nodes with it; None for the cluster as a whole."""
+    names: dict[str, set[str | None]] = {}
+    for finding in findings:
+        names.setdefault(finding.reason, set()).add(finding.node)
+    return names
 
 
 def _less_allocatable(node: NodeSummary) -> set[str]:
@@ -164,7 +184,7 @@ def _of_condition(condition: Condition, since: float | None, usual_quantities: s
 def _of_heartbeat(heartbeat: float | None, node: NodeSummary, now: float, max_age: float) -> Iterator[Finding]:
     """Yields a finding if the heartbeat is missing, overdue or in the future. Times are as in findings_of_node()."""
     if heartbeat is None:
-        yield finding_for(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
+        yield _finding(Reason.HEARTBEAT_OVERDUE, "the condition has no heartbeat")
         return
     age = now - heartbeat
     ahead = heartbeat - now

@@ -8,7 +8,7 @@ from typing import Any
 
 from capacityd.model.node import ConditionReason
 from kubectl_capacityd.fleet.assess import FleetReport
-from kubectl_capacityd.fleet.findings import Reason
+from kubectl_capacityd.fleet.findings import Reason, nodes_by_reason
 
 _QUANTITIES = {  # field of ResourceSummary, and the metric's name after resource_ -> the metric's help
     "free": "total of allocatable minus what pods request; no series without the right to list pods",
@@ -29,7 +29,7 @@ def metrics_text(report: FleetReport, context: str | None) -> bytes:
     class FleetCollector:  # duck-typed: older versions of the library have no class Collector
         def collect(self) -> Iterator[Any]:
             yield gauge("timestamp_seconds", "when the Nodes were read", {"": report.as_of})
-            yield gauge("findings", "Nodes that need attention, by reason", _nodes_by_reason(report), label="reason")
+            yield gauge("findings", "Nodes that need attention, by reason", _nodes_with(report), label="reason")
             for field, about in _QUANTITIES.items():
                 quantities = {resource.name: getattr(resource, field) for resource in report.resources}
                 known = {name: quantity for name, quantity in quantities.items() if quantity is not None}
@@ -57,12 +57,9 @@ def _gauge(context: str | None, name: str, about: str, numbers: Mapping[str, flo
     return family
 
 
-def _nodes_by_reason(report: FleetReport) -> dict[str, int]:
+def _nodes_with(report: FleetReport) -> dict[str, int]:
     """Reason -> number of Nodes, 0 for a reason that no Node has. The cluster as a whole counts as 1."""
     # A Node whose condition says Published is healthy.
     known = [reason.value for reason in (*Reason, *ConditionReason) if reason is not ConditionReason.PUBLISHED]
-    counts = dict.fromkeys(known, 0)
-    for attention in report.attention:
-        for reason in attention.reasons:
-            counts[reason] = counts.get(reason, 0) + 1
-    return counts
+    counts = {reason: len(names) for reason, names in nodes_by_reason(report.findings).items()}
+    return dict.fromkeys(known, 0) | counts

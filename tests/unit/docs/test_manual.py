@@ -23,7 +23,8 @@ from capacityd.cli import run
 from capacityd.cli.output.status_report import ResourceRow, ServiceReport, StatusReport, WaitReport
 from capacityd.config.keys import RESOURCE_KEYS, SETTINGS_TABLES, WHEN_KEYS
 from capacityd.detectors import detector_names
-from kubectl_capacityd.fleet.assess import Attention, FleetReport, Group, NodeReport, NodeResource, ResourceSummary
+from kubectl_capacityd.fleet.assess import FleetReport, NodeReport, NodeResource, ResourceSummary
+from kubectl_capacityd.fleet.findings import Finding
 from tests import ROOT
 
 PATIENCE = 60.0
@@ -88,7 +89,7 @@ def fields_of(command: str) -> set[str]:
     ("command", "kinds"),
     [
         ("status", (StatusReport, ServiceReport, ResourceRow, WaitReport)),
-        ("kubectl capacityd fleet", (FleetReport, ResourceSummary, Attention, Group, NodeReport, NodeResource)),
+        ("kubectl capacityd fleet", (FleetReport, ResourceSummary, Finding, NodeReport, NodeResource)),
     ],
 )
 def test_the_page_on_json_knows_every_field_of_a_report(command: str, kinds: tuple[Any, ...]) -> None:

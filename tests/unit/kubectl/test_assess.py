@@ -7,18 +7,9 @@ from dataclasses import replace
 import pytest
 
 from capacityd.model.node import Condition, ConditionReason
-from kubectl_capacityd.fleet.assess import (
-    Attention,
-    FleetReport,
-    Group,
-    NodeReport,
-    NodeResource,
-    ResourceSummary,
-    assess,
-    rank,
-)
-from kubectl_capacityd.fleet.findings import Reason
-from kubectl_capacityd.model import Fleet, NodeSummary, Overlaid, PodRequests
+from kubectl_capacityd.fleet.assess import FleetReport, NodeReport, NodeResource, ResourceSummary, assess, rank
+from kubectl_capacityd.fleet.findings import Finding, Reason
+from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 
 NOW = 1_800_000_000.0
 MAX_AGE = 7_800.0
@@ -57,8 +48,9 @@ def group(number: int, quantity: int | None = 4, **changes: object) -> list[Node
     return [node(f"n{n}", quantity, **changes) for n in range(number)]
 
 
-def reported(report: FleetReport) -> dict[str | None, tuple[tuple[str, ...], str]]:
-    return {attention.node: (attention.reasons, attention.message) for attention in report.attention}
+def reported(report: FleetReport) -> list[tuple[str | None, str, str]]:
+    """The Node, the reason and the message of each finding."""
+    return [(finding.node, finding.reason, finding.message) for finding in report.findings]
 
 
 def test_a_healthy_fleet_has_no_finding() -> None:
@@ -71,7 +63,7 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
 
 
 @pytest.mark.parametrize(
-    ("odd", "reasons", "message"),
+    ("odd", "reason", "message"),
     [
         (node(condition=REFUSED), "Refused", "refused: example.com/x"),
         (node(condition=condition("Unknown", "", "", NOW)), "Unknown", "status Unknown"),
@@ -89,17 +81,12 @@ OLD = replace(WELL, heartbeat=NOW - 3 * 3600)
         (node(quantity=None), "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4"),
         (node(annotated=TWO, capacity=TWO, allocatable=TWO), "QuantityDiffers", "is 2, 5 of 6 Nodes of m5 have none"),
         (node(configuration="0"), "ConfigurationDiffers", "configuration 0, 5 of 6 Nodes of m5 have 4f1c"),
-        (
-            node(capacity={DONGLE: 1}, configuration="0", condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
-            "HeartbeatOverdue, NotAsPublished, Refused, ConfigurationDiffers",
-            f"no heartbeat for 3 h; {DONGLE} is 1, published 4; refused: example.com/x; configuration 0, ",
-        ),
     ],
 )
-def test_a_node_is_reported_with_its_reasons(odd: NodeSummary, reasons: str, message: str) -> None:
-    (attention,) = assessed(*group(5), odd).attention
-    assert (attention.node, ", ".join(attention.reasons)) == ("odd", reasons)
-    assert message in attention.message
+def test_a_node_is_reported_with_its_reason(odd: NodeSummary, reason: str, message: str) -> None:
+    (finding,) = assessed(*group(5), odd).findings
+    assert (finding.node, finding.reason) == ("odd", reason)
+    assert message in finding.message
 
 
 @pytest.mark.parametrize(
@@ -116,65 +103,48 @@ def test_a_node_is_reported_with_its_reasons(odd: NodeSummary, reasons: str, mes
     ],
 )
 def test_a_harmless_difference_is_not_reported(odd: NodeSummary) -> None:
-    assert assessed(*group(5), odd).attention == ()
+    assert assessed(*group(5), odd).findings == ()
 
 
 def test_a_node_that_is_not_ready_and_silent_is_one_finding() -> None:
     silent = node(condition=OLD, ready=False, ready_since=NOW - 4 * 3600, cordoned=True)
-    report = assessed(*group(5), silent)
+    (finding,) = assessed(*group(5), silent).findings
     message = "the Node is not ready, and capacityd has no heartbeat for 3 h"
-    assert report.attention == (Attention("odd", ("NotReady",), message, NOW - 4 * 3600, False, True),)
-    assert report.groups == (Group("NotReady", message, ("odd",), NOW - 4 * 3600, not_ready=1, cordoned=1),)
+    shared = message.replace("3 h", "more than 2 h")
+    assert finding == Finding("NotReady", message, shared, NOW - 4 * 3600, "odd", ready=False, cordoned=True)
 
 
 BELOW = condition("False", "BelowExpected", f"below expected: {DONGLE} is 3 of 4", NOW)
 
 
 def test_below_expected_and_a_lower_quantity_than_usual_are_one_finding() -> None:
-    (attention,) = assessed(*group(5), node(quantity=3, condition=BELOW, condition_since=NOW - 60)).attention
+    (finding,) = assessed(*group(5), node(quantity=3, condition=BELOW, condition_since=NOW - 60)).findings
     message = f"{BELOW.message} (5 of 6 Nodes of m5 have 4 {DONGLE})"
-    assert attention == Attention("odd", ("BelowExpected",), message, NOW - 60)
+    assert finding == Finding("BelowExpected", message, message, NOW - 60, "odd")
 
 
 def test_below_expected_does_not_hide_a_higher_quantity_than_usual() -> None:
-    (attention,) = assessed(*group(5), node(quantity=5, condition=BELOW)).attention
-    assert attention.reasons == ("BelowExpected", "QuantityDiffers")
+    report = assessed(*group(5), node(quantity=5, condition=BELOW))
+    assert [reason for _, reason, _ in reported(report)] == ["BelowExpected", "QuantityDiffers"]
 
 
-def test_findings_with_the_same_message_are_one_group() -> None:
-    late = [
-        node(f"late{n}", condition=replace(WELL, heartbeat=NOW - hours * 3600), cordoned=n == 1)
-        for n, hours in enumerate((3, 5, 4))
-    ]
-    report = assessed(*group(20), *late, node("one", condition=REFUSED))
-    assert [len(report.attention), *report.groups] == [
-        4,
-        Group("HeartbeatOverdue", "no heartbeat for more than 2 h", ("late0", "late1", "late2"), NOW - 5 * 3600, 0, 1),
-        Group("Refused", "refused: example.com/x", ("one",), None, 0, 0),
-    ]
-
-
-def test_the_worst_group_comes_first() -> None:
+def test_the_worst_finding_comes_first() -> None:
     odd = [
         node("a", quantity=3),
         node("b", condition=condition("False", "Mystery", "of a newer version", NOW)),
-        node("c", capacity={DONGLE: 0}),
-        node("d", condition=OLD),
-        node("e", condition=REFUSED),
-        node("f", annotation_error="it is not JSON"),
-        node("g", capacity={DONGLE: 0}),
-        node("h", capacity={DONGLE: 1}),
+        node("c", capacity={DONGLE: 1}, configuration="0", condition=replace(REFUSED, heartbeat=OLD.heartbeat)),
+        node("d", capacity={DONGLE: 0}),
     ]
     report = assessed(*group(50), *odd, classes=("dongles",))
-    assert [(group.reason, group.nodes) for group in report.groups] == [
-        ("DeviceClass", ()),
-        ("HeartbeatOverdue", ("d",)),
-        ("NotAsPublished", ("c", "g")),
-        ("NotAsPublished", ("f",)),
-        ("NotAsPublished", ("h",)),
-        ("Refused", ("e",)),
-        ("Mystery", ("b",)),
-        ("QuantityDiffers", ("a",)),
+    assert [(name, reason) for name, reason, _ in reported(report)] == [
+        (None, "DeviceClass"),
+        ("c", "HeartbeatOverdue"),
+        ("c", "NotAsPublished"),
+        ("d", "NotAsPublished"),
+        ("c", "Refused"),
+        ("b", "Mystery"),
+        ("a", "QuantityDiffers"),
+        ("c", "ConfigurationDiffers"),
     ]
 
 
@@ -199,25 +169,22 @@ def test_requested_and_free_quantities_are_added_up() -> None:
 def test_requests_that_exceed_the_capacity_are_a_finding() -> None:
     fleet = with_requests(*group(5), node("odd", 4), node("gone", None, annotated={}), odd=5, gone=1, n0=4)
     report = assess(fleet, NOW, MAX_AGE)
-    messages = {name: message for name, (reasons, message) in reported(report).items() if "Overcommitted" in reasons}
-    assert messages["odd"] == f"pods request 5 {DONGLE}, capacity is 4"
-    assert messages["gone"].startswith(f"pods request 1 {DONGLE}, capacity is 0")
-    assert len(messages) == 2
+    assert {(name, message) for name, reason, message in reported(report) if reason == "Overcommitted"} == {
+        ("odd", f"pods request 5 {DONGLE}, capacity is 4"),
+        ("gone", f"pods request 1 {DONGLE}, capacity is 0"),
+    }
     (dongles,) = report.resources
     assert dongles.free == 4 * 4, "a Node with too many requests has none, and takes none from others"
-
-
-def test_pods_that_a_device_class_serves_do_not_exceed_the_capacity() -> None:
-    fleet = replace(with_requests(*group(5), odd=0, n0=9), device_classes={DONGLE: ("dongles",)})
-    assert {reasons for reasons, _ in reported(assess(fleet, NOW, MAX_AGE)).values()} == {("DeviceClass",)}
+    served = replace(fleet, device_classes={DONGLE: ("dongles",)})
+    assert not [entry for entry in reported(assess(served, NOW, MAX_AGE)) if entry[1] == "Overcommitted"]
 
 
 def test_named_nodes_are_compared_with_all_others() -> None:
     fleet = Fleet((*group(5), node("odd", 3), node("well")))
     report = assess(fleet, NOW, MAX_AGE, ["odd"])
     assert (report.nodes, report.resources) == (1, (ResourceSummary(DONGLE, 1, 3, 3, 3),))
-    assert list(reported(report)) == ["odd"]
-    assert assess(fleet, NOW, MAX_AGE, ["well"]).attention == ()
+    assert [name for name, _, _ in reported(report)] == ["odd"]
+    assert assess(fleet, NOW, MAX_AGE, ["well"]).findings == ()
 
 
 def test_every_reason_has_its_place() -> None:
@@ -228,31 +195,32 @@ def test_every_reason_has_its_place() -> None:
 @pytest.mark.parametrize(("others", "flagged"), [(3, False), (4, True)])
 def test_four_fifths_of_a_group_make_the_others_outliers(others: int, flagged: bool) -> None:
     for odd in (node(quantity=3), node(configuration="0000")):
-        assert bool(assessed(*group(others), odd).attention) is flagged
+        assert bool(assessed(*group(others), odd).findings) is flagged
 
 
 def test_a_node_without_capacityd_does_not_count_among_those_that_are_compared() -> None:
-    by_node = reported(assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20))))
-    assert by_node.pop("odd") == (("QuantityDiffers",), f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4")
-    assert {reasons for reasons, _ in by_node.values()} == {("ConditionMissing",)}
+    report = assessed(*group(5), node(quantity=3), *(bare(f"bare{n}") for n in range(20)))
+    (message,) = (message for name, _, message in reported(report) if name == "odd")
+    assert message == f"{DONGLE} is 3, 5 of 6 Nodes of m5 have 4"
+    assert {reason for name, reason, _ in reported(report) if name != "odd"} == {"ConditionMissing"}
 
 
 def test_where_no_node_has_the_condition_quantities_still_count() -> None:
-    by_node = reported(assessed(*group(5, condition=None), bare()))
-    assert by_node == {"odd": (("QuantityDiffers",), f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")}
+    report = assessed(*group(5, condition=None), bare())
+    assert reported(report) == [("odd", "QuantityDiffers", f"{DONGLE} is none, 5 of 6 Nodes of m5 have 4")]
 
 
 def test_nodes_without_a_configuration_make_no_outlier_of_one_with_it() -> None:
-    assert assessed(*group(5, configuration=""), node()).attention == ()
+    assert assessed(*group(5, configuration=""), node()).findings == ()
 
 
 def test_a_device_class_of_the_same_name_concerns_the_cluster() -> None:
-    report = assessed(*group(2), classes=("dongles", "more"))
-    (attention,) = report.attention
-    assert (attention.node, attention.reasons) == (None, ("DeviceClass",))
-    assert "the DeviceClass dongles" in attention.message
-    assert "the DeviceClass more" in attention.message
-    assert assessed(*group(2, quantity=None), classes=("dongles",)).attention == ()
+    serves = "also serves example.com/dongle (extendedResourceName)"
+    assert reported(assessed(*group(2), classes=("dongles", "more"))) == [
+        (None, "DeviceClass", f"the DeviceClass dongles {serves}"),
+        (None, "DeviceClass", f"the DeviceClass more {serves}"),
+    ]
+    assert assessed(*group(2, quantity=None), classes=("dongles",)).findings == ()
 
 
 def test_the_summary_counts_only_nodes_that_publish() -> None:
@@ -261,27 +229,3 @@ def test_the_summary_counts_only_nodes_that_publish() -> None:
     zeroed = node("zeroed", capacity={}, allocatable={})
     (dongles,) = assessed(node("a"), half, foreign, zeroed).resources
     assert dongles == ResourceSummary(DONGLE, nodes=3, capacity=8, allocatable=4, usual=4)
-
-
-def overlaid(quantity: int, *nodes: NodeSummary, name: str = DONGLE) -> list[NodeSummary]:
-    return [replace(node, overlaid={name: Overlaid("hw", quantity)}) for node in nodes]
-
-
-@pytest.mark.parametrize(
-    ("nodes", "having"),
-    [
-        (group(7, 3), "7 of 7 Nodes have 3"),
-        ([*group(3, 4), node("n3", 3), node("n4", None)], "1 of 5 Nodes have 3, 1 of 5 Nodes have none"),
-        ([*group(4, 4), node("n4", 3)], ""),
-        ([*group(2, 3), bare(), node("n3", None, annotation_error="damaged")], "2 of 2 Nodes have 3"),
-    ],
-)
-def test_a_node_overlay_that_differs_from_most_nodes_is_a_finding(nodes: list[NodeSummary], having: str) -> None:
-    """One Node in five may be the one that is wrong. Where capacityd does not publish, nothing can be compared."""
-    found = reported(assessed(*overlaid(4, *nodes)))
-    message = f"{DONGLE} is 4 in the NodeOverlay hw, {having}"
-    assert found.get(None) == ((("OverlayDiffers",), message) if having else None)
-
-
-def test_a_node_overlay_for_a_resource_that_capacityd_does_not_publish_is_no_finding() -> None:
-    assert reported(assessed(*overlaid(4, *group(7, 3), name="example.com/fuse"))) == {}

@@ -110,11 +110,8 @@ def test_findings_are_listed_and_exit_with_status_4(reads: Reads, capsys: pytest
     assert run(["fleet", "--by", "pool", "--json"]) == 4
     report = json.loads(capsys.readouterr().out)
     assert (report["nodes"], report["by_node"], report["as_of"]) == (10, None, NOW)
-    assert [attention["reasons"] for attention in report["attention"]] == [
-        ["DeviceClass"],
-        ["QuantityDiffers"],
-        ["Refused"],
-    ]
+    found = [(finding["node"], finding["reason"]) for finding in report["findings"]]
+    assert found == [(None, "DeviceClass"), ("refusing", "Refused"), ("odd", "QuantityDiffers")]
 
 
 def test_alike_findings_are_one_line_unless_all_are_asked_for(reads: Reads, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from capacityd.model.errors import UsageError
 from kubectl_capacityd.cluster.fleet_file import read_fleet_file
-from kubectl_capacityd.model import Overlaid, PodRequests
-from tests.unit.kubectl.test_node_list import DONGLE, LABEL, NODE, overlay, pod
+from kubectl_capacityd.model import PodRequests
+from tests.unit.kubectl.test_node_list import DONGLE, LABEL, NODE, pod
 
 CLASS = {"kind": "DeviceClass", "metadata": {"name": "usb"}, "spec": {"extendedResourceName": DONGLE}}
 
@@ -36,11 +36,9 @@ def test_a_list_of_nodes_or_a_single_one_is_read(tmp_path: Path, kind: str) -> N
     assert fleet.requests is None
 
 
-def test_pods_device_classes_and_node_overlays_are_read(tmp_path: Path) -> None:
+def test_pods_and_device_classes_are_read(tmp_path: Path) -> None:
     pods = [{**entry, "kind": "Pod"} for entry in (pod("n1"), pod(), pod("n1", phase="Failed"))]
-    overlays = [overlay("o", {DONGLE: "4"}, (LABEL, "In", "a"))]
-    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *overlays, *pods]}), LABEL)
-    assert fleet.nodes[0].overlaid == {DONGLE: Overlaid("o", 4)}
+    fleet = read_fleet_file(saved(tmp_path, {"kind": "List", "items": [node("n1"), CLASS, *pods]}), LABEL)
     assert fleet.requests == PodRequests({"n1": {DONGLE: 2}}, {DONGLE: 1})
     assert fleet.device_classes == {DONGLE: ("usb",)}
 

@@ -15,10 +15,9 @@ from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import client
 from kubectl_capacityd.cluster import node_list
 from kubectl_capacityd.cluster.documents.node_summary import summarize
-from kubectl_capacityd.cluster.documents.overlays import node_overlays, overlaid
 from kubectl_capacityd.cluster.node_list import read_fleet, read_nodes
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
-from kubectl_capacityd.model import Fleet, NodeSummary, Overlaid, PodRequests
+from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 from tests.support.server import Request, Script, answer, failure, serve
 from tests.unit.node.test_api_node import configure
 
@@ -77,13 +76,11 @@ def serving(
     nodes: Script | None = None,
     pods: Script | None = None,
     classes: Script | None = None,
-    overlays: Script | None = None,
 ) -> Script:
     """Scripts for each list. By default there is one Node, and the other lists are denied or missing."""
     scripts = {
         "/api/v1/nodes": nodes or (lambda _: page(NODE)),
         "/api/v1/pods": pods or (lambda _: failure(403)),
-        "/apis/karpenter.sh/v1alpha1/nodeoverlays": overlays or (lambda _: failure(404)),
         "/apis/resource.k8s.io/v1/deviceclasses": classes or (lambda _: failure(404)),
     }
     return lambda request: scripts[urlsplit(request.path).path](request)
@@ -305,62 +302,6 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
     sent = answer(200, {"kind": "DeviceClassList", "items": classes})
     fleet, _ = read(tmp_path, serving(classes=lambda _: sent))
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
-
-
-def overlay(name: str, capacity: dict[str, str], *requirements: tuple[str, ...], weight: int = 0) -> dict[str, Any]:
-    """requirements: key, operator and values."""
-    needed = [{"key": key, "operator": operator, "values": [*values]} for key, operator, *values in requirements]
-    spec = {"requirements": needed, "capacity": capacity, **({"weight": weight} if weight else {})}
-    return {"kind": "NodeOverlay", "metadata": {"name": name}, "spec": spec}
-
-
-def test_the_heaviest_node_overlay_decides(tmp_path: Path) -> None:
-    """Of two with the same weight, the one whose name is later in the alphabet. The others add resources."""
-    items = [
-        overlay("a", {DONGLE: "1", "example.com/a": "1"}),
-        overlay("b", {DONGLE: "2k"}),
-        overlay("light", {DONGLE: "3", "example.com/l": "1"}, weight=7),
-        overlay("heavy", {DONGLE: "4"}, weight=10),
-        overlay("elsewhere", {DONGLE: "5"}, (LABEL, "In", "b"), weight=100),
-        overlay("price", {}, weight=1000),
-    ]
-    sent = answer(200, {"kind": "NodeOverlayList", "items": items})
-    (first,) = read(tmp_path, serving(overlays=lambda _: sent))[0].nodes
-    assert first.overlaid == {
-        DONGLE: Overlaid("heavy", 4),
-        "example.com/l": Overlaid("light", 1),
-        "example.com/a": Overlaid("a", 1),
-    }
-
-
-@pytest.mark.parametrize(
-    ("requirement", "holds"),
-    [
-        (("pool", "In", "a", "b"), True),
-        (("pool", "In", "b"), False),
-        (("none", "In", "b"), False),
-        (("pool", "NotIn", "b"), True),
-        (("pool", "NotIn", "a"), False),
-        (("none", "NotIn", "a"), True),
-        (("pool", "Exists"), True),
-        (("none", "Exists"), False),
-        (("pool", "DoesNotExist"), False),
-        (("none", "DoesNotExist"), True),
-        (("cpus", "Gt", "7"), True),
-        (("cpus", "Gt", "8"), False),
-        (("cpus", "Gte", "8"), True),
-        (("cpus", "Lt", "9"), True),
-        (("cpus", "Lt", "8"), False),
-        (("cpus", "Lte", "8"), True),
-        (("pool", "Gt", "8"), False),
-        (("none", "Lt", "8"), False),
-        (("cpus", "Gt"), False),
-        (("cpus", "Newer", "8"), False),
-    ],
-)
-def test_a_node_overlay_applies_if_the_labels_meet_its_requirement(requirement: tuple[str, ...], holds: bool) -> None:
-    overlays = node_overlays([overlay("o", {DONGLE: "1"}, requirement)])
-    assert overlaid(overlays, {"pool": "a", "cpus": "8"}) == ({DONGLE: Overlaid("o", 1)} if holds else {})
 
 
 def test_template_lists_nodes_only(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from capacityd.node.documents.fields import (
     InvalidDocument,
@@ -23,29 +22,20 @@ _KIND_OF_ITEMS = {
     "NodeList": "Node",
     "PodList": "Pod",
     "DeviceClassList": "DeviceClass",
-    "NodeOverlayList": "NodeOverlay",
 }
 """Kind of a list of the API server -> kind of its items, which the items themselves do not contain. kubectl's lists are
 of the kind List, and their items contain their kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A part of a list."""
-
-    items: Sequence[T]
-    next_token: str
-    """The token to request the next page; "" for the last page."""
-
-
-def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> Page[T]:
-    """Parses a page of a list of this kind, e.g. NodeList. Raises InvalidDocument."""
+def list_page(document: Any, kind: str, parse_item: Callable[[JsonObject], T]) -> tuple[list[T], str]:
+    """The items of a page of a list of this kind, e.g. NodeList, and the token to request the next page; "" for the
+    last page. Raises InvalidDocument."""
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise InvalidDocument(f"it is not a {kind}")
     items = objects_at(document, "items") or []
     metadata = object_at(document, "metadata") or {}
     next_token = text_at(metadata, "continue", path="metadata.continue") or ""
-    return Page([parse_item(item) for item in items], next_token)
+    return [parse_item(item) for item in items], next_token
 
 
 def saved_items(document: Any) -> Mapping[str, Sequence[JsonObject]]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from capacityd.model.published import published_in, why_unreadable
 from capacityd.model.quantity import LARGEST_QUANTITY
 from capacityd.node.documents.fields import naming_object, object_at, text_at, whole_quantities
 from capacityd.node.documents.node import api_time, node_state
-from kubectl_capacityd.cluster.documents.overlays import NodeOverlay, overlaid
 from kubectl_capacityd.model import NodeSummary
 
 
-def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverlay] = ()) -> NodeSummary:
-    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node.
-
-    overlays: the cluster's NodeOverlays, in the order of precedence.
-    """
+def summarize(node: Mapping[str, Any], label: str) -> NodeSummary:
+    """Returns a Node's summary. label: the label that groups Nodes. Raises InvalidDocument if it is not a Node."""
     with naming_object("Node", node):
         state = node_state({**node, "kind": "Node"})  # the items of a list have no kind
         metadata = object_at(node, "metadata") or {}
@@ -40,7 +36,6 @@ def summarize(node: Mapping[str, Any], label: str, overlays: Sequence[NodeOverla
         ready=(ready.get("status") == "True") if ready else None,  # None: unknown
         ready_since=api_time(ready.get("lastTransitionTime")),
         cordoned=spec.get("unschedulable") is True,
-        overlaid=overlaid(overlays, node_labels),
     )
 
 

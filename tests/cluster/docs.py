@@ -5,9 +5,9 @@ a systemd unit. In outputs, the paths of the configuration and the kubeconfig an
 replaced by those that a reader would see.
 
 Directives besides those of recorded pages: plug PORT and unplug PORT (a dongle); service start, stop or reload; kubelet
-restart, zero (sets extended resources to 0) or FILE (starts with this configuration); gone NAME (leaves the key of a
-device plugin as the kubelet does five minutes after the plugin has left); until NAME=QUANTITY (waits until it is
-allocatable); node delete NAME; credentials wrong or right; api away or back.
+restart or zero (sets extended resources to 0); gone NAME (leaves the key of a device plugin as the kubelet does five
+minutes after the plugin has left); until NAME=QUANTITY (waits until it is allocatable); node delete NAME; credentials
+wrong or right; api away or back.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import yaml
 
 from tests import ROOT
 from tests.cluster.agent import capacityd, kubectl_capacityd
@@ -146,11 +144,10 @@ class ClusterWorld:
             self._shell.install(running.inside([*capacityd(), *options]))
         return self._service
 
-    def kubelet(self, settings: dict[str, object] | None = None) -> Kubelet:
+    def kubelet(self) -> Kubelet:
         """The node's kubelet, running."""
         if self._kubelet is None:
             self._kubelet = self._stack.enter_context(kubelet(self._cluster, "n1"))
-            self._kubelet.configure(settings or {})
             self._kubelet.start()
         return self._kubelet
 
@@ -174,10 +171,7 @@ class ClusterWorld:
         act[what]()
 
     def _do_kubelet(self, what: str) -> None:
-        if what in ("restart", "zero"):
-            self.kubelet().restart(zeroing=what == "zero")
-        else:
-            self.kubelet(yaml.safe_load((self._shell.folder / "home" / what).read_text()))
+        self.kubelet().restart(zeroing={"restart": False, "zero": True}[what])
 
     def _do_gone(self, name: str) -> None:
         self._cluster.set_capacity("n1", {name: "0"})

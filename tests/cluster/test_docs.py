@@ -24,7 +24,6 @@ from tests.support.pages import blocks, manifests, pages, place, play, same
 
 FOREIGN = {
     "KubeadmConfigTemplate": "Cluster API's: test_images.py tries it",
-    "KubeletConfiguration": "autoscaling.md runs a kubelet with it",
     "NodeReadinessRule": "the Node Readiness Controller's",
 }
 """Kind that the tests' API server does not know -> the kind's owner, or the test that covers it."""

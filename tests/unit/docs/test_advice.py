@@ -14,7 +14,7 @@ ADVICE = {
     ),
     "node_exporter in a container": ("docs/how-to/monitoring.md", "--collector.textfile.directory=/host/root/"),
     "several clusters": ("docs/how-to/monitoring.md", "`--context` becomes a label"),
-    "tags of managed node groups": ("docs/how-to/autoscaling.md", "eks:DescribeNodegroup"),
+    "tags of managed node groups": ("docs/pods.md", "eks:DescribeNodegroup"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }
 

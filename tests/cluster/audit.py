@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -53,8 +54,9 @@ class Requests:
             if self._user in (None, request.user) and (self._user_agent or "") in request.user_agent
         ]
 
-    def writes(self) -> list[Request]:
-        return [request for request in self.all() if request.verb not in ("get", "list", "watch")]
+    def counted(self) -> dict[str, int]:
+        """How many there are of each kind, such as "patch nodes/status"."""
+        return dict(Counter(f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in self.all()))
 
 
 @dataclass(frozen=True, slots=True)

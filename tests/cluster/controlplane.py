@@ -64,7 +64,6 @@ class Cluster:
         token: str | None = None,
         groups: Sequence[str] | None = None,
         server: str | None = None,
-        ca_file: Path | None = None,
     ) -> Path:
         """A kubeconfig for "admin", "system:node:NAME" or, by certificate, for any user in any groups.
 
@@ -82,7 +81,7 @@ class Cluster:
             self.authority.client(user, groups_of(user) if groups is None else groups, pem)
             entry = {"client-certificate": str(pem), "client-key": str(pem)}
         path.touch(0o600)
-        path.write_text(kubeconfig(server or self.url, ca_file or self.ca_file, entry))
+        path.write_text(kubeconfig(server or self.url, self.ca_file, entry))
         return path
 
     def grant(self, user: str, verb: str, *resources: str) -> None:

@@ -72,16 +72,6 @@ def status(code: int, body: bytes = b"", headers: Mapping[str, str] | None = Non
     return action
 
 
-def stream(body: bytes) -> Action:
-    """The proxy answers instead of the server, with a body in chunks, as of a watch."""
-
-    async def action(exchange: Exchange) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        await exchange.send(head + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n")
-
-    return action
-
-
 def echo(code: int, message: str) -> Action:
     """The proxy refuses the request and quotes its headers, including the credentials."""
 
@@ -100,43 +90,6 @@ def hold(until: threading.Event) -> Action:
         while not until.is_set():
             await asyncio.sleep(0.02)
         await exchange.relay()
-
-    return action
-
-
-def cut(when: threading.Event) -> Action:
-    """The proxy streams the answer, and breaks the connection once the event is set."""
-
-    async def action(exchange: Exchange) -> None:
-        relaying = asyncio.create_task(exchange.relay())
-        while not when.is_set() and not relaying.done():
-            await asyncio.sleep(0.02)
-        relaying.cancel()
-        await asyncio.gather(relaying, return_exceptions=True)
-        exchange.reset()
-
-    return action
-
-
-def withhold(until: threading.Event) -> Action:
-    """The proxy sends the answer's head at once, and its body only once the event is set."""
-
-    async def opened() -> None:
-        while not until.is_set():
-            await asyncio.sleep(0.02)
-
-    async def action(exchange: Exchange) -> None:
-        await exchange.relay(opened)
-
-    return action
-
-
-def buffer() -> Action:
-    """The proxy sends nothing before it has the whole answer."""
-
-    async def action(exchange: Exchange) -> None:
-        head, body = await exchange.fetch()
-        await exchange.send(head + body)
 
     return action
 

@@ -77,12 +77,11 @@ class Kubelet:
         path = self._folder / "config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
-    def start(self, *, zeroing: bool = False, wait: bool = True, runtime_starts: bool = True) -> None:
+    def start(self, *, zeroing: bool = False, wait: bool = True) -> None:
         """Starts the kubelet. Waits until its Node is Ready, unless wait is False: then the kubelet may report nothing.
 
         zeroing: start as on a node that has lost its device-plugins folder and whose runtime starts later than the
         kubelet. The kubelet then sets all extended resources of an existing Node to 0, where they stay.
-        runtime_starts: whether the runtime then starts. If not, call start_runtime() later.
         """
         assert self._kubelet is None, "it runs already"
         if zeroing:
@@ -103,8 +102,6 @@ class Kubelet:
             self._wait_reported("False")
             # Check the audit log: in the Node's capacity, another writer may have restored them by now.
             assert self.has_zeroed(mark, extended), f"not all of {extended} were zeroed"
-            if not runtime_starts:
-                return
             self._set_runtime_ready(True)
         if wait:
             self._wait_reported("True")
@@ -114,7 +111,7 @@ class Kubelet:
         self._set_runtime_ready(False)
 
     def start_runtime(self) -> None:
-        """Starts the runtime after stop_runtime() or start(runtime_starts=False), and waits until the Node is Ready."""
+        """Starts the runtime after stop_runtime(), and waits until the Node is Ready."""
         self._set_runtime_ready(True)
         self._wait_reported("True")
 

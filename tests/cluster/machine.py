@@ -38,16 +38,14 @@ exec sleep infinity
 class Machine:
     """Created by machine(), which ends all its processes."""
 
-    def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path], uptime: float | None):
+    def __init__(self, folder: Path, parts: Sequence[Recording], around: Sequence[str | Path]):
         self.tree = folder / "tree"
         write_tree(merge(bare(), *parts), str(self.tree))
         with open("/proc/uptime") as f:
             ours = float(f.read().split()[0])
-        if uptime is None and ours < BOOT_SECONDS:
-            uptime = _LONG_BOOTED
         clock: list[str] = []
-        if uptime is not None:  # a time namespace moves the clock since boot, but can't stop it
-            clock = ["--time", f"--boottime={int(uptime - ours)}", "--fork", "--kill-child"]
+        if ours < BOOT_SECONDS:  # a time namespace moves the clock since boot
+            clock = ["--time", f"--boottime={int(_LONG_BOOTED - ours)}", "--fork", "--kill-child"]
         unshare = ["unshare", "--mount", "--propagation", "private", "--net", *clock]
         self._daemon = Daemon([*around, *unshare, "sh", "-c", _MOUNTS, "sh", self.tree], folder / "machine.log")
         self._daemon.wait_for_line("mounted", PATIENCE)
@@ -133,16 +131,13 @@ class Machine:
 
 
 @contextmanager
-def machine(
-    folder: Path, *parts: Recording, around: Sequence[str | Path] = (), uptime: float | None = None
-) -> Iterator[Machine]:
-    """A machine with these devices.
+def machine(folder: Path, *parts: Recording, around: Sequence[str | Path] = ()) -> Iterator[Machine]:
+    """A machine with these devices, which booted long ago, even if the real machine has just booted.
 
-    around: a command that enters the namespaces that the machine shares. uptime: seconds since the machine booted; by
-    default that is long ago, even if the real machine has just booted.
+    around: a command that enters the namespaces that the machine shares.
     """
     with ExitStack() as stack:
-        made = Machine(folder, parts, around, uptime)
+        made = Machine(folder, parts, around)
         stack.callback(made.end)
         yield made
 

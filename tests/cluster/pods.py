@@ -1,10 +1,14 @@
-"""Pods that a kubelet admits or refuses."""
+"""Pods: how they are made, and whether they are placed, admitted or refused."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
 
-from tests.cluster.controlplane import Cluster
+from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
 from tests.cluster.processes import PATIENCE, wait_until
 
 
@@ -33,3 +37,72 @@ def ended_or_runs(cluster: Cluster, pod: str) -> str:
 def out_of(cluster: Cluster, pod: str, resource: str) -> bool:
     """Whether an Event reports that the kubelet had too little of the resource. It may come after the pod's phase."""
     return f"OutOf{resource}" in [event["reason"] for event in cluster.events_of(pod, "Pod")]
+
+
+def container(limits: Mapping[str, object] = MappingProxyType({}), **more: object) -> dict[str, Any]:
+    """A container, or a sidecar if `more` sets restartPolicy."""
+    text = {name: str(number) for name, number in limits.items()}
+    return {"image": IMAGE, "imagePullPolicy": "IfNotPresent", "resources": {"limits": text}, **more}
+
+
+def pod(
+    containers: Sequence[dict[str, Any]],
+    init: Sequence[dict[str, Any]] = (),
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    name: str = "",
+    **spec: object,
+) -> dict[str, Any]:
+    """A pod with these containers. annotations: None: it has no annotations field."""
+    metadata: dict[str, Any] = {"name": name} if name else {"generateName": "pod-"}
+    metadata |= {"labels": dict(labels)} | ({} if annotations is None else {"annotations": dict(annotations)})
+    named = [{"name": f"main-{number}", **c} for number, c in enumerate(containers)]
+    started = [{"name": f"init-{number}", **c} for number, c in enumerate(init)]
+    return {
+        "metadata": metadata,
+        "spec": {"containers": named, "initContainers": started, "automountServiceAccountToken": False, **spec},
+    }
+
+
+def annotations_of(made: Any) -> dict[str, str]:
+    return dict(made["metadata"].get("annotations", {}))
+
+
+# A merge by keys could lose one of two variables with the same name or of two ports with the same number.
+UNUSUAL: dict[str, Any] = {
+    "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
+    "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "UDP"}],
+}
+
+
+@contextmanager
+def runtime_class(cluster: Cluster, overhead: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """A RuntimeClass with this overhead. Returns its name."""
+    path, name = "/apis/node.k8s.io/v1/runtimeclasses", "with-overhead"
+    cluster.admin.create(path, {"metadata": {"name": name}, "handler": "any", "overhead": {"podFixed": dict(overhead)}})
+    try:
+        yield name
+    finally:
+        cluster.admin.delete(f"{path}/{name}")
+
+
+def binds_with(cluster: Cluster, body: dict[str, Any], resource: str, number: int, path: str = PODS) -> Any:
+    """Creates the pod for a Node that has 1 less than this number. Waits until it is bound when the Node has it.
+
+    Returns the pod as it was created.
+    """
+    has = {**BASE_CAPACITY, resource: str(number - 1)}
+    node = cluster.create_node(capacity=has, status={"allocatable": has})
+    selected = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    made = cluster.admin.create(path, {**body, "spec": {**body["spec"], **selected}})
+    place = f"{path}/{made['metadata']['name']}"
+
+    def waits() -> bool:
+        conditions = cluster.admin.get(place)["status"].get("conditions", [])
+        return any(f"Insufficient {resource}" in condition.get("message", "") for condition in conditions)
+
+    wait_until(waits, PATIENCE, "1 is missing")
+    has[resource] = str(number)
+    cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"capacity": has, "allocatable": has}})
+    wait_until(lambda: cluster.admin.get(place)["spec"].get("nodeName") == node, PATIENCE, "the pod is bound")
+    return made

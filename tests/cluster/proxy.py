@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -29,16 +29,13 @@ T = TypeVar("T")
 class Proxy:
     """Created by fault_proxy(). It forwards a request unchanged if no fault matches."""
 
-    def __init__(self, cluster: Cluster, authority: Authority | None = None) -> None:
-        authority = authority or cluster.authority
-        self.ca_file = authority.ca_file
+    def __init__(self, cluster: Cluster) -> None:
         self.faults: list[Fault] = []
-        self.requests: list[Request] = []
         self.errors: list[BaseException] = []
         self._upstream = urlsplit(cluster.url)
         self._upstream_tls = ssl.create_default_context(cafile=cluster.ca_file)
         self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.present(authority)
+        self.present(cluster.authority)
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
@@ -91,7 +88,6 @@ class Proxy:
         try:
             while not writer.is_closing():
                 exchange = Exchange(await _request(reader), reader, writer, self)
-                self.requests.append(exchange.request)
                 fault = next((fault for fault in self.faults if fault.takes(exchange.request)), None)
                 if fault is None:
                     await exchange.relay()
@@ -139,14 +135,12 @@ class Exchange:
         self._writer = writer
         self._proxy = proxy
 
-    async def relay(self, wait: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Forward the request, and stream the answer. wait: called before each part of the body is sent."""
+    async def relay(self) -> None:
+        """Forward the request, and stream the answer."""
         async with self._proxy.upstream() as (reader, writer):
             head = await self._forward(reader, writer)
             await self.send(head)
             while part := await reader.read(1 << 16):
-                if wait:
-                    await wait()
                 await self.send(part)
         framed = any(sign in head.lower() for sign in (b"\r\ncontent-length:", b"\r\ntransfer-encoding:", b" 204 "))
         if not framed:
@@ -187,8 +181,8 @@ class Exchange:
 
 
 @contextmanager
-def fault_proxy(cluster: Cluster, authority: Authority | None = None) -> Iterator[Proxy]:
-    proxy = Proxy(cluster, authority)
+def fault_proxy(cluster: Cluster) -> Iterator[Proxy]:
+    proxy = Proxy(cluster)
     try:
         yield proxy
     finally:

@@ -12,10 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from capacityd.linux.subreaper import children
-from capacityd.model.options import Selection
 from capacityd.worker import runtime_files
-from capacityd.worker.pass_state import PassState, PassStatus
-from tests.cluster.agent import DONGLE, PYTHON, capacityd, condition_of
+from capacityd.worker.pass_state import PassStatus
+from tests.cluster.agent import DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -24,7 +23,6 @@ from tests.cluster.notifications import Notifications
 from tests.cluster.processes import PATIENCE, TIED_TO_US, Daemon, wait_until
 from tests.support.machines import Recording
 from tests.support.reachable import make_reachable
-from tests.support.workers import RUN, worker_arguments
 
 DONGLES = f'[resources."{DONGLE}"]\nusb = {{ vendor = "0403" }}\n'
 PROMPT = 35.0
@@ -55,11 +53,11 @@ class Service:
         lines = [resources, "[service]", *(f'{key} = "{value}"' for key, value in service.items() if value)]
         self.config.write_text("\n".join([*lines, "[kubernetes]", f'kubeconfig = "{self.kubeconfig}"', kubernetes, ""]))
 
-    def join(self, server: str | None = None, ca_file: Path | None = None, token: str | None = None) -> None:
+    def join(self, server: str | None = None, token: str | None = None) -> None:
         """Writes the kubelet's credentials to the machine. server: a proxy's URL, to replace the API server's."""
         with_new = self.kubeconfig.with_name("kubeconfig.new")
         user = node_user(self.node)
-        self.cluster.kubeconfig(user, with_new, server=server, ca_file=ca_file, token=token)
+        self.cluster.kubeconfig(user, with_new, server=server, token=token)
         with_new.rename(self.kubeconfig)
 
     def connect(self, url: str | None = None) -> None:
@@ -79,7 +77,7 @@ class Service:
         self.notifications.clear()
         self.process = Daemon(command, self.folder / "service.log")
         if ready:
-            self.wait_notification("READY=1")
+            self.wait(lambda: self.notifications.times("READY=1"), PATIENCE, "it is ready")
         if settled:
             self.wait_passes(1)
             if watched:
@@ -96,8 +94,8 @@ class Service:
         self.process.send(signal.SIGHUP)
 
         def made() -> bool:
-            lines = [n.line for n in self.notifications.all()]
-            *_, checked = [at for at, line in enumerate(lines) if line == "READY=1"]
+            lines = [notification.line for notification in self.notifications.all()]
+            *_, checked = (at for at, line in enumerate(lines) if line == "READY=1")
             # The first STATUS is that of the check. The pass after it has the reload among its reasons in any case.
             ended = [line for line in lines[checked:] if line.startswith("STATUS=")]
             return lines.count("READY=1") > ready and len(ended) >= 2
@@ -112,19 +110,8 @@ class Service:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs a command by hand on the same machine."""
-        command = [*TIED_TO_US, *self.by_hand(*arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-
-    def by_hand(self, *arguments: str) -> list[str | Path]:
-        """The command that cli() runs."""
-        options: list[str | Path] = [*capacityd(), "--config", self.config, *arguments]
-        return self.inside(options)
-
-    def worker(self, *program: str) -> list[str | Path]:
-        """The command of a worker on the machine. program: a program for Python with its first arguments; by default
-        the worker's."""
-        arguments = worker_arguments(self.runtime_directory, Selection(str(self.config)))
-        return self.inside([PYTHON, "-I", "-c", *(program or [RUN, arguments[0]]), *arguments[1:]])
+        command = self.inside([*capacityd(), "--config", self.config, *arguments])
+        return subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""
@@ -137,21 +124,8 @@ class Service:
 
     def last_pass(self) -> PassStatus:
         """The last pass's state for `capacityd status`, once no worker is running."""
-        return self.state().status or PassStatus(0.0)
-
-    def state(self) -> PassState:
-        """The last pass's complete state, once no worker is running."""
         self.wait_idle()
-        return runtime_files.read_state(str(self.runtime_directory))
-
-    def held_back(self) -> set[str]:
-        """The resources whose change the last pass held back."""
-        return {wait.key.name for wait in self.last_pass().waits if wait.key and wait.holds_change}
-
-    def published(self) -> dict[str, int] | None:
-        """The numbers that the service's last pass has published; None: no pass has read the Node."""
-        status = self.last_pass()
-        return status.published if status.node else None
+        return runtime_files.read_state(str(self.runtime_directory)).status or PassStatus(0.0)
 
     def log(self) -> str:
         assert self.process is not None
@@ -170,10 +144,6 @@ class Service:
         self.wait(lambda: self.watched or self.last_pass().error, PATIENCE, "it watches its Node")
 
     # Notifications to systemd
-
-    def wait_notification(self, line: str, times: int = 1) -> None:
-        """Waits until the service has sent this line this many times."""
-        self.wait(lambda: len(self.notifications.times(line)) >= times, PATIENCE, f"it sends {line} ({times})")
 
     def passes(self) -> int:
         """Waits until no worker is running. Returns how many ended since the start, without the first check."""
@@ -247,11 +217,6 @@ class Service:
         ours = [r for r in between if r.user_agent.startswith("capacityd/")]
         return [r for r in ours if self.node in (r.name, r.user.removeprefix("system:node:"))]
 
-    def requested(self) -> list[str]:
-        """The result of requests() as texts, such as "get nodes", without watches."""
-        requests = [r for r in self.requests() if r.verb != "watch"]
-        return [f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests]
-
     def _wait_no_worker(self) -> None:
         """As wait_idle(), but also waits for the workers of a killed service, which are orphans."""
         service = self.process.pid if self.process else 0
@@ -293,20 +258,6 @@ def _port(url: str) -> int:
     return port
 
 
-GET = "get nodes"
-FIRST = ["create selfsubjectreviews", GET]
-"""The requests of a service's first pass, if it writes nothing."""
-
-WROTE = ["patch nodes/status", "create events"]
-"""The requests that follow the GET of a pass that publishes a change."""
-
-WROTE_FIRST = [*WROTE, "create events"]
-"""As WROTE, for the first pass. The second Event says that the condition has become True."""
-
-PUBLISHED = [GET, *WROTE]
-"""The requests of a later pass that publishes a change."""
-
-
 @contextmanager
 def service(
     cluster: Cluster,
@@ -314,7 +265,6 @@ def service(
     node: str | None = None,
     name: str = "service",
     around: Sequence[str | Path] = (),
-    uptime: float | None = None,
 ) -> Iterator[Service]:
     """The service on a machine with these devices that can reach the API server.
 
@@ -324,7 +274,7 @@ def service(
         node = cluster.create_node()
     folder = cluster.folder / f"{name}-{node}"
     folder.mkdir()
-    with machine(folder, *parts, around=around, uptime=uptime) as made:
+    with machine(folder, *parts, around=around) as made:
         running = Service(cluster, node, folder, made)
         try:
             running.connect()

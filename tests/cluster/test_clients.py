@@ -17,12 +17,13 @@ from tests.cluster.controlplane import BASE_CAPACITY, Cluster
 from tests.cluster.credentials import ADMIN, Authority, kubeconfig
 from tests.cluster.proxy import Proxy
 from tests.cluster.test_fleet import fleet
-from tests.cluster.test_requests import EVENT, GET, PATCH, WHO, counted
 from tests.support.server import serve
 from tests.support.tls import DRIPS, answers, certificate, closes_after_client_hello, plain_http, serve_tls
 from tests.unit.cli import test_exit
 from tests.unit.node.test_credentials import config, written
 from tests.unit.node.test_tls import script
+
+WHO, GET, PATCH, EVENT = "create selfsubjectreviews", "get nodes", "patch nodes/status", "create events"
 
 # All versions with the newest urllib3, and the oldest version with the old urllib3. tests.cluster.matrix has the
 # other pairs. The mark whole excludes all but the oldest and the newest pair from `make ci`.
@@ -56,10 +57,10 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     agent = Agent(cluster, node, tmp_path / "agent", python=python)
     with cluster.audit.requests(agent.user) as requests:
         assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["desired"] == 4
-    assert counted(requests) == {WHO: 1, GET: 1}
+    assert requests.counted() == {WHO: 1, GET: 1}
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
-    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 2}
+    assert requests.counted() == {WHO: 1, GET: 1, PATCH: 1, EVENT: 2}
     assert {request.user_agent.partition("/")[0] for request in requests.all()} == {"capacityd"}
     document = cluster.node(node)
     assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
@@ -68,10 +69,10 @@ def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, py
     cluster.kubeconfig(agent.user, agent.kubeconfig, credentials="certificate")
     with cluster.audit.requests(agent.user) as requests:
         agent.run("apply")
-    assert counted(requests) == {WHO: 1, GET: 1}
+    assert requests.counted() == {WHO: 1, GET: 1}
     with cluster.audit.requests(agent.user) as requests:
         agent.run("withdraw")
-    assert counted(requests) == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
+    assert requests.counted() == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
     document = cluster.node(node)
     assert document["status"]["capacity"] == BASE_CAPACITY
     assert ANNOTATION not in document["metadata"].get("annotations", {})

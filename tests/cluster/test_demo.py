@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,18 @@ $ echo 3
 """
 
 
+class Node:
+    """What the commands of the page run on."""
+
+    def run(self, command: str, shown: str) -> str:
+        return {"kubectl get node n1 -o name": "node/n1\n", "echo 3": "3\n"}[command]
+
+
 def test_the_demo_stops_at_an_output_that_differs_from_the_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(demo, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(demo, "cluster_world", lambda: nullcontext(Node()))
     demo.PAGE.write_text(f"{SHOWN}\n## 3. Not reached\n")
     assert demo.main() == 1
     output = capsys.readouterr()

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.errors import ListExpired
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from kubectl_capacityd.cluster import node_list
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, kubectl_capacityd
-from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster, control_plane
+from tests.cluster.controlplane import BASE_CAPACITY, IMAGE, PODS, Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.kubectl import DOCKER_MACHINE_TEMPLATE, apply_crd, kubectl
 from tests.cluster.processes import PATIENCE, wait_until
@@ -269,43 +267,6 @@ def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.Mo
     assert by_node == expected
 
 
-def etcd(cluster: Cluster, path: str, request: Mapping[str, object]) -> Any:
-    """Sends a request to etcd's gateway for JSON."""
-    url = f"http://127.0.0.1:{cluster.api_server.etcd}/v3/kv/{path}"
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(request).encode())) as response:
-        return json.load(response)
-
-
-def test_a_list_that_expires(binaries: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """etcd forgets old revisions every five minutes. API servers before 1.34 have no snapshot of them either."""
-    monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
-    with control_plane(binaries, ["--feature-gates=ListFromCacheSnapshot=false"]) as cluster:
-        names = [cluster.create_node(f"expiring-{number}") for number in range(7)]
-        access = load_operators(str(cluster.kubeconfig(ADMIN)))
-        seen: list[int] = []
-        changes = itertools.count()
-
-        def read(expires: int) -> tuple[str, ...]:
-            """Reads the fleet. The first page expires this many times."""
-
-            def progress(kind: str, count: int) -> None:
-                if kind == "Nodes" and count == 3 and seen.count(3) < expires:
-                    change = {"metadata": {"labels": {"change": str(next(changes))}}}
-                    cluster.admin.patch(f"/api/v1/nodes/{names[0]}", change)
-                    revision = etcd(cluster, "range", {"key": "YQ=="})["header"]["revision"]
-                    etcd(cluster, "compaction", {"revision": revision, "physical": True})
-                if kind == "Nodes":
-                    seen.append(count)
-
-            seen.clear()
-            return tuple(node.name for node in node_list.read_fleet(access, INSTANCE_TYPE, "", (), progress).nodes)
-
-        assert read(expires=1) == tuple(names)
-        assert seen == [3, 3, 6, 7]
-        with pytest.raises(ListExpired, match="no longer has the rest of the list of nodes"):
-            read(expires=2)
-
-
 @pytest.mark.protocol
 @pytest.mark.since(CLASS_NAMES)
 def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None:
@@ -321,28 +282,6 @@ def test_a_device_class_of_the_same_name(cluster: Cluster, nodes: Nodes) -> None
     (finding,) = json.loads(done.stdout)["findings"]
     assert (finding["node"], finding["reason"]) == (None, "DeviceClass")
     assert name in finding["message"]
-
-
-def test_errors_of_the_api_server(cluster: Cluster, sam: Path) -> None:
-    joe = cluster.kubeconfig("joe", credentials="certificate")
-    error = fleet(joe, status=3).stderr
-    assert 'the identity "joe" may not list nodes (HTTP 403): it needs a role with the verb "list" on "nodes"' in error
-    assert "unable to parse requirement" in fleet(sam, "-l", "pool in", status=1).stderr
-
-
-def test_a_template_needs_the_nodes_only(cluster: Cluster, sam: Path, nodes: Nodes) -> None:
-    nodes.create("template-1")
-    nodes.create("template-2", {DONGLE: 3, NIC: 25_000}, instance="m5.metal")
-    nodes.create("template-3", {DONGLE: 0, NIC: 10_000}, published={DONGLE: 2, NIC: 10_000})
-    with cluster.audit.requests(SAM) as requests:
-        done = run(sam, "template", "gke", "--nodes", "-l", nodes.selector, "--by", INSTANCE_TYPE, "--json", status=0)
-    assert Counter((r.verb, r.resource, r.code) for r in requests.all()) == {("list", "nodes", 200): 1}
-    prefix = "clusterautoscaler-nodetemplate-resources."
-    assert json.loads(done.stdout) == {
-        "m5.large": {prefix + DONGLE: "2", prefix + NIC: "10000"},
-        "m5.metal": {prefix + DONGLE: "3", prefix + NIC: "25000"},
-    }
-    assert done.stderr == f"capacityd: {INSTANCE_TYPE}=m5.large: {DONGLE} is 2 on template-3, but 4 on template-1\n"
 
 
 def test_the_status_of_a_machine_template_carries_several_resources(

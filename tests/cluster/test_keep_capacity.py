@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
+import yaml
 
 from capacityd.model.node import ANNOTATION
 from tests import ROOT
@@ -84,3 +85,8 @@ def test_any_json_object_is_understood(write_zeros: Write, form: Callable[[objec
 )
 def test_a_name_that_is_not_published_is_not_kept(write_zeros: Write, annotation: str) -> None:
     assert write_zeros(annotation, {A: 4}) == {A: "0"}
+
+
+def test_an_error_in_the_policy_stops_no_kubelet() -> None:
+    policy, _ = yaml.safe_load_all(KEEP.read_text())
+    assert policy["spec"]["failurePolicy"] == "Ignore"

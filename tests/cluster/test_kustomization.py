@@ -16,15 +16,16 @@ from tests.cluster.controlplane import PODS, Cluster, control_plane
 from tests.cluster.credentials import ADMIN
 from tests.cluster.identity import create_node, identity, write
 from tests.cluster.kubectl import PROMETHEUS_RULE, apply_crd, kubectl
+from tests.cluster.pods import annotations_of, container, pod
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.cluster.test_enforce_bandwidth import annotations_of, both, container, pod
+from tests.cluster.test_enforce_bandwidth import both
 from tests.cluster.versions import MUTATING_POLICIES
 
 pytestmark = pytest.mark.since(MUTATING_POLICIES)
 
 WORKLOADS = {"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"}
+REQUIRED = ("identity.yaml", "policy.yaml")
 OPTIONAL = ("keep-capacity.yaml", "enforce-bandwidth.yaml", "add-request.yaml", "prometheus", "grafana")
-PARTS = ("identity.yaml", "policy.yaml", *OPTIONAL)
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +81,13 @@ def choose(folder: Path, *parts: str) -> None:
         change(folder, f"{line}\n", f"{line.replace('# - ', '- ')}\n")
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_each_part_can_be_left_out(own: Cluster, folder: Path, part: str) -> None:
-    choose(folder, *OPTIONAL)
-    everything = names(objects(own, folder))
+@pytest.mark.parametrize("part", [*REQUIRED, *OPTIONAL])
+def test_each_part_can_be_chosen_or_left_out(own: Cluster, folder: Path, part: str) -> None:
+    if part in OPTIONAL:
+        choose(folder, part)
+    with_it = names(objects(own, folder))
     change(folder, f"{line_of(folder, part)}\n", "")
-    assert names(objects(own, folder)) < everything
-
-
-@pytest.mark.parametrize("part", OPTIONAL)
-def test_each_optional_part_can_be_chosen(own: Cluster, folder: Path, part: str) -> None:
-    before = names(objects(own, folder))
-    choose(folder, part)
-    assert names(objects(own, folder)) > before
+    assert names(objects(own, folder)) < with_it
 
 
 def test_diff_needs_no_definition_and_no_namespace_of_others(own: Cluster, folder: Path) -> None:
@@ -144,8 +139,7 @@ def test_all_of_it_is_applied_and_its_names_are_set_in_one_place(own: Cluster, f
     wait_until(lambda: changed in denial("example.com"), PATIENCE, "the changed policy is in force")
     assert denial("b.example") == ""
     assert changed in denial("c"), "a word without a dot is no domain"
-    body = pod([container()])
-    body["spec"]["containers"][0]["resources"]["limits"]["b.example/wan-mbps"] = "9"
+    body = pod([container({"b.example/wan-mbps": 9})])
     made = wait_until(
         lambda: annotations_of(own.admin.create(f"{PODS}?dryRun=All", body)), PATIENCE, "the bandwidth is enforced"
     )

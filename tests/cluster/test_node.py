@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from capacityd.model.errors import NodeConflict, NodeMissing, NodeRejected, NodeUnauthorized
+from capacityd.model.errors import NodeConflict, NodeRejected, NodeUnauthorized
 from capacityd.model.node import ANNOTATION, Condition, Event, Node, NodeState, Patch
+from capacityd.model.quantity import LARGEST_QUANTITY, storable
 from capacityd.node import Machine, open_node
-from capacityd.node.api_node import ApiNode
 from capacityd.node.client import Client
 from capacityd.node.kubeconfig import load
+from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import ADMIN, Authority, Credentials, kubeconfig, node_user
-from tests.cluster.identity import node_info
+from tests.cluster.credentials import ADMIN, Credentials, kubeconfig, node_user
 from tests.cluster.versions import OWN_NODE_ONLY, fits
 
 pytestmark = pytest.mark.protocol
@@ -39,8 +38,8 @@ def write(api_node: Node, number: int | None = 1) -> NodeState:
     return api_node.write(patch_of(api_node.read(), number))
 
 
-def opened(kubeconfig: Path, name: str | None = None, machine_id: str | None = None, system_uuid: str = "") -> Node:
-    return open_node(str(kubeconfig), name, Machine("no-such-host", machine_id, system_uuid))
+def opened(kubeconfig: Path, name: str | None = None) -> Node:
+    return open_node(str(kubeconfig), name, Machine("no-such-host", None))
 
 
 def without_version(state: NodeState) -> NodeState:
@@ -92,26 +91,6 @@ def test_of_several_conditions_of_our_type_one_is_left(cluster: Cluster, node: s
     after = api_node.write(replace(patch_of(state), removes_conditions=True, condition=CONDITION))
     assert after.conditions == (CONDITION,)
     assert {c["type"] for c in cluster.node(node)["status"]["conditions"]} == {"Ready", "CapacityPublished"}
-
-
-def test_one_call_is_one_request(cluster: Cluster, node: str) -> None:
-    api_node = opened(cluster.kubeconfig(node_user(node)))
-    with cluster.audit.requests(user=node_user(node)) as requests:
-        event = Event("Warning", "CapacityRefused", "example.com/x: a → b " + "x" * 2000)
-        api_node.report(event, write(api_node))
-        assert [(r.verb, r.resource, r.subresource, r.code) for r in requests.all()] == [
-            ("create", "selfsubjectreviews", "", 201),
-            ("get", "nodes", "", 200),
-            ("patch", "nodes", "status", 200),
-            ("create", "events", "", 201),
-        ]
-        assert all(r.user_agent.startswith("capacityd/") for r in requests.all())
-    managers = {field["manager"]: field for field in cluster.node(node)["metadata"]["managedFields"]}
-    assert managers["capacityd"]["subresource"] == "status"
-    (created,) = cluster.events_of(node)
-    assert (created["type"], created["reason"]) == ("Warning", "CapacityRefused")
-    assert created["source"] == {"component": "capacityd", "host": node}
-    assert created["message"].startswith("example.com/x: a → b ")
 
 
 @pytest.mark.parametrize("what", ["another key", "another annotation", "a label", "the node anew"])
@@ -167,37 +146,6 @@ def test_another_nodes_node_is_refused(cluster: Cluster, node: str, kubernetes: 
         opened(cluster.kubeconfig(node_user(mine)), node).read()
 
 
-def test_a_missing_node_is_named_until_it_is_created(cluster: Cluster) -> None:
-    name = cluster.node_name()
-    api_node = opened(cluster.kubeconfig(node_user(name)))
-    for use in (api_node.read, lambda: api_node.write(Patch("uid", "1", capacity={NAME: 1}))):
-        with pytest.raises(NodeMissing, match=f'the API server in .* has no Node "{name}". Has the kubelet'):
-            use()
-    assert isinstance(api_node, ApiNode)
-    cluster.create_node(name)
-    assert api_node.read().name == name
-
-
-def test_another_identity_needs_the_machines_own_id(cluster: Cluster) -> None:
-    name = cluster.create_node(status=node_info("abc"))
-    config = cluster.kubeconfig(ADMIN)
-    assert write(opened(config, name, "abc")).machine_id == "abc"
-    with pytest.raises(NodeUnauthorized, match="another machine: its machineID is abc, this machine's is not an id"):
-        opened(config, name, "x").read()
-    with pytest.raises(NodeMissing, match='no Node "no-such-host"'):
-        opened(config, None, "abc").read()
-    assert opened(cluster.kubeconfig(node_user(name)), None, "x").read().machine_id == "abc"
-
-
-def test_a_clone_with_the_same_machine_id_is_another_machine(cluster: Cluster) -> None:
-    ours, theirs = "4c4c4544-0042-3510-8052-b4c04f4d5931", "4c4c4544-0042-3510-8052-b4c04f4d5932"
-    config = cluster.kubeconfig(ADMIN)
-    name = cluster.create_node(status=node_info("abc", theirs))
-    with pytest.raises(NodeUnauthorized, match="belongs to another machine, which has the same machine-id"):
-        opened(config, name, "abc", ours).read()
-    assert opened(config, name, "abc", theirs).read().name == name
-
-
 def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str) -> None:
     user = f"agent-of-{node}"
     config = cluster.kubeconfig(user, credentials="certificate")
@@ -219,46 +167,11 @@ def test_exactly_the_right_that_is_missing_is_named(cluster: Cluster, node: str)
     api_node.report(Event("Normal", "Reason", "x"), state)
 
 
-def test_unknown_credentials_are_named_without_their_secret(cluster: Cluster) -> None:
-    config = cluster.kubeconfig(ADMIN, token="secret-of-nobody")
-    with pytest.raises(NodeUnauthorized) as raised:
-        opened(config).read()
-    assert f"the API server in {config} rejected the credentials in the same file (HTTP 401)" in str(raised.value)
-    assert "secret-of-nobody" not in str(raised.value)
-
-
 def test_without_credentials_the_user_is_anonymous(cluster: Cluster, node: str) -> None:
     config = cluster.kubeconfig(ADMIN)
     config.write_text(kubeconfig(cluster.url, cluster.ca_file, {}))
     with pytest.raises(NodeUnauthorized, match="as system:anonymous"):
         opened(config, node).read()
-
-
-def test_a_client_certificate_of_another_authority_is_refused_until_it_is_renewed(
-    cluster: Cluster, node: str, tmp_path: Path
-) -> None:
-    config = cluster.kubeconfig(node_user(node), tmp_path / "kubeconfig", credentials="certificate")
-    pem = tmp_path / "kubeconfig.pem"
-    good = pem.read_text()
-    Authority.create(tmp_path / "other").client(node_user(node), ["system:nodes"], pem)
-    with pytest.raises(NodeUnauthorized, match=r"\(HTTP 401\)|rejected the client certificate"):
-        opened(config).read()
-    pem.write_text(good)
-    assert opened(config).read().name == node
-
-
-def test_a_server_is_verified_as_the_kubeconfig_says(cluster: Cluster, node: str) -> None:
-    def read(**settings: object) -> str:
-        kubeconfig = cluster.kubeconfig(node_user(node))
-        document = json.loads(kubeconfig.read_text())
-        document["clusters"][0]["cluster"].update(settings)
-        kubeconfig.write_text(json.dumps(document))
-        return opened(kubeconfig).read().name
-
-    assert read(**{"tls-server-name": "localhost"}) == node
-    with pytest.raises(NodeUnauthorized, match="certificate for other names"):
-        read(**{"tls-server-name": "kubernetes.example"})
-    assert read(**{"certificate-authority": "", "insecure-skip-tls-verify": True}) == node
 
 
 def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node: str) -> None:
@@ -275,3 +188,31 @@ def test_only_the_authority_of_the_kubeconfig_is_trusted(cluster: Cluster, node:
         api_node = opened(cluster.kubeconfig(node_user(node)))
         assert api_node.read().name == node
     assert [context.cert_store_stats()["x509"] for context in used] == [1]
+
+
+def test_which_quantities_the_api_server_accepts(cluster: Cluster, node: str) -> None:
+    edge = LARGEST_QUANTITY // 1000
+    numbers = [0, 1, edge - 1, edge, *(2**n for n in range(52, 63)), LARGEST_QUANTITY - 1, LARGEST_QUANTITY]
+    numbers += [edge + 1, edge + 2, *(10**n for n in range(15, 19)), 9 * 10**18, 123_456_789_012_345_678]
+    assert {n: is_accepted(cluster, node, n) for n in numbers} == {n: storable(n) for n in numbers}
+
+
+def is_accepted(cluster: Cluster, node: str, number: int) -> bool:
+    try:
+        cluster.set_capacity(node, {NAME: str(number)})
+    except ApiError as error:
+        if error.status != 422:
+            raise
+        return False
+    return True
+
+
+def test_names_and_numbers_at_the_limits_are_stored_unchanged(cluster: Cluster, node: str) -> None:
+    domain = ".".join(["a" * 60] * 4)
+    names = [f"example.com/{'x' * 63}", f"{domain}/x", "example.com/A_b.C-d", "example.com/0", "x/y"]
+    numbers = dict.fromkeys(names, LARGEST_QUANTITY)
+    numbers |= {f"example.com/x{n}": n for n in (1000, 0, 3000, 10**6, 1024, 2048, 9 * 10**15, 1500)}
+    api_node = opened(cluster.kubeconfig(node_user(node)))
+    state = api_node.read()
+    after = api_node.write(Patch(state.uid, state.resource_version, capacity=numbers))
+    assert {name: after.capacity[name] for name in numbers} == {name: str(number) for name, number in numbers.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,7 @@ from capacityd.model.node import CONDITION
 from tests import ROOT
 from tests.cluster.agent import DONGLE, Agent, condition_of, our_events
 from tests.cluster.api import PATCHES, Api, ApiError
-from tests.cluster.controlplane import Cluster, control_plane
-from tests.cluster.credentials import ADMIN
+from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import MACHINE_ID, create_node, node_info
 from tests.cluster.kubectl import kubectl
 from tests.cluster.service import service
@@ -149,22 +148,6 @@ def test_without_the_rights(cluster: Cluster, tmp_path: Path) -> None:
     message = agent.run("apply", status=3).stderr
     assert "this needs Kubernetes 1.36 or later" in message
     assert 'use identity.yaml, and remove "as"' in message
-
-
-@pytest.mark.since(CONSTRAINED_IMPERSONATION)
-def test_a_cluster_without_constrained_impersonation(binaries: Mapping[str, Path], tmp_path: Path) -> None:
-    """As before Kubernetes 1.36: the roles grant nothing, and the error names the other form."""
-    with control_plane(binaries, ["--feature-gates=ConstrainedImpersonation=false"]) as older:
-        done = kubectl(older, older.kubeconfig(ADMIN), "apply", "-f", MANIFEST)
-        assert done.returncode == 0, done.stderr
-        node = create_node(older)
-        agent = Agent(older, node, tmp_path / "agent")
-        path = older.kubeconfig("account", tmp_path / "own.conf", token=token(older, node))
-        agent.kubeconfig = acting_as(path, f"system:node:{node}")
-        message = agent.run("apply", status=3).stderr
-        assert "this needs Kubernetes 1.36 or later" in message
-        assert 'use identity.yaml, and remove "as"' in message
-        assert DONGLE not in older.capacity(node)
 
 
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)

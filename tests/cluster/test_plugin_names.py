@@ -1,20 +1,22 @@
-"""A name that device plugins usually use has only one writer in the end, and `status` says which."""
+"""A name of a device plugin has only one writer in the end, and `status` says which."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.agent import ANNOTATION, DONGLE
+from tests.cluster.agent import ANNOTATION, DONGLE, Agent
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
+from tests.cluster.pods import run_pod
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.service import DONGLES, PROMPT, Service, service
 from tests.support.machines import usb_device
 
-GPU = "nvidia.com/gpu"
+GPU, CARD = "nvidia.com/gpu", "example.com/card"
 GPUS = f'[resources."{GPU}"]\nstatic = {{ quantity = 4 }}\n'
 
 
@@ -77,3 +79,31 @@ def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
     assert (text.returncode, shown in text.stdout) == (exit_status, True), text.stdout
     assert list(s.status()["other_resources"]) == [GPU]
     assert GPU not in s.last_applied()
+
+
+@pytest.mark.protocol
+def test_the_name_of_a_device_plugin_is_refused(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+    """The name is refused before the Node shows the plugin, and while pods hold devices of a plugin that has gone."""
+    kubelet.start()
+    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
+    with kubelet.device_plugin(CARD, 3):
+        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
+        run_pod(cluster, kubelet.name, CARD)
+        kubelet.stop()
+        cluster.set_capacity(kubelet.name, {CARD: None})
+        refused(cluster, agent, None)
+    # Five minutes later the kubelet has forgotten the registration, and only the pod shows the name.
+    checkpoint = json.loads(kubelet.checkpoint.read_text())
+    assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
+    checkpoint["Data"]["RegisteredDevices"] = {}
+    kubelet.checkpoint.write_text(json.dumps(checkpoint))
+    cluster.set_capacity(kubelet.name, {CARD: "0"})
+    refused(cluster, agent, "0")
+
+
+def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
+    """apply and withdraw leave the card's key as it is; apply reports why."""
+    agent.configure(f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\nadopt = true\n')
+    assert "a device plugin has this name" in agent.run("apply", status=4).stdout
+    agent.run("withdraw")
+    assert cluster.capacity(agent.node).get(CARD) == value

@@ -1,17 +1,15 @@
-"""The service starts before its machine joins a cluster, with nothing to change, and before a device has come up."""
+"""The service starts before its machine joins a cluster, and the machine later joins again under another name."""
 
 from __future__ import annotations
 
 import json
-import re
-import time
-from collections import Counter
 from pathlib import Path
 
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import node_user
+from tests.cluster.credentials import groups_of, kubeconfig, node_user
 from tests.cluster.processes import PATIENCE
-from tests.cluster.service import FIRST, GET, PROMPT, WROTE_FIRST, Service, service
+from tests.cluster.service import PROMPT, Service, service
 from tests.support.machines import usb_device
 
 
@@ -27,7 +25,6 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         s.start()  # the service is ready after its first probe
         why = f"the kubeconfig, {s.kubeconfig}, does not exist. Has the kubelet joined the cluster?"
         assert s.notifications.times(f"STATUS=waiting for a kubeconfig: {why}")
-        assert s.status()["next_reconcile"] - time.time() <= 60, "an event may have been lost"
         pair = s.folder / "pki" / "kubelet-client-current.pem"
         made = cluster.kubeconfig(node_user(name), s.folder / "joined", credentials="certificate")
         document = json.loads(made.read_text())
@@ -49,44 +46,26 @@ def test_the_machine_joins(cluster: Cluster) -> None:
         s.connect()
         s.wait(lambda: "Has the kubelet registered?" in s.last_pass().error, PROMPT, "it requests the Node")
         s.wait(lambda: s.watched, PATIENCE, "it watches for the Node")
-        counts = Counter((r.verb, r.resource, r.code) for r in s.requests() if r.verb != "watch")
-        # After a denied GET, the next pass asks again who it is. The watcher makes a GET as well if the API server says
-        # nothing about a Node that does not exist.
-        assert set(counts) == {("create", "selfsubjectreviews", 201), ("get", "nodes", 404)}
-        assert all(count in (1, 2) for count in counts.values()), counts
         cluster.create_node(name)
         s.wait_capacity("1")
-        assert [r for r in s.requested() if r not in FIRST] == WROTE_FIRST
         s.wait(lambda: "recovered" in s.log(), PROMPT, "there is no error left")
         assert s.log().count("Has the kubelet registered?") == 1, "each error is logged once"
         cluster.admin.delete(f"/api/v1/nodes/{name}")
         s.wait(lambda: "Has the kubelet registered?" in s.last_pass().error, PROMPT, "it waits again")
-        s.reload()
 
 
-def test_a_start_with_nothing_to_change_writes_nothing(cluster: Cluster, s: Service) -> None:
-    assert s.cli("apply").returncode == 0
-    before = cluster.node(s.node)["metadata"]["resourceVersion"]
-    s.requests()
+def test_a_renamed_machine(cluster: Cluster, s: Service) -> None:
+    """The kubelet joins again under another name: the kubeconfig stays, the file of the certificate is replaced."""
+    pem = s.folder / "kubelet-client-current.pem"
+    cluster.authority.client(node_user(s.node), groups_of(node_user(s.node)), pem)
+    user = {"client-certificate": str(pem), "client-key": str(pem)}
+    s.kubeconfig.write_text(kubeconfig(cluster.url, cluster.ca_file, user))
     s.start()
-    assert s.requested() == FIRST
-    assert cluster.node(s.node)["metadata"]["resourceVersion"] == before
-
-
-def test_a_device_that_is_late_at_boot_lowers_nothing(cluster: Cluster) -> None:
-    """Two devices are published before the reboot. At boot one is present; the other comes up after lower_after."""
-    with service(cluster, usb_device("1-1"), uptime=5) as s:
-        s.machine.plug("1-2", events=False)
-        assert s.cli("apply").returncode == 0
-        s.machine.unplug("1-2", events=False)
-        s.requests()
-        s.start()
-        assert s.capacity() == "2"
-        (held,) = s.status()["resources"]
-        assert held["reading"] == 1
-        # 60 s while the machine boots, not the configured 1 s.
-        assert re.fullmatch(r"held back for ([2-5].|60) s more, in case it comes back \(lower_after\)", held["note"])
-        s.machine.plug("1-2")
-        s.wait(lambda: not s.held_back(), PROMPT, "nothing is held back any more")
-        assert s.requested() == [*FIRST, GET]
-        assert s.capacity() == "2"
+    s.wait_capacity("1")
+    other = cluster.create_node()
+    renewed = s.folder / "kubelet-client-new.pem"
+    cluster.authority.client(node_user(other), groups_of(node_user(other)), renewed)
+    with cluster.audit.requests(node_user(other)) as requests:
+        renewed.rename(pem)
+        s.wait(lambda: cluster.capacity(other).get(DONGLE) == "1", PROMPT, "the Node has the new name")
+    assert [r for r in requests.all() if r.code == 403] == []

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests import ROOT
 from tests.cluster.api import ApiError
 from tests.cluster.controlplane import Cluster
+from tests.cluster.credentials import ADMIN
+from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.test_docs import ON_CLAIMS
-from tests.cluster.versions import BOUND_TOKENS, CLAIMS, CLAIMS_GONE, CLASS_NAMES, DEVICE_CLASSES
+from tests.cluster.versions import BOUND_TOKENS, CLAIMS, CLAIMS_GONE, CLASS_NAMES, DEVICE_CLASSES, MUTATING_POLICIES
 
 pytestmark = pytest.mark.protocol
 
@@ -56,3 +59,11 @@ def test_why_a_pod_is_not_placed(cluster: Cluster, node: str, names_claims: bool
     message = wait_until(lambda: cluster.unschedulable(pod), PATIENCE, "the scheduler has tried")
     assert f"Insufficient {DONGLE}" in message
     assert (ON_CLAIMS in message) == names_claims
+
+
+@pytest.mark.before(MUTATING_POLICIES)
+def test_the_optional_policies_cannot_be_applied(cluster: Cluster) -> None:
+    manifest = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
+    applied = kubectl(cluster, cluster.kubeconfig(ADMIN), "apply", "-f", manifest)
+    assert applied.returncode == 1
+    assert 'no matches for kind "MutatingAdmissionPolicy"' in applied.stderr

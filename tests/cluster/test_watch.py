@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,21 +15,16 @@ from capacityd.model.errors import NodeMissing
 from capacityd.model.messages import NodeSeen, WatchTarget
 from capacityd.node import CredentialsCache, Machine, open_node
 from tests import ROOT
-from tests.cluster import faults
 from tests.cluster.agent import CLIENT, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import kubeconfig, node_user
 from tests.cluster.dated_certificates import short_lived_client
 from tests.cluster.identity import Kind, create_node, identity
 from tests.cluster.kubectl import kubectl
-from tests.cluster.proxy import Proxy
 from tests.cluster.versions import BOUND_TOKENS
 from tests.support.watching import Watching, watching
 
 pytestmark = pytest.mark.protocol
-
-WATCH = "/api/v1/nodes"
-"""The path of a watch, and of no other request of a watcher."""
 
 BRIEF: dict[str, Any] = {"_CONNECT": 5.0, "_HEADER": 2.0, "FIRST_EVENT": 2.0, "IDLE": 3.0, "LONG_CONNECTION": 0.5}
 
@@ -44,11 +37,6 @@ def target_of(kubeconfig: Path, name: str | None = None) -> WatchTarget:
         node.read()
     assert cache.target is not None
     return cache.target
-
-
-def proxied(cluster: Cluster, proxy: Proxy, node: str, folder: Path) -> WatchTarget:
-    """The target of a machine that reaches the API server through the proxy."""
-    return target_of(cluster.kubeconfig(node_user(node), folder / "kubeconfig", server=proxy.url))
 
 
 def wait_changed(watcher: Watching, *before: NodeSeen) -> NodeSeen:
@@ -75,17 +63,12 @@ def test_the_kubelets_credentials_watch_the_own_node(cluster: Cluster) -> None:
     assert len({created, changed, anew}) == 3
 
 
-@pytest.fixture(scope="module")
-def shipped(cluster: Cluster) -> None:
-    """The shipped role is in force."""
+@pytest.mark.parametrize("kind", ["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
+def test_the_own_identity_watches_the_node(cluster: Cluster, kind: Kind, tmp_path: Path) -> None:
+    """With the shipped role."""
     manifest = ROOT / "packaging/kubernetes/identity.yaml"
     applied = kubectl(cluster, cluster.kubeconfig("admin"), "apply", "-f", manifest)
     assert applied.returncode == 0, applied.stderr
-
-
-@pytest.mark.usefixtures("shipped")
-@pytest.mark.parametrize("kind", ["certificate", pytest.param("account", marks=pytest.mark.since(BOUND_TOKENS))])
-def test_the_own_identity_watches_the_node(cluster: Cluster, kind: Kind, tmp_path: Path) -> None:
     name = create_node(cluster)
     with watching(target_of(identity(cluster, name, kind, tmp_path / "kubeconfig"), name), CLIENT) as watcher:
         watcher.wait_seen()
@@ -102,14 +85,10 @@ def test_a_role_without_the_verb_is_named(cluster: Cluster, tmp_path: Path) -> N
         watcher.wait_seen(2)
 
 
-@pytest.mark.parametrize("kind", ["kubelet", "certificate"])
-@pytest.mark.usefixtures("shipped")
-def test_a_killed_api_server(cluster: Cluster, kind: str, tmp_path: Path) -> None:
+def test_a_killed_api_server(cluster: Cluster) -> None:
     """The Node is watched again, and a change in the meantime is reported."""
     name = create_node(cluster)
-    path = tmp_path / "kubeconfig"
-    own = identity(cluster, name, "certificate", path) if kind == "certificate" else cluster.kubeconfig(node_user(name))
-    with watching(target_of(own, name), CLIENT) as watcher:
+    with watching(target_of(cluster.kubeconfig(node_user(name))), CLIENT) as watcher:
         first = watcher.wait_seen()
         cluster.api_server.stop(signal.SIGKILL)
         watcher.wait_last("Connection refused")
@@ -132,58 +111,6 @@ def test_a_stopped_api_server(cluster: Cluster) -> None:
         finally:
             os.kill(cluster.api_server.pid, signal.SIGCONT)
         watcher.wait(lambda: watcher.messages[-1] == first, "it is seen again")
-
-
-def test_a_proxy_cuts_the_watch(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
-    """The next connection follows, and reports what has changed in between."""
-    name = create_node(cluster)
-    first, second = threading.Event(), threading.Event()
-    for when in (first, second):
-        proxy.fault(faults.cut(when), "GET", WATCH)
-    with watching(proxied(cluster, proxy, name, tmp_path), CLIENT) as watcher:
-        seen = watcher.wait_seen(1)
-        first.set()
-        watcher.wait(lambda: len(watcher.messages) > 1 and watcher.messages[-1] == seen, "seen again, as before")
-        cluster.set_capacity(name, {DONGLE: "2"})
-        changed = wait_changed(watcher, seen)
-        held = proxy.fault(faults.hold(resume := threading.Event()), "GET", WATCH)
-        second.set()
-        watcher.wait(lambda: held.matched, "the third connection")
-        cluster.set_capacity(name, {DONGLE: "3"})
-        resume.set()
-        wait_changed(watcher, seen, changed)
-
-
-def test_a_proxy_withholds_the_events(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
-    name = create_node(cluster)
-    with watching(proxied(cluster, proxy, name, tmp_path), CLIENT, **BRIEF) as watcher:
-        watcher.wait_seen(1)
-        proxy.fault(faults.withhold(threading.Event()), "GET", WATCH, times=None)
-        watcher.wait_last("has sent nothing")
-        watcher.wait_last("a proxy holds back responses")
-
-
-@pytest.mark.parametrize("how", ["withheld", "buffered"])
-def test_a_proxy_holds_the_responses_back(cluster: Cluster, proxy: Proxy, how: str, tmp_path: Path) -> None:
-    name = create_node(cluster)
-    action = faults.buffer() if how == "buffered" else faults.withhold(threading.Event())
-    target = proxied(cluster, proxy, name, tmp_path)
-    proxy.fault(action, "GET", WATCH, times=None)
-    with watching(target, CLIENT, **BRIEF) as watcher:
-        reason = watcher.wait_not_watched().reason
-        assert "a proxy holds back responses" in reason or "has not answered a watch of the Node in time" in reason
-
-
-def test_the_resource_version_is_too_old(cluster: Cluster, proxy: Proxy, tmp_path: Path) -> None:
-    """The error ends only the connection on which it comes."""
-    name = create_node(cluster)
-    failure = {"kind": "Status", "status": "Failure", "message": "too old resource version", "code": 410}
-    event = json.dumps({"type": "ERROR", "object": failure}).encode() + b"\n"
-    too_old = proxy.fault(faults.stream(event), "GET", WATCH)
-    with watching(proxied(cluster, proxy, name, tmp_path), CLIENT) as watcher:
-        assert "(HTTP 410)" in watcher.wait_not_watched(1).reason
-        watcher.wait_seen(2)
-    assert len(too_old.matched) == 1
 
 
 def test_the_credentials_expire(cluster: Cluster, tmp_path: Path) -> None:

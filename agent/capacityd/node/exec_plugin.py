@@ -1,7 +1,7 @@
 """Runs the exec plugin of a kubeconfig, which prints credentials (client.authentication.k8s.io), as the kubelet does.
 
 The kubernetes library waits forever for the plugin, and for any process that the plugin leaves behind. If the plugin
-fails, the library continues without credentials. See tests/cluster/test_library.py.
+fails, the library continues without credentials.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The kubernetes library's loader is not suitable. It continues without credentials if the user is missing, an exec plugin
 fails, or a tokenFile is empty. It ignores `as`, and treats the text "false" in insecure-skip-tls-verify as true. Up to
-version 22, it also ignores tls-server-name. See tests/cluster/test_library.py. tests/clientgo/shapes.py lists where
-this loader differs from client-go.
+version 22, it also ignores tls-server-name. tests/clientgo/shapes.py lists where this loader differs from client-go.
 """
 
 from __future__ import annotations

@@ -82,32 +82,22 @@ EXPECTED: dict[str, Mapping[str, float]] = {
 
 
 def test_each_panel_shows_the_right_values(tmp_path: Path) -> None:
-    """The values of each panel and each variable."""
-    samples: dict[str, float] = {}
-    for name, node in NODES.items():
-        address = f"192.0.2.1{name[-1]}:9100"
-        samples |= {**scrape(address, replace(node, name=name)), **kube_allocatable(name, node.published)}
-    for pod in PODS:
-        samples |= kube_pod(pod)
-    tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel)]
-    for name, number in {"node": 5, "resource": 2, "kube_resource": 2}.items():
-        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", filled(VARIABLES[name]["query"]["query"]))
-        assert values, name
-        tests.append(of_query(f"count(count by ({values[2]}) ({values[1]}))", "", {"": number}))
-    check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
-
-
-def test_a_cluster_can_be_chosen(tmp_path: Path) -> None:
-    """Another cluster has Nodes and pods of the same names. Only the chosen one counts."""
+    """The values of each panel and each variable. Another cluster has Nodes and pods of the same names."""
     samples: dict[str, float] = {}
     for cluster, nodes in {"a": NODES, "b": {**NODES, "node-6": NODES["node-1"]}}.items():
         of_cluster: dict[str, float] = {}
         for name, node in nodes.items():
-            of_cluster |= {**scrape(name, replace(node, name=name)), **kube_allocatable(name, node.published)}
+            address = f"192.0.2.1{name[-1]}:9100"
+            of_cluster |= {**scrape(address, replace(node, name=name)), **kube_allocatable(name, node.published)}
         for pod in PODS:
             of_cluster |= kube_pod(pod)
         samples |= {name.replace("{", f'{{cluster="{cluster}",', 1): value for name, value in of_cluster.items()}
     tests = [test for panel in DASHBOARD["panels"] for test in of_panel(panel, cluster="a")]
+    for name, number in {"node": 5, "resource": 2, "kube_resource": 2}.items():
+        query = filled(VARIABLES[name]["query"]["query"], cluster="a")
+        values = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", query)
+        assert values, name
+        tests.append(of_query(f"count(count by ({values[2]}) ({values[1]}))", "", {"": number}))
     check_rules(tmp_path, [{}, samples], f"{NOW:.0f}s", promql_expr_test=tests)
 
 

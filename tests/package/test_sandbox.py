@@ -206,24 +206,6 @@ def test_what_the_sandbox_denies_is_possible_outside(served: Machine) -> None:
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
 
 
-def test_a_program_that_needs_more_names_the_sandbox(served: Machine) -> None:
-    """The note names the page that says how to try the program in the sandbox, and how to widen the sandbox."""
-    served.write("/usr/local/bin/count", "#!/bin/sh\nset -e\n: >/var/lib/count\necho 8\n", "755")
-    assert by_hand(served)["example.com/programs"] == 8
-    served.run("systemctl", "reload", UNIT)
-    served.wait_for_readings({"example.com/programs": "unknown"})
-    (note,) = (r["note"] for r in served.status()["resources"] if r["name"] == "example.com/programs")
-    assert "exited with status" in note
-    assert f"it ran in the sandbox of capacityd.service: see {PAGE}" in note
-    assert as_service(served)["example.com/programs"] == "unknown"
-    with changed(served, "[Service]\nReadWritePaths=/var/lib\n"):
-        assert as_service(served)["example.com/programs"] == 8
-        served.run("systemctl", "restart", UNIT)
-        served.wait_for_readings({"example.com/programs": 8})
-    served.write("/usr/local/bin/count", COUNT, "755")
-    served.run("systemctl", "restart", UNIT)
-
-
 PAGE = "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md"
 HIDDEN = """\
 [resources."example.com/a-users-file"]
@@ -280,21 +262,6 @@ def test_what_the_sandbox_hides_is_named_and_the_page_has_the_drop_in_that_shows
         served.run("systemctl", "restart", UNIT)
 
 
-def test_a_program_that_another_user_could_change_is_not_run(served: Machine) -> None:
-    """Also in the service's user namespace, where the other user has no number."""
-    served.run("chown", "daemon", "/usr/local/bin/count")
-    try:
-        served.run("systemctl", "reload", UNIT)
-        served.wait_for_readings({"example.com/programs": "unknown"})
-        (row,) = (r for r in served.status()["resources"] if r["name"] == "example.com/programs")
-        assert row["note"].endswith(": chown root /usr/local/bin/count")
-        assert "the service does not run /usr/local/bin/count" in served.run("capacityd", "config", "check").stderr
-    finally:
-        served.run("chown", "root", "/usr/local/bin/count")
-        served.run("systemctl", "restart", UNIT)
-    served.wait_for_readings({"example.com/programs": 5})
-
-
 def test_a_host_name_that_comes_later_is_seen(served: Machine) -> None:
     """As from DHCP. The Node is looked for under this name."""
     before = served.out("uname", "-n")
@@ -316,11 +283,6 @@ def test_a_configuration_that_the_sandbox_hides_is_read(served: Machine) -> None
         assert as_service(served, f"--config={place}") == {"example.com/seats": 3}
         output = served.run("capacityd", "probe", "--as-service", "--explain", f"--config={place}").stdout
         assert output.startswith("example.com/seats: 3\n")
-
-
-def test_the_service_receives_events_of_files(served: Machine) -> None:
-    # A pass that an earlier test has caused may come in between.
-    wait_until(lambda: settled(served) and "file" in served.status()["reasons"], PATIENCE, "a pass because of a file")
 
 
 def test_the_service_receives_events_of_udev(served: Machine) -> None:
@@ -383,46 +345,6 @@ def test_the_service_receives_events_of_mounts_and_counts_none_twice(served: Mac
     finally:
         served.run("umount", "--all-targets", "/srv/data")
     served.wait_for_readings({"example.com/filesystems": before})
-
-
-SECRET = "SECRET-7d3f9a"
-THEIRS = '[resources."example.com/theirs"]\nfile = { path = "/srv/theirs/seats" }\n'
-
-
-@pytest.mark.parametrize(
-    ("attack", "says"),
-    [
-        ("ln -s /etc/secret new", "may be another user's link to a file of root"),
-        ("ln -sfn /etc folder; ln -s folder/secret new", "may be another user's link to a file of root"),
-        ("ln -s /proc/1/root/etc/secret new", "could not be read"),
-        ("ln -s /dev/stdin new", "/srv/theirs/seats"),
-        (f"echo {SECRET} >new", f"not a whole number from 0 up ({len(SECRET)} characters)"),
-    ],
-)
-def test_another_user_reads_no_secret_through_the_service(served: Machine, attack: str, says: str) -> None:
-    """The user owns the folder of a configured file, and reads all that every user may read."""
-    served.write("/etc/secret", SECRET, "600")
-    served.write("/etc/capacityd/conf.d/61-theirs.toml", THEIRS)
-    served.run("install", "--directory", "--owner=12345", "/srv/theirs")
-
-    def as_user(script: str) -> str:
-        command = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "sh", "-c")
-        return served.run(*command, f"cd /srv/theirs; {script}", status=None).stdout
-
-    as_user("echo 7 >new; mv -f new seats")
-    served.run("systemctl", "reload", UNIT)
-    served.wait_for_readings({"example.com/theirs": 7})
-    as_user(f"{attack}; mv -fT new seats")
-    wait_until(lambda: says in as_user("capacityd status"), PATIENCE, says)
-    assert as_user("cat /etc/secret") == ""
-    readable = as_user("capacityd status; capacityd status --json; cat /run/capacityd/*")
-    assert says in readable
-    assert SECRET not in readable
-    assert SECRET not in served.journal() + served.out("cat", "/run/capacityd/node.json")
-    as_user("rm seats; echo 8 >seats")
-    served.wait_for_readings({"example.com/theirs": 8})
-    served.run("rm", "/etc/capacityd/conf.d/61-theirs.toml")
-    served.run("systemctl", "reload", UNIT)
 
 
 def test_systemd_restarts_the_service_after_a_crash(served: Machine) -> None:

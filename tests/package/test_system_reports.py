@@ -106,25 +106,3 @@ def test_a_journal_that_stops(fresh: Machine, packages: Packages) -> None:
     fresh.write("/srv/seats", "9\n")
     wait_until(lambda: "example.com/seats: 8 → 9" in fresh.journal(), PATIENCE, "it logs again")
     assert fresh.main_pid == before
-
-
-def test_status_says_what_a_reboot_and_a_reload_would_change(fresh: Machine, packages: Packages) -> None:
-    fresh.install(packages.current)
-    nothing = "capacityd is not running"
-    assert fresh.run("capacityd", "status", status=1).stdout.splitlines() == [nothing]
-    enable(fresh)
-    assert "next boot" not in fresh.out("capacityd", "status")
-    fresh.run("systemctl", "disable", UNIT)
-    file = "/etc/capacityd/conf.d/70-more.toml"
-    fresh.write(file, '[resources."example.com/more"]\nstatic = { quantity = 1 }\n', "600")
-    for user in ("root", "nobody"):
-        output = fresh.run("runuser", "-u", user, "--", "capacityd", "status", status=4).stdout
-        assert "disabled: it will not start at the next boot; to change that: `systemctl enable capacityd`" in output
-        assert f"the service does not use the newest configuration: {file}" in output
-    fresh.run("systemctl", "enable", UNIT)
-    fresh.run("systemctl", "reload", UNIT)
-    fresh.wait_for_readings({"example.com/more": 1})
-    for user in ("root", "nobody"):
-        output = fresh.out("runuser", "-u", user, "--", "capacityd", "status")
-        assert "disabled" not in output
-        assert "newest configuration" not in output

@@ -78,19 +78,6 @@ def test_a_change_of_the_node_is_noticed(watched: tuple[Machine, ApiServer]) -> 
     assert "not watched" not in output
 
 
-def test_the_watcher_is_started_again(watched: tuple[Machine, ApiServer]) -> None:
-    machine, server = watched
-    before = watcher(machine)
-    machine.run("sh", "-c", f"kill -KILL {before}")
-    reason = "the watcher has ended unexpectedly"
-    wait_until(lambda: machine.status()["not_watched"] == reason, PATIENCE, "its end is reported")
-    assert f"the Node is not watched: {reason}" in machine.run("capacityd", "status", status=None).stdout
-    machine.write("/srv/seats", "8\n")
-    wait_until(lambda: server.capacity[SEATS_NAME] == "8", PATIENCE, "passes need no watcher")
-    wait_watched(machine)
-    assert watcher(machine) != before
-
-
 def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServer]) -> None:
     machine, server = watched
     before = processes(machine)
@@ -106,14 +93,4 @@ def test_no_process_outlives_a_restart_or_a_stop(watched: tuple[Machine, ApiServ
     assert [shown(machine, pid, "cmdline") for pid in after] == [""] * len(after)
     assert server.capacity[SEATS_NAME], "the Node stays as it is"
     machine.run("systemctl", "start", UNIT)
-    wait_watched(machine)
-
-
-def test_after_the_api_server_was_gone_it_is_watched_again(watched: tuple[Machine, ApiServer]) -> None:
-    machine, server = watched
-    server.server.refuse = lambda _: b""
-    server.server.close()
-    wait_until(lambda: machine.status()["not_watched"], PATIENCE, "the loss of the watch is reported")
-    assert machine.status()["watched_since"] is None
-    server.server.refuse = lambda _: None
     wait_watched(machine)

@@ -55,7 +55,7 @@ def test_systemd_understands_a_drop_in(installed: Machine, block: Block) -> None
 
 
 def test_a_device_can_be_opened_with_the_drop_in_only(installed: Machine) -> None:
-    page = (ROOT / "docs/how-to/files-and-programs.md").read_text()
+    page = (ROOT / "docs/files-and-programs.md").read_text()
     (drop_in,) = (block for block in blocks(page) if block.name.endswith("devices.conf"))
     installed.write("/usr/local/bin/open", OPEN, "755")
     installed.write("/etc/capacityd/conf.d/60-open.toml", OPENED)

@@ -206,7 +206,7 @@ def test_what_the_sandbox_denies_is_possible_outside(served: Machine) -> None:
         assert served.run("sh", "-c", DENIED[what], status=None).returncode == 0, what
 
 
-PAGE = "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md"
+PAGE = "/usr/share/doc/capacityd/docs/files-and-programs.md"
 HIDDEN = """\
 [resources."example.com/a-users-file"]
 file = { path = "/srv/private/seats" }

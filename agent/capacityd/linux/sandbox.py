@@ -14,7 +14,7 @@ from capacityd.linux.permissions import why_unreadable_to_root
 from capacityd.linux.unit import unit_properties
 
 UNIT = "capacityd.service"
-SANDBOX_PAGE = "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md"
+SANDBOX_PAGE = "/usr/share/doc/capacityd/docs/files-and-programs.md"
 """The page with the drop-ins that open the sandbox."""
 _TIMEOUT = 1.0
 """Seconds for systemctl. A detector asks for advice after its program has failed, and may then take two seconds more

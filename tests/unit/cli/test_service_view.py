@@ -76,7 +76,7 @@ def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     assert run(["config", "check", "--config", str(path)]) == 0
     assert capsys.readouterr().err.splitlines() == [
         f'{path}: warning: [resources."example.com/seats"] file: the sandbox of capacityd.service hides {seats}: '
-        "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md says how to show it"
+        "/usr/share/doc/capacityd/docs/files-and-programs.md says how to show it"
     ]
     home.chmod(0o711)
     assert run(["config", "check", "--config", str(path)]) == 0

@@ -1,4 +1,4 @@
-"""The script of docs/how-to/files-and-programs.md that writes the memory of GPUs to a file.
+"""The script of docs/files-and-programs.md that writes the memory of GPUs to a file.
 
 nvidia-smi is a script here, because it needs a GPU.
 """
@@ -13,7 +13,7 @@ import pytest
 from tests import ROOT
 from tests.support.pages import blocks
 
-PAGE = ROOT / "docs/how-to/files-and-programs.md"
+PAGE = ROOT / "docs/files-and-programs.md"
 
 
 def run(folder: Path, nvidia_smi: str) -> tuple[int, str]:

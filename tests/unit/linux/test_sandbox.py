@@ -56,7 +56,7 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_the_shipped_unit_hides_what_it_should(unit: Path, path: str, hidden: bool) -> None:
     assert service_sandbox().hides(path) is hidden
-    page = "/usr/share/doc/capacityd/docs/how-to/files-and-programs.md"
+    page = "/usr/share/doc/capacityd/docs/files-and-programs.md"
     message = f" (the sandbox of capacityd.service hides {path}: {page} says how to show it)"
     assert sandbox_advice([path]) == (message if hidden else "")
 

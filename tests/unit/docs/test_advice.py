@@ -9,11 +9,11 @@ from tests import ROOT
 ADVICE = {
     "a lock of apt in a build": ("docs/install.md", "cloud-init status --wait", "DPkg::Lock::Timeout"),
     "the rules of kube-prometheus-stack": (
-        "docs/how-to/monitoring.md",
+        "docs/monitoring.md",
         "kubectl label prometheusrule capacityd release=",
     ),
-    "node_exporter in a container": ("docs/how-to/monitoring.md", "--collector.textfile.directory=/host/root/"),
-    "several clusters": ("docs/how-to/monitoring.md", "`--context` becomes a label"),
+    "node_exporter in a container": ("docs/monitoring.md", "--collector.textfile.directory=/host/root/"),
+    "several clusters": ("docs/monitoring.md", "`--context` becomes a label"),
     "tags of managed node groups": ("docs/pods.md", "eks:DescribeNodegroup"),
     "a certificate in kubelet.conf": ("docs/troubleshooting.md", "kubelet-client-current.pem"),
 }

@@ -16,7 +16,7 @@ from kubectl_capacityd.fleet.metrics import metrics_text
 from tests import ROOT
 from tests.unit.worker.test_metrics import CONFIG, NODE, STATUS
 
-MONITORING = (ROOT / "docs/how-to/monitoring.md").read_text()
+MONITORING = (ROOT / "docs/monitoring.md").read_text()
 
 
 def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
@@ -50,7 +50,7 @@ def test_the_page_on_monitoring_has_every_metric_with_its_labels() -> None:
         f"{f.name}_total" if f.type == "counter" else f.name: {label for s in f.samples for label in s.labels} - {NODE}
         for f in families
     }
-    table_rows = rows("how-to/monitoring.md", r"`(capacityd_\w+)` \| (.*?) ?\| (?:.+)")
+    table_rows = rows("monitoring.md", r"`(capacityd_\w+)` \| (.*?) ?\| (?:.+)")
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in table_rows} == exported
     assert set(re.findall(r"\b(capacityd_\w+)", MONITORING)) == {*exported, NODE}, "one sentence names this label"
 

@@ -121,8 +121,8 @@ FIELDS: dict[str, tuple[Field, ...]] = {
             "object",
             "extended resource that capacityd does not publish -> its writer: `device_plugin` or `unknown`",
         ),
-        Field("service", "object or null", "null if the service is not running"),
-        Field("service.pid", "number or null", "process id; null if not known yet"),
+        Field("running", "true or false", "whether the service runs"),
+        Field("pid", "number or null", "the process id of the service; null if it does not run, or if not known yet"),
     ),
     "plan": _CHANGES,
     "apply": (*_CHANGES, Field("applied", "true or false", "whether the patch was written")),
@@ -131,7 +131,6 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("file", "text", "path of the recording"),
         Field("bytes", "number", "its size"),
         Field("redacted", "true or false", "whether identifiers were replaced"),
-        Field("left_out", "number", "how many attributes of devices the recording leaves out"),
         Field("unreadable", "object", "error -> paths that could not be read"),
     ),
     "config check": (
@@ -146,7 +145,6 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("hash", "text", "as in the annotation capacityd/configuration"),
         Field("kubernetes, service, resources", "object", "the tables, as in TOML"),
         Field("origins", "object", "table and key -> the file that it is from"),
-        Field("errors", "list", "the same fields as in `config check`"),
     ),
 }
 """Command of capacityd -> its fields. Times are in seconds since 1970."""

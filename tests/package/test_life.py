@@ -79,7 +79,7 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     for command in ("config show", "devices", "devices --toml", "record -"):
         fresh.run("capacityd", *command.split())
     anybody = ("setpriv", "--reuid=nobody", "--clear-groups", "capacityd")
-    assert json.loads(fresh.out(*anybody, "status", "--json"))["service"]["pid"] == int(fresh.main_pid)
+    assert json.loads(fresh.out(*anybody, "status", "--json"))["pid"] == int(fresh.main_pid)
     assert "the service is already running" in fresh.run(*anybody, "run", status=1).stderr
     quiet(fresh)
 

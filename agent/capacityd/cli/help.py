@@ -26,10 +26,7 @@ EXAMPLES = {
         ("capacityd plan --patch", "the exact patch, for kubectl"),
         ("capacityd plan --node-file n1.json", "a Node that kubectl has saved as JSON"),
     ),
-    "apply": (
-        ("capacityd apply --dry-run", "the same as plan"),
-        ("capacityd apply", "pods can use the resources at once"),
-    ),
+    "apply": (("capacityd apply", "pods can use the resources at once"),),
     "withdraw": (
         ("capacityd withdraw --dry-run", "what would be removed"),
         ("capacityd withdraw", "what the annotation lists, and the condition"),

@@ -26,8 +26,9 @@ class Options:
     # probe
     explain: bool = False
     as_service: bool = False
-    # plan, apply, withdraw
+    # plan
     patch: bool = False
+    # withdraw
     dry_run: bool = False
     # record
     file: str = ""
@@ -61,8 +62,6 @@ def refuse_combinations(options: Options, *, writes: bool) -> None:
     """Raises UsageError for options that can't be combined. writes: whether the command may write to the Node."""
     selection = options.selection
     if writes and selection.machine is not None and selection.node_file is None:
-        # Not for withdraw, whose plan does not depend on the hardware, nor for run, which has no --dry-run.
-        or_dry_run = ", or --dry-run" if options.command == "apply" else ""
-        raise UsageError(f"--machine selects another machine, which has no Node to write; add --node-file{or_dry_run}")
+        raise UsageError("--machine selects another machine, which has no Node to write; add --node-file")
     if selection.node_file is not None and (selection.kubeconfig or selection.node_name):
         raise UsageError("--node-file replaces the API server: leave out --kubeconfig and --node-name")

@@ -64,8 +64,7 @@ def command_parser() -> argparse.ArgumentParser:
         "--as-service", action="store_true", help="run in the service's sandbox, to get the same result as the service"
     )
     subparsers["plan"].add_argument("--patch", action="store_true", help="print the patch instead, for kubectl patch")
-    for writing in (subparsers["apply"], subparsers["withdraw"]):
-        writing.add_argument("--dry-run", action="store_true", help="write nothing")
+    subparsers["withdraw"].add_argument("--dry-run", action="store_true", help="show what would be removed")
     record.add_argument(
         "file",
         metavar="FILE",

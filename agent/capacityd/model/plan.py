@@ -82,6 +82,15 @@ class Trouble:
         """The trouble as a line of text."""
         return f"{self.key}: {self.problem}: {self.text}" if self.key else self.text
 
+    def as_dict(self) -> dict[str, str | None]:
+        """The trouble for JSON output."""
+        return {
+            "reason": self.reason.value,
+            "name": self.key.name if self.key else None,
+            "kind": self.key.kind.value if self.key else None,
+            "text": self.text,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -135,13 +144,5 @@ class Plan:
                 }
                 for change in self.changes
             ],
-            "troubles": [
-                {
-                    "reason": trouble.reason.value,
-                    "name": trouble.key.name if trouble.key else None,
-                    "kind": trouble.key.kind.value if trouble.key else None,
-                    "text": trouble.text,
-                }
-                for trouble in self.troubles
-            ],
+            "troubles": [trouble.as_dict() for trouble in self.troubles],
         }

@@ -178,7 +178,7 @@ def test_a_service_that_has_written_nothing_yet_is_running(tmp_path: Path) -> No
     with (tmp_path / "service.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, text = shown("status --json", RUNTIME_DIRECTORY=str(tmp_path))
-        assert (status, json.loads(text)["service"]) == (0, {"pid": None})
+        assert (status, json.loads(text)["running"], json.loads(text)["pid"]) == (0, True, None)
         assert "(PID ?), no reconcile pass completed yet" in shown("status", RUNTIME_DIRECTORY=str(tmp_path))[1]
 
 
@@ -200,7 +200,7 @@ def test_json_has_every_field_of_the_report() -> None:
     report = json.loads(text)
     assert (status, report.keys()) == (4, {field.name for field in fields(StatusReport)})
     assert (report["node"], report["reasons"], report["last_reconcile"]) == ("n1", ["hardware"], NOW - 12)
-    assert (report["next_reconcile"], report["service"]) == (NOW + 4, {"pid": 812})
+    assert (report["next_reconcile"], report["running"], report["pid"]) == (NOW + 4, True, 812)
     assert report["waits"][0] == {
         "reason": "lower_after",
         "name": NAME,

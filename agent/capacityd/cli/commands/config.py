@@ -97,15 +97,14 @@ def show(loaded: Loaded) -> str:
 
 
 def show_json(loaded: Loaded) -> dict[str, object]:
-    """The merged configuration as a JSON object: files, hash, each table with its values, origins (table.key -> file)
-    and errors (none, because only a valid configuration is shown)."""
+    """The merged configuration as a JSON object: files, hash, each table with its values, and origins (table.key ->
+    file)."""
     return {
         "files": list(loaded.files),
         "hash": loaded.config.digest,
         "resources": {},  # replaced by the next line if there is any
         **{table: dict(values) for table, values in loaded.values.items()},
         "origins": dict(loaded.origins),
-        "errors": [],
     }
 
 

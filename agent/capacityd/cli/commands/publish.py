@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
 
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options, refuse_combinations
@@ -19,7 +18,6 @@ from capacityd.config.hints import name_hints
 from capacityd.discovery.runner import probe
 from capacityd.host.kubelet import device_plugin_names
 from capacityd.model.errors import CapacitydError, UsageError
-from capacityd.model.host import Host
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Plan
 from capacityd.model.reading import Quantity, Reading
@@ -28,10 +26,6 @@ from capacityd.reconcile.reconcile import Outcome, Pass
 from capacityd.schema.config import Config
 from capacityd.worker import metrics_file, runtime_files
 from capacityd.worker.selection import host_of, node_of
-
-Units: TypeAlias = Mapping[str, str]
-"""Resource name -> unit of its numbers."""
-Inputs_of: TypeAlias = Callable[[Mapping[str, Reading]], Inputs]
 
 
 def plan(options: Options) -> int:
@@ -48,30 +42,33 @@ def plan(options: Options) -> int:
 
 def apply(options: Options) -> int:
     """Writes the plan to the Node. Returns exit status 4 in the same cases as plan()."""
-    config, outcome = _publish(options, writes=not options.dry_run)
+    config, outcome = _publish(options, writes=True)
     _log(options, outcome)
-    _print(options, outcome, _units(config))
+    _print(options, outcome, config)
     return _exit_status(options, outcome.plan)
 
 
 def withdraw(options: Options) -> int:
     """Removes everything that the Node's annotation lists, and the condition. Returns exit status 4 if a key stays: it
     is another writer's, or the API server denies its removal."""
-    refuse_combinations(options, writes=not options.dry_run)
-    if not options.dry_run:
-        _refuse_beside_service(options, "")
+    writes = not options.dry_run
+    refuse_combinations(options, writes=writes)
+    if writes:
+        _refuse_beside_service(options, "", "`capacityd withdraw --dry-run` shows what would be removed")
     host = host_of(options.selection)
     config = load(options.selection.config).config  # withdraw works with errors in the configuration
-
-    def inputs_of(_readings: Mapping[str, Reading]) -> Inputs:
-        return Inputs(now=time.time(), is_withdrawal=True)
-
     outcome = _run(
-        options, config, host, read_machine=lambda _name: {}, inputs_of=inputs_of, writes=not options.dry_run
+        Pass(
+            node_of(options.selection, config, host),
+            read_machine=lambda _name: {},
+            inputs_of=lambda _readings: Inputs(now=time.time(), is_withdrawal=True),
+            device_plugins=partial(device_plugin_names, host),
+            writes=writes,
+        )
     )
     _log(options, outcome)
-    _print(options, outcome, _units(config))
-    if not options.dry_run and options.selection.node_file is None:
+    _print(options, outcome, config)
+    if writes and options.selection.node_file is None:
         runtime_files.remove_state(runtime_files.runtime_directory())  # `status` would show what was withdrawn
         if config.settings.textfile and (error := metrics_file.remove(config.settings.textfile)):
             print_message(f"{error}: delete it")
@@ -82,10 +79,10 @@ def withdraw(options: Options) -> int:
     return 4 if stays else 0
 
 
-def _refuse_beside_service(options: Options, instead: str) -> None:
+def _refuse_beside_service(options: Options, instead: str, alternative: str) -> None:
     """Raises UsageError if the service runs, unless the Node is in a file: there is one writer on a machine.
 
-    instead: what to do instead, before the advice to stop the service.
+    instead: what to do instead, before the advice to stop the service. alternative: which command writes nothing.
     """
     if options.selection.node_file is not None:
         return
@@ -93,7 +90,7 @@ def _refuse_beside_service(options: Options, instead: str) -> None:
     if service is not None:
         raise UsageError(
             f"the service is running (PID {service.pid}), and writes the Node itself: `{instead}systemctl stop "
-            f"capacityd` ends it; {options.command} --dry-run shows what would be written"
+            f"capacityd` ends it; {alternative}"
         )
 
 
@@ -107,7 +104,8 @@ def _publish(options: Options, *, writes: bool) -> tuple[Config, Outcome]:
         raise UsageError("[kubernetes] observe = true forbids writes; `capacityd plan` shows the changes")
     refuse_combinations(options, writes=writes)
     if writes:
-        _refuse_beside_service(options, "systemctl reload capacityd` lets it use the configuration at once, and `")
+        reload_instead = "systemctl reload capacityd` lets it use the configuration at once, and `"
+        _refuse_beside_service(options, reload_instead, "`capacityd plan` shows what would be written")
 
     def read_machine(node_name: str | None) -> Mapping[str, Reading]:
         with progress("reading the resources"):
@@ -117,29 +115,21 @@ def _publish(options: Options, *, writes: bool) -> tuple[Config, Outcome]:
                 print_message(f"{name}: {reading.warning}")
         return readings
 
-    def inputs_of(readings: Mapping[str, Reading]) -> Inputs:
-        return Inputs(config, readings, now=time.time())
+    outcome = _run(
+        Pass(
+            node_of(options.selection, config, host),
+            read_machine=read_machine,
+            inputs_of=lambda readings: Inputs(config, readings, now=time.time()),
+            device_plugins=partial(device_plugin_names, host),
+            writes=writes,
+        )
+    )
+    return config, outcome
 
-    return config, _run(options, config, host, read_machine, inputs_of, writes=writes)
 
-
-def _run(  # noqa: PLR0913  # what a pass uses
-    options: Options,
-    config: Config,
-    host: Host,
-    read_machine: Callable[[str | None], Mapping[str, Reading]],
-    inputs_of: Inputs_of,
-    *,
-    writes: bool,
-) -> Outcome:
-    """Runs a pass. Raises NodeError if it fails."""
-    end = Pass(
-        node_of(options.selection, config, host),
-        read_machine=read_machine,
-        inputs_of=inputs_of,
-        device_plugins=partial(device_plugin_names, host),
-        writes=writes,
-    ).run()
+def _run(one_pass: Pass) -> Outcome:
+    """Runs a pass, and prints its warnings. Raises NodeError if it fails."""
+    end = one_pass.run()
     if end.error is not None:
         raise end.error
     if end.outcome is None:
@@ -149,7 +139,8 @@ def _run(  # noqa: PLR0913  # what a pass uses
     return end.outcome
 
 
-def _units(config: Config) -> Units:
+def _units(config: Config) -> dict[str, str]:
+    """Resource name -> unit of its numbers."""
     return {resource.name: resource.unit.name for resource in config.resources if resource.unit}
 
 
@@ -176,8 +167,8 @@ def _log(options: Options, outcome: Outcome) -> None:
         journal.send_to_journal(journal.command_entries(outcome, options.command, user))
 
 
-def _print(options: Options, outcome: Outcome, units: Units) -> None:
+def _print(options: Options, outcome: Outcome, config: Config) -> None:
     if options.json:
         print_json(plan_as_dict(outcome.plan) | {"applied": outcome.is_written})
     else:
-        print_plan(outcome.plan, units, applied=outcome.is_written)
+        print_plan(outcome.plan, _units(config), applied=outcome.is_written)

@@ -19,7 +19,6 @@ from capacityd.host.recording.privacy import without_identifiers
 from capacityd.host.recording.recorder import Recorder
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.linux.atomic_file import replace_file
-from capacityd.linux.trust import NotTrusted, find_trusted, own_trust
 from capacityd.model.errors import HostError, UsageError
 from capacityd.model.host import Host, machine_id
 from capacityd.model.text import printable
@@ -33,10 +32,13 @@ _MAX_PATHS = 5  # number of paths to list in a message
 def record(options: Options) -> int:
     """Writes the recording: of this machine or, with --machine, of a recorded one, to redact it later.
 
-    Raises UsageError if the file exists.
+    Raises UsageError if the file exists, or can't be written.
     """
-    if not options.force and os.path.isfile(options.file):  # a device or pipe, such as /dev/stdout, is no such file
-        raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
+    if os.path.exists(options.file):
+        if not os.path.isfile(options.file):
+            raise UsageError(f"{options.file} is not a regular file; - is standard output")
+        if not options.force:
+            raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     unreadable: dict[str, list[str]] = {}  # a copy lacks the same paths as its original, for which they were listed
     host: Host
     with progress("recording the machine"):
@@ -64,19 +66,13 @@ def record(options: Options) -> int:
 def _report(options: Options, recording: Recording, size: int, unreadable: dict[str, list[str]]) -> None:
     """Prints what the file contains. size: in bytes. unreadable: name of the error -> paths."""
     redacted = "redacted" in recording
-    left_out = 0  # number of the devices' files that exist but are not recorded
-    for folder, names_in_folder in recording.get("left_out", {}).items():
-        if folder.startswith("/sys/devices/"):
-            left_out += len([name for name in names_in_folder if not name.endswith("/")])  # "/": a folder, not a file
     if options.json:
-        report = {"file": options.file, "bytes": size, "redacted": redacted, "left_out": left_out}
+        report = {"file": options.file, "bytes": size, "redacted": redacted}
         print_json(report | {"unreadable": unreadable})
         return
     private = "" if redacted else "; it contains serial numbers, addresses and names"
     counts = f"{len(recording.get('files', {}))} files, {_devices(recording)} devices"
     print_message(f"{options.file}: {counts}, {size} bytes{private}")
-    if left_out:
-        print_message(f"{left_out} files are left out because they are not on the list of attributes to record")
 
 
 def _devices(recording: Recording) -> int:
@@ -132,18 +128,9 @@ def _write(path: str, recording: Recording) -> int:
     if path.endswith(".gz"):
         content = gzip.compress(content, mtime=0)  # without a time, so that equal recordings give equal files
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # /dev/stdout, a pipe
-            # By a link in the path, another user could choose which device this process writes.
-            with contextlib.ExitStack() as descriptors:
-                found = find_trusted(path, own_trust(), descriptors)
-                with open(f"/proc/self/fd/{found.fd}", "wb") as out:
-                    out.write(content)
-        else:
-            umask = os.umask(0)  # the umask can't be read without a change
-            os.umask(umask)
-            replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
-    except NotTrusted as e:
-        raise UsageError(f"{path} is not written, because {printable(str(e))}") from e
+        umask = os.umask(0)  # the umask can't be read without a change
+        os.umask(umask)
+        replace_file(path, content, mode=0o666 & ~umask)  # the mode of a file that open() creates
     except OSError as e:
         raise UsageError(f"{path}: could not be written: {os.strerror(e.errno or 0)}") from e
     return len(content)

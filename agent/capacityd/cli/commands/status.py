@@ -9,7 +9,7 @@ from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.status_report import ServiceReport, StatusReport, TroubleReport, WaitReport
+from capacityd.cli.output.status_report import StatusReport, WaitReport
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.saved import changed_files
@@ -38,12 +38,12 @@ def status(options: Options) -> int:
     report = _report(runtime_files.runtime_directory(), now=now, unit=unit)
     problems = problems_in(report, now=now, unit=unit)
     if options.json:
-        print_json(encode(report))
+        print_json(encode(report) | {"troubles": [trouble.as_dict() for trouble in report.troubles]})
         for problem in problems:
             print_message(problem.message)
     else:
         print_status(report, problems, now=now)
-    if report.service is None:
+    if not report.running:
         return 1
     return 4 if problems else 0
 
@@ -60,7 +60,6 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
     last_pass = state.status or NO_PASS
     waits = _waits_until_next_pass(last_pass, running_status, now=now, uptime=current_uptime)
     last_pass = replace(last_pass, waits=waits)
-    pid = service.status.pid if service and service.status else None
     stale_reason = why_unreadable
     if service and not stale_reason:
         stale_reason = _stale_reason(directory, running_status, current_uptime)
@@ -76,7 +75,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         configuration=last_pass.configuration or None,
         previous_configuration_active=bool(last_status.configuration_errors) and last_status.previous_active,
         resources=resource_rows(last_pass, now=now, uptime=current_uptime),
-        troubles=tuple(map(TroubleReport.of, last_pass.troubles)),
+        troubles=last_pass.troubles,
         waits=tuple(WaitReport.of(wait, now=now, uptime=current_uptime) for wait in waits),
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
@@ -94,7 +93,8 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         changed_files=_changed_files(running_status.configuration_files, active_hash=last_pass.configuration),
         starts_at_boot=_starts_at_boot(unit) if service else None,
         impersonated=state.impersonated or None,
-        service=ServiceReport(pid) if service else None,
+        running=service is not None,
+        pid=service.status.pid if service and service.status else None,
     )
 
 

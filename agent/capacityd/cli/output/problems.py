@@ -8,9 +8,7 @@ from capacityd.cli.output.status import is_too_slow, slow_activity
 from capacityd.cli.output.status_report import Problem, StatusReport
 from capacityd.linux.unit import UnitState
 from capacityd.model.errors import Cause
-from capacityd.model.key import Key, Kind
 from capacityd.model.node import CONDITION, ConditionReason
-from capacityd.model.plan import Trouble
 from capacityd.model.text import duration_text
 
 _NOT_EXECUTED = 200
@@ -40,7 +38,7 @@ def problems_in(report: StatusReport, now: float, unit: UnitState | None) -> lis
 
 def _service_problems(report: StatusReport, now: float, unit: UnitState | None) -> Iterator[Problem]:
     """Yields the problems of the service and of its passes."""
-    if report.service is None:
+    if not report.running:
         if any(row.published is not None for row in report.resources):
             yield Problem("nothing updates what the last pass has published", _start_advice(unit))
         elif unit is not None and unit.failing:
@@ -48,18 +46,18 @@ def _service_problems(report: StatusReport, now: float, unit: UnitState | None) 
     if report.stale_reason:
         advice = "see `journalctl -u capacityd` for what the service has logged since"
         yield Problem(report.stale_reason, advice)
-    elif report.service and report.error:
+    elif report.running and report.error:
         yield Problem(report.error, _next_attempt(report, now))
     # A pass may have failed for the same reason as the watch. Then the error above contains the reason.
     is_other_reason = report.not_watched not in report.error
-    if report.service and report.not_watched and is_other_reason:
+    if report.running and report.not_watched and is_other_reason:
         advice = "until it is, passes read the Node: once a minute while something is wrong, else every five minutes"
         yield Problem(f"the Node is not watched: {report.not_watched}", advice)
     if is_too_slow(report, now):
         yield Problem(slow_activity(report, now), "the service will give up and try again")
     for error in report.event_source_errors:
         yield Problem(error, "a reconcile pass looks for changes once a minute")
-    if report.service and report.metrics_error:
+    if report.running and report.metrics_error:
         yield Problem(report.metrics_error, report.metrics_advice)
 
 
@@ -85,7 +83,7 @@ def _node_problems(report: StatusReport) -> Iterator[Problem]:
         message = f"the condition {CONDITION} is denied: {report.condition_denied}"
         yield Problem(message, "look for an admission policy or webhook that changes the status of Nodes")
     for trouble in report.troubles:
-        if trouble.name is not None:
+        if trouble.key is not None:
             continue
         if trouble.reason is ConditionReason.OVERWRITTEN:
             advice = "let each machine use its own Node (node_name, its kubeconfig), and each key have one writer"
@@ -104,10 +102,8 @@ def _resource_problems(report: StatusReport) -> Iterator[Problem]:
             advice = "" if row.cause is Cause.CONFIGURATION else _EXPLAIN
             yield Problem(f"{row.key}: unknown: {row.note}", advice)
     for trouble in report.troubles:
-        if trouble.name is None or trouble.reason is ConditionReason.UNKNOWN:
-            continue
-        key = Key(trouble.name, trouble.kind or Kind.RESOURCE)
-        yield Problem(Trouble(trouble.reason, trouble.text, key).summary, _ADVICE.get(trouble.reason, ""))
+        if trouble.key is not None and trouble.reason is not ConditionReason.UNKNOWN:
+            yield Problem(trouble.summary, _ADVICE.get(trouble.reason, ""))
 
 
 def _next_attempt(report: StatusReport, now: float) -> str:

@@ -98,10 +98,10 @@ def _print_resources(report: StatusReport) -> None:
 
 
 def _summary(report: StatusReport, *, degraded: bool) -> str:
-    if report.service is None:
+    if not report.running:
         last_state = "; this is its last known state" if report.has_pass else ""
         return f"capacityd is not running{last_state}"
-    pid = "?" if report.service.pid is None else report.service.pid
+    pid = "?" if report.pid is None else report.pid
     running = f"capacityd is running (PID {pid})"
     if not report.has_pass:
         return f"{running}, no reconcile pass completed yet"
@@ -122,7 +122,7 @@ def _times(report: StatusReport, now: float) -> str:
     times.append(f"written {_ago(report.last_write, now)}" if report.last_write else "never written")
     if report.pass_running:
         times.append("a pass runs now")
-    elif report.service and report.next_reconcile:
+    elif report.running and report.next_reconcile:
         times.append(f"next pass in {duration_text(report.next_reconcile - now)} or after an event")
     return ", ".join(times)
 

@@ -49,23 +49,6 @@ class ResourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TroubleReport:
-    """Something that is wrong with the Node."""
-
-    reason: ConditionReason
-    name: str | None
-    """The resource; None: the Node or the configuration as a whole."""
-    kind: Kind | None
-    text: str
-
-    @classmethod
-    def of(cls, trouble: Trouble) -> TroubleReport:
-        """The report about a trouble."""
-        key = trouble.key
-        return cls(trouble.reason, key.name if key else None, key.kind if key else None, trouble.text)
-
-
-@dataclass(frozen=True, slots=True)
 class WaitReport:
     """What a later pass waits for."""
 
@@ -87,14 +70,6 @@ class WaitReport:
             until=wait.until_epoch(now=now, uptime=uptime),
             text=wait.text(uptime),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceReport:
-    """The resident process."""
-
-    pid: int | None
-    """None: not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +111,13 @@ class StatusReport:
     """Why the metrics file could not be written or removed; "" if it could."""
     metrics_advice: str
     """How to fix the error."""
-    service: ServiceReport | None
-    """None: the service is not running."""
+    running: bool
+    """Whether the service runs."""
+    pid: int | None
+    """The service's process; None: it does not run, or this is not known yet."""
     pass_running: bool = False
     """Whether a check or a pass is running, or about to run: then the errors are those of an earlier one."""
-    troubles: tuple[TroubleReport, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
     """What is wrong with the Node, most urgent first."""
     condition_denied: str = ""
     """Why the API server does not store the condition; "" if it does."""

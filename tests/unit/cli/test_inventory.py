@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from capacityd.cli import run
 from capacityd.cli.inventory.devices import DeviceEntry, listing_of
 from capacityd.cli.inventory.found import FoundDevices, find
-from capacityd.cli.inventory.table import device_table, readable
+from capacityd.cli.inventory.table import print_devices, readable
 from capacityd.discovery.reader import read_resource
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.codec import decode_variant, encode_variant
@@ -83,6 +83,12 @@ def counted(toml: str, host: Host) -> list[str]:
     reading = read_resource(resource, host, "n1")
     assert isinstance(reading, Quantity), (toml, reading)
     return [e.device for e in reading.contributions]
+
+
+def printed(capsys: pytest.CaptureFixture[str], detector: str, host: Host, limit: int | None = None) -> list[str]:
+    """The lines that `devices` prints for a detector."""
+    print_devices(list_devices(host, device_detector(detector)), limit)
+    return capsys.readouterr().out.splitlines()
 
 
 def entries(detector: str, host: Host) -> list[DeviceEntry]:
@@ -173,8 +179,8 @@ def test_json_has_the_devices_of_the_table(capsys: pytest.CaptureFixture[str]) -
         (
             e.device.name,
             e.device.path,
-            e.vendor,
-            e.model,
+            e.device.vendor,
+            e.device.model,
             e.unique_selector.toml,
             e.kind_selector.toml,
             e.kind_selector.count,
@@ -200,13 +206,10 @@ def test_a_value_excluded_by_default_is_named() -> None:
     assert "hub = true" in hub.kind_selector.toml
 
 
-def test_a_device_that_no_table_matches_has_a_reason() -> None:
+def test_a_device_that_no_table_matches_has_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty card reader has no size. By default, only disks with a size match."""
-    (empty,) = entries("disk", machine(disk("sda", size=0)))
-    selector = empty.unique_selector
-    assert (selector.toml, selector.reason) == ("", 'it has no size, and the default is size = ">0B"')
-    table = device_table(device_detector("disk"), [empty])
-    assert table.selectors == (("", f"sda cannot be matched: {selector.reason}"),)
+    lines = printed(capsys, "disk", machine(disk("sda", size=0)))
+    assert '# sda cannot be matched: it has no size, and the default is size = ">0B"' in lines
 
 
 def test_an_unreadable_serial_number_is_not_used_to_match_others() -> None:
@@ -228,7 +231,7 @@ def test_names_are_from_the_database_else_from_the_device() -> None:
         usb_device("1-4", "1234", "5678", model=None, manufacturer=None),
         database,
     )
-    assert {e.device.name: e.title for e in entries("usb", host)} == {
+    assert {e.device.name: e.device.title for e in entries("usb", host)} == {
         "1-1": "Future Technology Devices FT232R USB UART",
         "1-2": "Maker One",
         "1-3": "Thing",
@@ -247,7 +250,7 @@ def test_an_interface_has_the_name_of_its_hardware() -> None:
         "pci:v00001AF4d00001041": {"ID_MODEL_FROM_DATABASE": "Virtio network device"},
     }
     host = machine(pci_nic("eth0"), virtio_nic("eth1"), nic("lo", number=9), {"hardware_names": names})
-    assert {e.device.name: e.model for e in entries("nic", host)} == {
+    assert {e.device.name: e.device.model for e in entries("nic", host)} == {
         "eth0": "X710",
         "eth1": "Virtio network device",
         "lo": "",
@@ -269,22 +272,21 @@ def test_amounts_are_printed_in_a_readable_unit(value: int, dimension: Dimension
     assert readable(value, dimension) == text
 
 
-def test_a_value_that_cannot_be_read_is_a_question_mark() -> None:
+def test_a_value_that_cannot_be_read_is_a_question_mark(capsys: pytest.CaptureFixture[str]) -> None:
     host = machine(usb_device("1-1"), usb_device("1-2"), errors({f"{usb_path('1-1')}/idVendor": "EIO"}))
-    table = device_table(device_detector("usb"), entries("usb", host))
-    vendors = {row[0]: row[table.heading.index("VENDOR")] for row in table.rows}
-    assert vendors == {"1-1": "?", "1-2": "0403"}
-    assert [reason.partition(": ")[0] for reason in table.unread] == ["vendor"]
+    _, heading, *rows = (line.split() for line in printed(capsys, "usb", host))
+    column = heading.index("VENDOR")
+    assert [(row[0], row[column]) for row in rows[:2]] == [("1-1", "?"), ("1-2", "0403")]
+    assert [row[5] for row in rows if row[:1] == ["?:"]] == ["vendor:"]
 
 
-def test_an_overview_shows_some_devices_of_a_large_kind() -> None:
-    many = merge(*(usb_device(f"1-{n}", serial=f"S{n}", number=n + 1) for n in range(1, 1001)))
-    device_entries = entries("usb", RecordedHost(merge(bare(), many)))
-    overview = device_table(device_detector("usb"), device_entries, limit=8)
-    assert (len(overview.rows), len(overview.selectors)) == (9, 9)
-    assert [row[0] for row in overview.rows[:3]] == ["1-1", "1-2", "1-3"]
-    assert overview.rows[-1][-1] == "992 more of these: capacityd devices usb"
-    assert len(device_table(device_detector("usb"), device_entries).rows) == 1000
+def test_an_overview_shows_some_devices_of_a_large_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    host = RecordedHost(merge(bare(), *(usb_device(f"1-{n}", serial=f"S{n}", number=n + 1) for n in range(1, 1001))))
+    overview = printed(capsys, "usb", host, limit=8)
+    assert overview[10].startswith("…")
+    assert overview[10].endswith("992 more of these: capacityd devices usb")
+    assert len([line for line in overview if line.startswith("usb = ")]) == 9
+    assert len([line for line in printed(capsys, "usb", host) if line.startswith("1-")]) == 1000
 
 
 def test_a_machine_without_devices_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,9 +368,8 @@ def test_the_upper_of_two_file_systems_that_are_mounted_over_each_other_has_a_li
     assert counted(upper.unique_selector.toml, host) == ["/dev/shm"]
 
 
-def test_a_line_says_if_it_may_match_other_devices() -> None:
-    device_entries = entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"})))
-    assert device_entries == []
-    device_entries = entries("udev", machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"})))
-    lines = dict(device_table(device_detector("udev"), device_entries).selectors)
-    assert lines['udev = { subsystem = "usb", name = "1-1" }'] == "1-1; it is unknown whether it also matches others"
+def test_a_line_says_if_it_may_match_other_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entries("udev", machine(usb_device("1-1"), errors({"/sys/class": "EACCES"}))) == []
+    host = machine(usb_device("1-1"), nic("lo"), errors({"/sys/class/net": "EACCES"}))
+    (line,) = (line for line in printed(capsys, "udev", host) if 'name = "1-1"' in line)
+    assert line.endswith("# 1-1; it is unknown whether it also matches others")

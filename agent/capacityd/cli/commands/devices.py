@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing, listing_of
+from capacityd.cli.inventory.devices import DeviceEntry, listing_of
 from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
-from capacityd.cli.inventory.table import OVERVIEW_ROWS, device_table
+from capacityd.cli.inventory.table import print_devices
 from capacityd.cli.options import Options
 from capacityd.cli.output.progress import progress
-from capacityd.cli.output.terminal import (
-    listed,
-    print_json,
-    print_line,
-    print_message,
-    print_table,
-    print_text,
-    terminal_width,
-)
+from capacityd.cli.output.terminal import listed, print_json, print_message
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import UsageError
 from capacityd.schema.device import DeviceDetector
 from capacityd.worker.selection import host_of
+
+_OVERVIEW_ROWS = 8
+"""Maximum number of devices of a kind in an overview."""
 
 
 def devices(options: Options) -> int:
@@ -48,7 +41,7 @@ def devices(options: Options) -> int:
         )
     else:
         for listing in listings:
-            _print(listing, limit=None if options.detector else OVERVIEW_ROWS)
+            print_devices(listing, limit=None if options.detector else _OVERVIEW_ROWS)
     flawed = [listing for listing in listings if listing.flaws]
     for listing in flawed:
         flaws = listed(listing.flaws, most=1)  # the first one and the number of the others: many devices may have one
@@ -69,49 +62,13 @@ def _detectors(name: str | None) -> list[DeviceDetector]:
     return named
 
 
-def _print(listing: DeviceListing, limit: int | None) -> None:
-    """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
-    detector, entries = listing.detector, listing.entries
-    if listing.error:
-        count = f"at least {len(entries)}" if entries else "unknown"
-    else:
-        count = str(len(entries)) if entries else "none"
-    print_text(f"{detector.name}: {count}  ({detector.about})")
-    if not entries:
-        return
-    table = device_table(detector, entries, limit=limit)
-    print_table(table.rows, table.heading)
-    if table.common:
-        print_text(f"all: {', '.join(table.common)}")
-    for reason in table.unread:
-        print_text(f"?: could not be read: {reason}")
-    print_line()
-    _print_toml(table.selectors)
-    print_line()
-
-
-def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
-    """Prints TOML, each line with its comment. On a terminal that is too narrow, the comment stands above the TOML."""
-    longest = max(len(toml) for toml, _ in selectors)
-    width = terminal_width()
-    is_unlimited = width == 0
-    for toml, comment in selectors:
-        line = f"{toml:<{longest}}  # {comment}"
-        if toml and (is_unlimited or len(line) <= width):
-            print_line(line)
-            continue
-        print_text(comment, initial_indent="# ", subsequent_indent="# ")
-        if toml:
-            print_line(toml)
-
-
 def _as_dict(detector: DeviceDetector, entry: DeviceEntry) -> dict[str, object]:
     return {
         "detector": detector.name,
         "device": entry.device.name,
         "path": entry.device.path,
-        "vendor": entry.vendor,
-        "model": entry.model,
+        "vendor": entry.device.vendor,
+        "model": entry.device.model,
         "values": entry.device.values,
         "unreadable": {key: unread.reason for key, unread in entry.device.unread.items()},
         "toml": entry.unique_selector.toml or None,

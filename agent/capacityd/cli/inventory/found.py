@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +20,10 @@ from capacityd.schema.matchers import Value, is_missing
 
 _VENDOR_PROPERTY = "ID_VENDOR_FROM_DATABASE"  # set by udev, see hwdb(7)
 _MODEL_PROPERTY = "ID_MODEL_FROM_DATABASE"
+_COMPANY_SUFFIX = re.compile(
+    r",? +(inc|corp|corporation|co|company|ltd|limited|gmbh|ag|llc|s\.?a|b\.?v|int'?l)\b\.?,?$", re.I
+)
+_NO_VENDORS = ("ATA",)  # what the kernel's libata reports instead of the vendor of a SATA disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,16 @@ class FoundDevice:
     """Why it is uncertain whether the device counts: it has disappeared, or may be another path to a listed device; ""
     if it counts."""
     vendor: str
-    """The vendor's name in the hardware database, hwdb(7), or set by a rule of udev; "" if unknown."""
+    """The vendor's name for people, from the hardware database, hwdb(7), or the device itself; "" if unknown."""
     model: str
-    """The model's name, from the hardware database or from a rule of udev; "" if unknown."""
+    """The model's name for people, from the same sources; "" if unknown."""
+
+    @property
+    def title(self) -> str:
+        """Vendor and model; only the model if it begins with the vendor's name; "" if both are unknown."""
+        if self.vendor and self.model.lower().startswith(self.vendor.partition(" ")[0].lower()):
+            return self.model
+        return f"{self.vendor} {self.model}".strip()
 
     def get(self, key: str) -> Value:
         """The value; None if the device lacks the key, or if the value could not be read."""
@@ -132,7 +145,7 @@ def _read_device(host: Host, detector: DeviceDetector, device: Device) -> FoundD
     if lacking and (gone := _why_gone(host, device)):
         uncertain_because = gone
         unread |= dict.fromkeys(lacking, Unread(gone))
-    vendor, model = _names(host, detector, device)
+    vendor, model = _names(host, detector, device, values)
     return FoundDevice(
         name=device.name,
         path=device.path,
@@ -152,16 +165,41 @@ def _why_gone(host: Host, device: Device) -> str:
         return str(e)
 
 
-def _names(host: Host, detector: DeviceDetector, device: Device) -> tuple[str, str]:
-    """Vendor and model from the hardware database. If the database lacks the model, from the device's properties in
-    udev: the machine's own rules may set them. "" if unknown."""
-    if detector.modalias is None:
-        return "", ""
+def _names(host: Host, detector: DeviceDetector, device: Device, values: Mapping[str, Value]) -> tuple[str, str]:
+    """Vendor and model from the hardware database; otherwise from the device itself; "" if unknown."""
+    own_vendor = _name_in(values, detector.vendor_name_key)
+    own_model = _name_in(values, detector.model_name_key)
+    if not own_model:
+        # The vendor replaces the missing model: starter.py names a resource after the model.
+        own_vendor, own_model = "", own_vendor
+    known = _names_in_database(host, detector, device)
+    vendor = _without_suffixes(known.get(_VENDOR_PROPERTY, ""))
+    return vendor or own_vendor, known.get(_MODEL_PROPERTY) or own_model
+
+
+def _names_in_database(host: Host, detector: DeviceDetector, device: Device) -> Mapping[str, str]:
+    """The device's properties in the hardware database. If that lacks the model, also those in udev: the machine's own
+    rules may set them."""
     names: Mapping[str, str] = {}
-    try:
+    if detector.modalias is None:
+        return names
+    with suppress(HostError):  # udev does not know the device (yet)
         names = host.hardware_names(detector.modalias(host, device) or "")
         if _MODEL_PROPERTY not in names:
             names = {**names, **host.properties(device.path)}
-    except HostError:
-        pass  # udev does not know the device (yet)
-    return names.get(_VENDOR_PROPERTY, ""), names.get(_MODEL_PROPERTY, "")
+    return names
+
+
+def _name_in(values: Mapping[str, Value], key: str | None) -> str:
+    """The value of the detector's key for the vendor or model; "" if there is no such key or value."""
+    name = values.get(key) if key is not None else None
+    return name if isinstance(name, str) and name not in _NO_VENDORS else ""
+
+
+def _without_suffixes(vendor: str) -> str:
+    """Removes suffixes such as "Co., Ltd", but never the whole name."""
+    while True:
+        shorter = _COMPANY_SUFFIX.sub("", vendor)
+        if shorter in (vendor, ""):
+            return vendor
+        vendor = shorter

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
+from capacityd.cli.inventory.found import FoundDevice
 from capacityd.cli.inventory.selectors import key_matchers, match_tests, toml_line
 from capacityd.cli.output.terminal import listed
 from capacityd.schema.device import DeviceDetector
@@ -37,17 +37,6 @@ _HEAD = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Suggestion:
-    """A suggested resource."""
-
-    toml: str
-    devices: tuple[DeviceEntry, ...]
-    """The counted devices; if none is certain to count, one device of the kind."""
-    unknown_because: str
-    """Why the quantity is unknown; "" if it is known."""
-
-
 def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> str:
     """The starter configuration as TOML. hostname: the host name of the machine with the devices."""
     parts = [_HEAD.format(host=hostname)]
@@ -56,43 +45,20 @@ def starter_configuration(hostname: str, listings: Iterable[DeviceListing]) -> s
         detector = listing.detector
         parts.append(f"\n# {detector.name}: {detector.about}\n")
         parts += _left_out(listing)
-        for suggestion in _suggestions(listing):
-            name = _resource_name(detector, suggestion.devices[0], used_names)
-            used_names.add(name)
-            parts.append(f"\n{_resource(detector, suggestion, name)}")
+        parts += [f"\n{_resource(listing, first, used_names)}" for first in _suggested_kinds(listing)]
     return "".join(parts)
 
 
-def _suggestions(listing: DeviceListing) -> list[_Suggestion]:
-    """A suggestion for each kind of device. A kind is left out if none of its devices passes, or may pass, the tests in
-    detector.suggested_only_if."""
-    detector, entries = listing.detector, listing.entries
-    suggestion_tests = key_matchers(detector, detector.suggested_only_if)
-    # Each suggestion tests these flags: devices of one kind may differ in a flag, as the system's disk from the others.
-    flags = {
-        key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
-    }
+def _suggested_kinds(listing: DeviceListing) -> list[DeviceEntry]:
+    """A device of each kind of which a device passes, or may pass, the tests in detector.suggested_only_if."""
+    suggestion_tests = key_matchers(listing.detector, listing.detector.suggested_only_if)
     first_of_kind: dict[str, DeviceEntry] = {}
-    for entry in entries:
+    for entry in listing.entries:
         # None: it is unknown whether the device passes. Then the suggestion is commented out.
         may_pass = match_tests(suggestion_tests, entry.device).matches in (True, None)
         if entry.kind_selector.toml and may_pass:
             first_of_kind.setdefault(entry.kind_selector.toml, entry)
-    suggestions = []
-    for first in first_of_kind.values():
-        table = {**first.kind_selector.table, **flags}
-        tests = key_matchers(detector, table)
-        results = [(entry, match_tests(tests, entry.device)) for entry in entries]
-        counted = tuple(entry for entry, result in results if result.matches)
-        unknown = [f"{entry.device.name}: {result.reason}" for entry, result in results if result.matches is None]
-        suggestions.append(
-            _Suggestion(
-                toml=toml_line(detector.name, table),
-                devices=counted or (first,),
-                unknown_because=unknown[0] if unknown else listing.error,
-            )
-        )
-    return suggestions
+    return [*first_of_kind.values()]
 
 
 def _left_out(listing: DeviceListing) -> Iterable[str]:
@@ -119,45 +85,60 @@ def _left_out(listing: DeviceListing) -> Iterable[str]:
         yield f"# left out {reason}: {listed(names, most=_MAX_NAMES)}\n"
 
 
-def _resource(detector: DeviceDetector, suggestion: _Suggestion, name: str) -> str:
-    """The resource as TOML; all lines are comments if its quantity is unknown. name: without the domain."""
-    devices = suggestion.devices
+def _resource(listing: DeviceListing, first: DeviceEntry, used_names: set[str]) -> str:
+    """The resource for all devices of a kind as TOML; all lines are comments if its quantity is unknown.
+
+    first: a device of the kind. used_names: of other resources, without the domain; gets the name of this one.
+    """
+    detector, entries = listing.detector, listing.entries
+    # Each resource tests these flags: devices of one kind may differ in a flag, as the system's disk from the others.
+    flags = {
+        key: value for key, value in detector.suggested_only_if.items() if isinstance(detector.keys[key].kind, Flag)
+    }
+    table = {**first.kind_selector.table, **flags}
+    tests = key_matchers(detector, table)
+    results = [(entry, match_tests(tests, entry.device)) for entry in entries]
+    unknown = [f"{entry.device.name}: {result.reason}" for entry, result in results if result.matches is None]
+    unknown_because = unknown[0] if unknown else listing.error
+    devices = [entry.device for entry, result in results if result.matches] or [first.device]
+    name = _resource_name(detector, devices[0], used_names)
+    used_names.add(name)
     lines = [
         f'[resources."{_DOMAIN}/{name}"]',
-        suggestion.toml,
+        toml_line(detector.name, table),
         f"expect = {len(devices)}  # the number of devices now",
     ]
     for key, unit, total in _totals(detector, devices):
         lines.append(f'# measure = "{key}"  # instead of a count; then expect = {total}')
         if unit:
             lines.append(f'# unit = "{unit}"')
-    if suggestion.unknown_because:
-        why = f"# commented out, because the count is unknown: {suggestion.unknown_because}"
+    if unknown_because:
+        why = f"# commented out, because the count is unknown: {unknown_because}"
         lines = [why, *(f"# {line}" for line in lines)]
     title = devices[0].title or f"{detector.name} device"
-    names = listed([entry.device.name for entry in devices], most=_MAX_NAMES)
+    names = listed([device.name for device in devices], most=_MAX_NAMES)
     return "\n".join([f"# {title} ({len(devices)}): {names}", *lines, ""])
 
 
-def _totals(detector: DeviceDetector, devices: Sequence[DeviceEntry]) -> Iterable[tuple[str, str, int]]:
+def _totals(detector: DeviceDetector, devices: Sequence[FoundDevice]) -> Iterable[tuple[str, str, int]]:
     """Yields key, unit and total of the first measure in each dimension that all these devices report."""
     for dimension, (unit, factor) in _UNITS.items():
         keys = [key for key, measure in detector.measures.items() if measure.dimension == dimension]
-        reported = [key for key in keys if all(entry.device.get(key) for entry in devices)]
+        reported = [key for key in keys if all(device.get(key) for device in devices)]
         if not reported:
             continue
         key = reported[0]
-        values = [entry.device.get(key) for entry in devices]
+        values = [device.get(key) for device in devices]
         total = sum(value for value in values if isinstance(value, int)) // factor
         if total:  # less than one unit is no useful quantity
             yield key, unit, total
 
 
-def _resource_name(detector: DeviceDetector, entry: DeviceEntry, used: Collection[str]) -> str:
-    """An unused name for devices of this kind, such as usb-security-key; without the domain. entry: one of them."""
-    model = re.sub(r"[([].*?[)\]]", " ", entry.model)  # without what is in brackets
+def _resource_name(detector: DeviceDetector, device: FoundDevice, used: Collection[str]) -> str:
+    """An unused name for devices of this kind, such as usb-security-key; without the domain. device: one of them."""
+    model = re.sub(r"[([].*?[)\]]", " ", device.model)  # without what is in brackets
     if not model.strip():
-        ids = [entry.device.get(key) for key in detector.model_keys]
+        ids = [device.get(key) for key in detector.model_keys]
         model = "-".join(str(value) for value in ids if value)
     words = re.findall("[a-z0-9]+", f"{detector.name} {model}".lower())
     lines = textwrap.wrap(" ".join(words), _MAX_RESOURCE_NAME, break_long_words=False)  # breaks between words

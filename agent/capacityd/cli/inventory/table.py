@@ -1,4 +1,4 @@
-"""The table of a detector's devices, built from the detector's declaration.
+"""Prints the devices of a detector: a table, built from the detector's declaration, and the TOML for each device.
 
 It contains a column for each measure, and for each key that is the same for all devices of a model (model_keys). Other
 text keys get a column unless all devices have the same value. All flags share the column IS. The title (vendor and
@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
-from capacityd.cli.inventory.devices import DeviceEntry
+from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.found import FoundDevice
 from capacityd.cli.inventory.selectors import TomlSelector
+from capacityd.cli.output.terminal import print_line, print_table, print_text, terminal_width
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import Value
 from capacityd.schema.units import Dimension
 from capacityd.schema.value_types import Amount, Flag, HexId, Kind
-
-OVERVIEW_ROWS = 8
-"""Maximum number of devices of a kind in an overview."""
 
 _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
     "size": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB")),
@@ -32,48 +29,63 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 """Dimension -> ratio of a unit to the one before it, and the units."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTable:
-    """The output of `devices` for a detector."""
-
-    heading: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    selectors: tuple[tuple[str, str], ...]
-    """Pairs of TOML and the devices that it matches. If there is no TOML, the second text says why."""
-    common: tuple[str, ...]
-    """Keys and values that are the same for all devices."""
-    unread: tuple[str, ...] = ()
-    """The meaning of each "?" in the table: a key, and why its value could not be read."""
-
-
-def device_table(detector: DeviceDetector, entries: Sequence[DeviceEntry], limit: int | None = None) -> DeviceTable:
-    """The table of a detector's devices. limit: devices of a kind to show at most, None: all."""
+def print_devices(listing: DeviceListing, limit: int | None) -> None:
+    """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
+    detector, entries = listing.detector, listing.entries
+    if listing.error:
+        count = f"at least {len(entries)}" if entries else "unknown"
+    else:
+        count = str(len(entries)) if entries else "none"
+    print_text(f"{detector.name}: {count}  ({detector.about})")
+    if not entries:
+        return
     keys, common = _columns(detector, entries)
     flags = _flags(detector, entries)
     columns = [*(key.upper() for key in keys), *(["IS"] if flags else [])]
     rows: list[tuple[str, ...]] = []
-    selectors: list[tuple[str, str]] = []
+    selectors: list[tuple[str, str]] = []  # TOML, and the devices that it matches or, without TOML, why there is none
     # The TOML of a kind identifies the kind. All devices without such TOML ("") count as one kind.
     total = Counter(entry.kind_selector.toml for entry in entries)
     seen: Counter[str] = Counter()  # number of devices of each kind so far
     for entry in entries:
         kind_toml = entry.kind_selector.toml
+        title = entry.device.title
         seen[kind_toml] += 1
         is_first = seen[kind_toml] == 1
         if is_first and _matches_several(entry.kind_selector):
-            title = f", {entry.title}" if entry.title else ""
-            selectors.append((kind_toml, f"all {entry.kind_selector.count}{title}"))
+            selectors.append((kind_toml, f"all {entry.kind_selector.count}{f', {title}' if title else ''}"))
         if limit is None or seen[kind_toml] <= limit:
             cells = [_cell(detector.keys[key].kind, entry.device, key) for key in keys]
             if flags:
                 cells.append(flags[entry.device.path])
-            rows.append((entry.device.name, *cells, entry.title))
+            rows.append((entry.device.name, *cells, title))
             selectors.append(_selector_of_device(entry))
         elif seen[kind_toml] == total[kind_toml]:  # the last device of the kind
             more = f"{total[kind_toml] - limit} more of these: capacityd devices {detector.name}"
             rows.append(("…", *[""] * len(columns), more))
-    heading = (detector.name.upper(), *columns, "NAME")
-    return DeviceTable(heading, tuple(rows), tuple(selectors), common=common, unread=_unread(entries))
+    print_table(rows, (detector.name.upper(), *columns, "NAME"))
+    if common:
+        print_text(f"all: {', '.join(common)}")
+    for key, reason in _unread(entries).items():
+        print_text(f"?: could not be read: {key}: {reason}")
+    print_line()
+    _print_toml(selectors)
+    print_line()
+
+
+def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
+    """Prints TOML, each line with its comment. On a terminal that is too narrow, the comment stands above the TOML."""
+    longest = max(len(toml) for toml, _ in selectors)
+    width = terminal_width()
+    is_unlimited = width == 0
+    for toml, comment in selectors:
+        line = f"{toml:<{longest}}  # {comment}"
+        if toml and (is_unlimited or len(line) <= width):
+            print_line(line)
+            continue
+        print_text(comment, initial_indent="# ", subsequent_indent="# ")
+        if toml:
+            print_line(toml)
 
 
 def _matches_several(selector: TomlSelector) -> bool:
@@ -91,13 +103,13 @@ def _selector_of_device(entry: DeviceEntry) -> tuple[str, str]:
     return selector.toml, f"{name}{others}"
 
 
-def _unread(entries: Sequence[DeviceEntry]) -> tuple[str, ...]:
-    """Each unreadable key, with the first reason."""
+def _unread(entries: Sequence[DeviceEntry]) -> dict[str, str]:
+    """Each unreadable key -> the first reason."""
     reasons: dict[str, str] = {}
     for entry in entries:
         for key, unread in entry.device.unread.items():
             reasons.setdefault(key, unread.reason)
-    return tuple(f"{key}: {reason}" for key, reason in reasons.items())
+    return reasons
 
 
 def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str, str]:
@@ -115,7 +127,7 @@ def _flags(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> dict[str
     return flags if any(flags.values()) else {}
 
 
-def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[list[str], tuple[str, ...]]:
+def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[list[str], list[str]]:
     """The keys that get a column, and the keys with one common value, as "key value"."""
     columns: list[str] = []
     common: list[str] = []
@@ -135,7 +147,7 @@ def _columns(detector: DeviceDetector, entries: Sequence[DeviceEntry]) -> tuple[
             columns.append(key)
         else:
             common.append(f"{key} {_value_text(kind, values.pop())}")
-    return columns, tuple(common)
+    return columns, common
 
 
 def _cell(kind: Kind, device: FoundDevice, key: str) -> str:

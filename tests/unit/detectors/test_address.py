@@ -8,7 +8,7 @@ from capacityd.host.recording.replay import RecordedHost
 from capacityd.model.reading import Absent, Unknown
 from capacityd.model.text import printable
 from tests.support.machines import Recording, machine, merge, nic, pci_nic, routes
-from tests.support.readings import counted, event_sources, read, values
+from tests.support.readings import counted, read, values
 
 
 def addresses(*fields: tuple[str, str, str, int, str, bool]) -> Recording:
@@ -91,7 +91,3 @@ def test_without_a_default_route_only_system_is_unknown() -> None:
     host = RecordedHost(merge(*PARTS, {"default_interfaces": []}))
     assert isinstance(read(host, "address", {"system": False}), Unknown)
     assert len(counted(host, "address")) == 4
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("address") == (set(), {"addresses", "links"})

@@ -7,7 +7,7 @@ import pytest
 from capacityd.model.reading import Unknown
 from capacityd.schema.units import Unit
 from tests.support.machines import machine, processors
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, quantity, read, values
 
 MHZ = Unit("MHz", 10**6)
 SERVER = machine(processors(cores=64, threads=128, sockets=2, max_frequency=3_400_000_000))
@@ -34,7 +34,3 @@ def test_a_measure_that_the_machine_does_not_report_is_unknown(missing: str) -> 
     assert isinstance(read(host, "cpu", {missing: ">=1" + "Hz" * (missing == "max_frequency")}), Unknown)
     assert quantity(host, "cpu", measure=missing, fallback=7) == 7
     assert counted(host, "cpu") == ["cpu"]
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("cpu") == ({"cpu"}, set())

@@ -8,7 +8,7 @@ import pytest
 
 from capacityd.model.reading import Unknown
 from tests.support.machines import Recording, disk, errors, files, machine, merge, mounts, nvme, stacked
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, quantity, read, values
 
 ATA = "/sys/devices/pci0000:00/0000:00:17.0/ata{0}/host{0}/target{0}:0:0/{0}:0:0:0"
 SAS = "/sys/devices/pci0000:3b/0000:3b:00.0/host0/port-0:{0}/end_device-0:{0}/target0:0:{0}/0:0:{0}:0"
@@ -315,9 +315,3 @@ def test_a_disk_that_disappeared_may_count() -> None:
     host = machine(ata(), {"links": {"/sys/block/sdz": "../devices/removed"}})
     assert isinstance(read(host, "disk"), Unknown)
     assert counted(host, "disk", {"name": "sda"}) == ["sda"]
-
-
-def test_the_events_that_start_a_pass() -> None:
-    """Certain mounts, and swap areas, make a disk the system's."""
-    assert event_sources("disk", {"system": False}) == ({"block"}, {"mounts", "swaps"})
-    assert event_sources("disk") == ({"block"}, set()), "mounts and swap only decide which disks are the system's"

@@ -18,7 +18,7 @@ from capacityd.schema.units import Unit
 from tests.support.forked import can_be_alone, forked, run_alone
 from tests.support.machines import Recording, disk, errors, machine, merge
 from tests.support.reachable import make_reachable
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, quantity, read, values
 
 GIB = Unit("GiB", 2**30)
 
@@ -365,7 +365,3 @@ with mounted(point), open("/proc/self/mountinfo") as table:
 @pytest.mark.skipif(not can_be_alone() or not os.access("/dev/fuse", os.R_OK | os.W_OK), reason="needs /dev/fuse")
 def test_a_file_system_that_hangs_is_unknown() -> None:
     assert run_alone("true", HANGING) == "the file system on it did not respond within 0.2 s\n"
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("filesystem") == (set(), {"mounts"})

@@ -9,7 +9,7 @@ from capacityd.model.host import Host
 from capacityd.model.reading import Absent, Quantity
 from capacityd.schema.units import Unit
 from tests.support.machines import machine, memory
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, quantity, read, values
 
 GIB = Unit("GiB", 2**30)
 HOST = machine(memory(size=33_567_850_496, swap=8_589_930_496))
@@ -34,7 +34,3 @@ def test_without_swap_it_is_0_or_absent_if_the_table_wants_some() -> None:
 @pytest.mark.parametrize("key", ["properties.ID_PATH", "attributes.uevent"])
 def test_it_is_not_a_device_of_udev(host: Host, key: str) -> None:
     assert counted(host, "memory", {key: "*"}) == []
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("memory") == ({"memory"}, {"swaps"})

@@ -18,7 +18,6 @@ from tests.support.machines import (
     pci_path,
     routes,
     usb_nic,
-    virtio_nic,
 )
 from tests.support.readings import counted, quantity, read
 from tests.support.trees import Tree
@@ -260,24 +259,6 @@ def test_a_virtual_function_in_a_pods_namespace_still_counts_as_a_pci_function()
     )
     assert counted(host, "nic", {"kind": "vf"}) == []
     assert counted(host, "pci", {"class": "02", "vf": True}) == ["0000:81:00.2"]
-
-
-@pytest.mark.parametrize(
-    ("parts", "speed"),
-    [
-        (pci_nic(speed="100000"), 100),  # more than 16 bits
-        (pci_nic(speed="400000"), 400),
-        (pci_nic(speed="-1"), None),
-        (pci_nic(speed="4294967295"), None),  # -1 in 32 bits
-        (nic("eth0", lower=["eth1"], link_kind="team", speed=None), None),
-        (virtio_nic(speed="-1"), None),
-    ],
-)
-def test_a_speed_is_whole_or_unknown(parts: Recording, speed: int | None) -> None:
-    reading = read(machine(parts), "nic", {"kind": ["physical", "team"]}, measure="speed", unit=GBIT)
-    assert isinstance(reading, Unknown) == (speed is None)
-    if speed is not None:
-        assert quantity(machine(parts), "nic", measure="speed", unit=GBIT) == speed
 
 
 def test_the_speed_of_a_bond_is_that_of_its_active_members_now() -> None:

@@ -25,7 +25,7 @@ from tests.support.machines import (
     usb_path,
     virtio_nic,
 )
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, outcome, quantity, read, values
 from tests.support.trees import Tree
 
 GBIT = 10**9
@@ -184,25 +184,26 @@ NO_SPEEDS = ("-1", "0", "-2", "65535", "2147483648", "4294967295", None)
 
 
 @pytest.mark.parametrize(
-    ("parts", "reason"),
+    ("parts", "speed"),
     [
+        *((pci_nic(speed=str(mbits)), mbits) for mbits in (10, 65534, 65536, 800_000)),  # some have more than 16 bits
         *((pci_nic(speed=text), "does not report its speed") for text in NO_SPEEDS),
         *((pci_nic(speed=text), "") for text in ("", "10000 Mb/s")),
         *((pci_nic(operstate=state, speed="25000"), "its link is down") for state in ("down", "dormant")),
         (merge(E0, errors({f"{ETH0}/speed": "EIO"})), "could not be read"),
         (virtio_nic(), "does not report its speed"),
+        (nic("eth0", lower=["eth1"], link_kind="team", speed=None), "does not report its speed"),
     ],
 )
-def test_a_speed_that_is_not_a_number_is_unknown(parts: Recording, reason: str) -> None:
-    reading = read(machine(parts), "nic", measure="speed", unit=MBITS)
-    assert isinstance(reading, Unknown)
-    assert reading.cause is Cause.NO_MEASURE
-    assert reason in reading.reason
-
-
-@pytest.mark.parametrize("mbits", [10, 65534, 65536, 800_000])
-def test_a_speed_beside_those_that_mean_unknown_is_a_speed(mbits: int) -> None:
-    assert quantity(machine(pci_nic(speed=str(mbits))), "nic", measure="speed", unit=MBITS) == mbits
+def test_a_speed_is_whole_or_unknown(parts: Recording, speed: int | str) -> None:
+    """speed: in Mbit/s, or the reason why it is unknown."""
+    reading = read(machine(parts), "nic", {"kind": ["physical", "team"]}, measure="speed", unit=MBITS)
+    if isinstance(speed, int):
+        assert outcome(reading) == speed
+    else:
+        assert isinstance(reading, Unknown)
+        assert reading.cause is Cause.NO_MEASURE
+        assert speed in reading.reason
 
 
 def test_speed_is_the_negotiated_one_and_max_speed_the_best_link_mode() -> None:
@@ -411,7 +412,3 @@ def test_hostile_names_are_safe_to_print() -> None:
     host = machine(nic("\x1b[31m\udcff"), pci_nic("eth\udcff"), routes("eth\udcff"))
     assert list(values(host, "nic", "name").values()) == [r"\x1b[31m\xff", r"eth\xff"]
     assert counted(host, "nic", {"system": True}) == [r"eth\xff"]
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("nic") == ({"net"}, {"links"})

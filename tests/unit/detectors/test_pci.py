@@ -6,7 +6,7 @@ import pytest
 
 from capacityd.model.reading import Absent
 from tests.support.machines import Recording, machine, pci_function, pci_path
-from tests.support.readings import counted, event_sources, quantity, read, values
+from tests.support.readings import counted, quantity, read, values
 
 CARD = pci_function("0000:3b:00.0", "15b3", "1017", "020000", "mlx5_core", ("15b3", "0020"), vfs=(64, 2))
 VFS = [
@@ -59,7 +59,3 @@ def test_a_function_that_disappeared_has_no_values() -> None:
 def test_without_a_driver_it_is_absent_until_a_later_pass() -> None:
     assert isinstance(read(machine(pci_function(driver=None)), "pci", {"driver": "nvidia"}), Absent)
     assert counted(machine(pci_function(driver="nvidia")), "pci", {"driver": "nvidia"}) == ["0000:3b:00.0"]
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("pci") == ({"pci"}, set())

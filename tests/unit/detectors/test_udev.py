@@ -9,7 +9,7 @@ import pytest
 from capacityd.model.reading import Absent, Unknown
 from tests.support.listings import list_devices
 from tests.support.machines import Recording, errors, files, machine
-from tests.support.readings import counted, device_detector, event_sources, quantity, read, values
+from tests.support.readings import counted, device_detector, quantity, read, values
 from tests.support.trees import Tree
 
 TTY = {"subsystem": "tty"}
@@ -154,7 +154,3 @@ def test_another_name_of_a_subsystem_has_no_devices_of_its_own() -> None:
     host = machine(on_bus("dfl_dev.0", "afu"), alias)
     names = [entry.device.name for entry in list_devices(host, device_detector("udev")).entries]
     assert names.count("dfl_dev.0") == 1
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("udev", TTY) == ({"tty"}, set())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.machines import Recording, files, machine, merge, usb_device, usb_hub, usb_path, usb_root
-from tests.support.readings import counted, event_sources, values
+from tests.support.readings import counted, values
 
 ONE = usb_path("1-1")
 PHONE = usb_device("1-3", "18d1", "4ee7", interfaces=[("ff4201", None), ("080650", "usb-storage"), ("060101", None)])
@@ -89,7 +89,3 @@ def without(file: str) -> Recording:
 )
 def test_each_key_has_its_value(one: Recording, key: str, value: object) -> None:
     assert list(values(machine(one), "usb", key).values()) == [value]
-
-
-def test_the_events_that_start_a_pass() -> None:
-    assert event_sources("usb") == ({"usb"}, set())

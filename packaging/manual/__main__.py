@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pages
 import yaml
 from completions import completion
-
-_RULES = Path(__file__).resolve().parents[2] / "conf/prometheus/capacityd-rules.yaml"
+from troubles import RULES
 
 
 def prometheus_rule() -> str:
@@ -22,7 +20,7 @@ def prometheus_rule() -> str:
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "capacityd"},
-        "spec": yaml.safe_load(_RULES.read_text()),
+        "spec": yaml.safe_load(RULES.read_text()),
     }
     text: str = yaml.safe_dump(rule, sort_keys=False, width=116)
     return "# Made from capacityd-rules.yaml by make docs: change that file.\n" + text

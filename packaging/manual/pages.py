@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
 
+import troubles
 import words
 from json_fields import FIELDS, FIELDS_OF_KUBECTL, Field
 from keys import detectors, resources, settings, values
@@ -60,7 +61,7 @@ def reference() -> str:
     return page(
         "# Reference",
         "Generated from the programs by `make docs`: do not edit. The manual pages capacityd(8), capacityd.toml(5) and "
-        "kubectl-capacityd(1) have the same content.",
+        "kubectl-capacityd(1) have the same content about the configuration and the commands.",
         "## Configuration",
         terms(words.FILES[:4]),
         *map(escaped, words.MERGING),
@@ -85,6 +86,14 @@ def reference() -> str:
         *_options(_KUBECTL),
         "### Exit status of kubectl capacityd",
         _statuses(_KUBECTL.statuses),
+        "## Condition reasons",
+        *troubles.condition_reasons(),
+        "## Waits",
+        *troubles.waits(),
+        "## Findings of fleet",
+        *troubles.findings(),
+        "## Alerts",
+        *troubles.alerts(),
         "## JSON",
         "With `--json` most commands print one JSON object. [Its fields](json.md) are on a page of their own.",
         "## Files and environment",
@@ -97,7 +106,7 @@ def json_output() -> str:
     return page(
         "# JSON output",
         "Generated from the programs by `make docs`: do not edit. With `--json` these commands print one JSON object. "
-        "[Upgrading](upgrading.md#what-the-version-number-covers) says what stays compatible.",
+        "[Upgrading](operations.md#what-the-version-number-covers) says what stays compatible.",
         "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
         "at any time; ignore fields that you do not know.",
         *_json_tables(_AGENT, "## {}"),

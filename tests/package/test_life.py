@@ -138,7 +138,7 @@ def test_an_upgrade_leaves_a_stopped_service_stopped(fresh: Machine, packages: P
 
 def test_an_upgrade_restarts_a_running_service(fresh: Machine, packages: Packages) -> None:
     """The page's command does not ask about an edited configuration. A fixed version repairs a broken service."""
-    page = blocks((ROOT / "docs/upgrading.md").read_text())
+    page = blocks((ROOT / "docs/operations.md").read_text())
     upgrade = next(block.text for block in page if block.text.startswith("apt install"))
     downgrade = upgrade.replace("apt install", "apt install --yes --allow-downgrades")
     edited = '[resources."example.com/spare"]\nstatic = { quantity = 2 }\n'

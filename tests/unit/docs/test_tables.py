@@ -1,4 +1,4 @@
-"""The tables of the documentation list every reason, metric, path and kind of journal entry in the program."""
+"""The tables of the documentation list every metric, path and kind of journal entry in the program."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from capacityd.linux.systemd import EntryKind
-from capacityd.model.node import ConditionReason
-from capacityd.model.waits import WaitReason
 from capacityd.node.kubelet_kubeconfig import KUBECONFIG_PATHS
 from capacityd.worker import metrics
 from kubectl_capacityd.fleet.assess import FleetReport, ResourceSummary
@@ -22,19 +20,6 @@ MONITORING = (ROOT / "docs/monitoring.md").read_text()
 def rows(page: str, pattern: str) -> list[tuple[str, ...]]:
     """Returns the pattern's groups for each matching row of the page's tables."""
     return re.findall(rf"^\| {pattern} ?\|$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
-
-
-def test_the_page_on_the_condition_has_every_reason() -> None:
-    table_rows = rows("how-to/conditions.md", r"`([A-Z]\w+)` \| (?!Normal|Warning)(.*) \| (.*)")
-    assert [reason for reason, _, _ in table_rows] == [reason.value for reason in ConditionReason]
-    for reason, meaning, action in table_rows:
-        assert meaning, reason
-        assert action or reason == ConditionReason.PUBLISHED.value, f"{reason} does not say what to do"
-
-
-def test_the_page_on_the_condition_has_every_wait() -> None:
-    table_rows = rows("how-to/conditions.md", r"`([a-z_]+)` \| (.+) \| (?:.+)")
-    assert [wait for wait, _ in table_rows] == [wait.value for wait in WaitReason]
 
 
 def test_the_page_on_installation_has_every_path_of_a_kubeconfig() -> None:

@@ -49,7 +49,8 @@ MERGING = (
     "An unknown key, a wrong type or a unit that does not fit is an error. `capacityd config check` lists all errors. "
     "Commands refuse a configuration with errors. The service publishes the resources without errors and leaves the "
     "others unchanged on the Node; if a reload finds errors, the previous configuration stays active. capacityd warns "
-    "about settings that are valid but probably mistakes, and about files in and beside conf.d that it does not read. "
+    "about settings that are valid but probably mistakes. A file in or beside conf.d that is not read, and that may be "
+    "meant to be, is an error. "
     "Files and folders must belong to root, and neither their group nor others may be able to write them, because they "
     "can name programs that run as root.",
 )

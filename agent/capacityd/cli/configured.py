@@ -10,12 +10,9 @@ from capacityd.schema.config import Config
 
 def config_of(selection: Selection) -> Config:
     """The configuration; tells the user if it has no resources. Raises ConfigError with all errors if there are any."""
-    loaded = load(selection.config)
-    config = loaded.require()
+    config = load(selection.config).require()
     if not config.resources:
         print_message(nothing_configured(selection))
-        for problem in loaded.warnings:  # a file in the wrong place may be the reason
-            print_message(problem.unlocated())  # with the file, but without the line
     return config
 
 

@@ -46,12 +46,11 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
 
     masking = {file: f"replaces {masked}, which is not read" for file, masked in files.masking.items()}
-    warnings = [*_problems(files.ignored), *loaded.warnings]
     notes = [*_problems(files.leftovers), *_problems(masking), *loaded.notes]
     return replace(
         loaded,
         problems=numbered(loaded.problems, texts),
-        warnings=numbered([replace(problem, warning=True) for problem in warnings], texts),
+        warnings=numbered([replace(problem, warning=True) for problem in loaded.warnings], texts),
         notes=numbered(notes, texts),
         folders=files.folders,
     )

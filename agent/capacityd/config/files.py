@@ -25,12 +25,12 @@ from capacityd.model.errors import ConfigError
 MAX_FILE_BYTES = 1 << 20
 
 _SUFFIX = r"~|\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))"
-_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found")
-"""Names of files that are skipped without a warning: hidden files, and leftovers of editors and package managers."""
+_RENAMED_TOML = re.compile(r"[^.#].*\.toml.+")
+"""Copies and disabled files, which get a note, because they may be meant to be read."""
+_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found|{_RENAMED_TOML.pattern}")
+"""Names of files that are skipped: hidden files, and leftovers of editors, people and package managers."""
 _HIDDEN_TOML = re.compile(r"\.(?!#).*\.toml")
 """Hidden files that get a note, because they may be meant to be read, unlike the lock files of Emacs."""
-_RENAMED_TOML = re.compile(rf"[^.].*\.toml({_SUFFIX})")
-"""Leftovers that get a note, because they may be meant to be read."""
 
 _WRONG_NAME = 'is not read, because its name does not end with ".toml"'
 _DEV_NULL = os.makedev(1, 3)
@@ -56,9 +56,7 @@ class Files:
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Path of an unusable folder -> the reason."""
-    ignored: dict[str, str] = field(default_factory=dict)
-    """Path of a skipped file or folder that is probably meant to be read -> why it is skipped. A warning."""
+    """Path of an unusable folder, or of what is probably meant to be read and is not -> the reason."""
     leftovers: dict[str, str] = field(default_factory=dict)
     """Path of a skipped file that is probably meant to be skipped -> why it is skipped. A note."""
 
@@ -74,7 +72,7 @@ def files_of_service(root: str) -> Files:
     if main_files:
         files.folders[os.path.dirname(main_file)] = (os.path.basename(main_file),)
     local_files = _add_folder(os.path.join(root, LOCAL_FOLDER), files, masked=vendor_files)
-    files.ignored |= misplaced(root)
+    files.failures |= misplaced(root)
     files.paths += [vendor_files[name] for name in sorted(vendor_files.keys() - local_files.keys())]
     files.paths += main_files
     files.paths += [local_files[name] for name in sorted(local_files)]
@@ -89,7 +87,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _add_folder(path, files, masked={})
+        found = _add_folder(path, files, masked={}, may_have_others=True)
         files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -152,12 +150,15 @@ def _not_trusted(error: NotTrusted, path: str) -> str:
     return f"{where}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
-def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict[str, str]:
+def _add_folder(
+    folder: str, files: Files, *, masked: Mapping[str, str], may_have_others: bool = False
+) -> dict[str, str]:
     """Adds a folder to the files, except for the order of its .toml files. Returns these: name -> path.
 
     Adds the folder or its failure, its skipped files, and which of its files replace masked ones. Hidden files are
     skipped, because editors have hidden lock files and swap files.
-    masked: name -> path of each file that a file of this folder with the same name replaces.
+    masked: name -> path of each file that a file of this folder with the same name replaces. may_have_others: whether
+    the folder may contain files whose name does not end with .toml.
     """
     files.folders[folder] = None
     try:
@@ -181,8 +182,8 @@ def _add_folder(folder: str, files: Files, *, masked: Mapping[str, str]) -> dict
     files.masking |= {path: masked[name] for name, path in paths.items() if name in masked}
     for name in sorted(set(names) - paths.keys()):
         skipped = os.path.join(folder, name)
-        if not _LEFTOVER.fullmatch(name):
-            files.ignored[skipped] = _WRONG_NAME
+        if not _LEFTOVER.fullmatch(name) and not may_have_others:
+            files.failures[skipped] = f"{_WRONG_NAME}; rename or remove it"
         elif _HIDDEN_TOML.fullmatch(name):
             files.leftovers[skipped] = "is not read, because its name begins with a dot"
         elif _RENAMED_TOML.fullmatch(name):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from capacityd.detectors import load_detector
-from capacityd.linux.paths import is_inside
 from capacityd.model.device_plugins import PLUGIN_DOMAINS, plugin_domain
-from capacityd.schema.address_ranges import parsed_networks
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import OR
 from capacityd.schema.units import is_amount
-
-_UNDATED_FOLDERS = ("/proc", "/sys")
-"""Folders whose files have the time at which the kernel created them, not at which their content changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +32,6 @@ def hints(resource: Resource) -> Iterator[Hint]:
     if isinstance(detector, DeviceDetector):
         yield from _measure_hints(resource, detector)
         yield from _exact_size_hints(resource, detector)
-    elif resource.detector == "file":
-        yield from _age_hints(resource)
-    elif resource.detector == "pool":
-        yield from _pool_hints(resource)
 
 
 def _measure_hints(resource: Resource, detector: DeviceDetector) -> Iterator[Hint]:
@@ -66,30 +56,6 @@ def _exact_size_hints(resource: Resource, detector: DeviceDetector) -> Iterator[
                 size = exact_sizes[0]
                 text = f'"{size}" matches only this exact size; for this size or more write ">={size}"'
                 yield Hint(table=detector.name, key=test.key, text=text)
-
-
-def _age_hints(resource: Resource) -> Iterator[Hint]:
-    """Yields a hint for each age limit of a file in _UNDATED_FOLDERS: its age says nothing about its content."""
-    for table in resource.tables:
-        path = os.path.normpath(str(table.settings["path"]))
-        has_max_age = table.settings["max_age"] is not None
-        if has_max_age and any(is_inside(path, folder) for folder in _UNDATED_FOLDERS):
-            text = (
-                f"the kernel does not date {path} when its number changes, so the resource will be unknown; "
-                "leave out max_age"
-            )
-            yield Hint(table="file", key="max_age", text=text)
-
-
-def _pool_hints(resource: Resource) -> Iterator[Hint]:
-    """Yields a hint for each table of a pool with exceptions that are in none of its networks."""
-    for table in resource.tables:
-        networks = parsed_networks(table.settings["cidr"])
-        excepted = parsed_networks(table.settings["except"])
-        outside = [exception for exception in excepted if not any(map(exception.overlaps, networks))]
-        if outside:
-            text = f"{', '.join(map(str, outside))} excludes nothing, because no network of cidr contains it"
-            yield Hint(table="pool", key="except", text=text)
 
 
 def name_hints(resources: Iterable[Resource]) -> Iterator[str]:

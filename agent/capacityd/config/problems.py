@@ -58,10 +58,6 @@ class Problem:
         """The text with the line, for the Node, the journal and `status`."""
         return self._public(self._file_and_line)
 
-    def unlocated(self) -> str:
-        """The text without the line, for the user who reads the file."""
-        return self._text(self.file)
-
     def located(self, severity: str = "") -> str:
         """The text with the line, in the format of compilers: editors can jump to it. For the user who reads the file.
 
@@ -94,7 +90,7 @@ class Loaded:
     """The valid part. The service uses it even if there are problems."""
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
-    """Problems about valid values, and skipped files, that are probably mistakes. They are only shown."""
+    """Problems about valid values that are probably mistakes. They are only shown."""
     files: tuple[str, ...]
     """The paths of the files that were read, in the order in which they are merged."""
     values: Mapping[str, Mapping[str, Any]]

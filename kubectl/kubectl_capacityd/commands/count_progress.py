@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from capacityd.cli.output.progress import ERASE_LINE
+_ERASE_LINE = "\r\x1b[K"  # ECMA-48: to the start of the line, then erase the line
 
 
 @contextmanager
@@ -19,10 +19,10 @@ def count_progress() -> Iterator[Callable[[str, int], None]]:
 
     def show(kind: str, count: int) -> None:
         if is_terminal:
-            print(f"{ERASE_LINE}reading {kind}: {count}", end="", file=sys.stderr, flush=True)
+            print(f"{_ERASE_LINE}reading {kind}: {count}", end="", file=sys.stderr, flush=True)
 
     try:
         yield show
     finally:
         if is_terminal:
-            print(ERASE_LINE, end="", file=sys.stderr, flush=True)
+            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shlex
 from contextlib import redirect_stdout
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -22,7 +20,7 @@ from capacityd.cli.parser import COMMANDS, command_parser
 from capacityd.model.text import printable
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassState
-from tests.support.terminals import CASES, GOLDEN, HEALTHY, Terminal, golden, shown
+from tests.support.terminals import CASES, GOLDEN, HEALTHY, golden, shown
 
 UNPRINTABLE = "Mouse\x1b]0;owned\x07\x9b31m\u202e\r\b\t\u2028\x85"
 
@@ -41,33 +39,6 @@ def test_a_terminal_gets_the_same_with_coloured_signs(name: str) -> None:
     assert {*signs} <= set("+~-!")
     assert shown(*CASES[name], terminal=True, NO_COLOR="1")[1] == plain
     assert shown(*CASES[name], terminal=True, TERM="dumb")[1] == plain
-
-
-def test_a_table_fits_a_narrow_terminal() -> None:
-    """Only the last column is wrapped; it contains sentences."""
-    _, whole = shown(*CASES["plan-mixed"])
-    _, narrow = shown(*CASES["plan-mixed"], terminal=True, COLUMNS="100", NO_COLOR="1")
-    assert max(map(len, whole.splitlines())) > 100
-    assert max(map(len, narrow.splitlines())) <= 100
-    assert narrow.split() == whole.split(), "rows stay in their order, and no word is lost"
-
-
-@pytest.mark.parametrize("machine", ["network", "storage", "gpus"])
-def test_the_devices_fit_80_columns(machine: str) -> None:
-    """A name that has no room behind the other columns stands below its row. A comment stands above its TOML."""
-    command = f"devices --machine {{root}}/conf/examples/machines/{machine}.json"
-    _, whole = shown(command)
-    _, narrow = shown(command, terminal=True, COLUMNS="80")
-    too_wide = [line for line in narrow.splitlines() if len(line) > 80]
-    assert all(re.fullmatch(r"\w+ = {.*}", line) for line in too_wide), "only a line of TOML cannot be broken"
-    assert sorted(set(narrow.split()) - {"#"}) == sorted(set(whole.split()) - {"#"}), "no word is lost"
-
-
-def test_a_last_column_without_room_stands_below_its_row() -> None:
-    with redirect_stdout(Terminal()) as output, mock.patch.dict(os.environ, {"TERM": "xterm", "COLUMNS": "40"}):
-        print_table([("a" * 30, "-"), ("b", "a name")], ("DEVICE", "NAME"), indent=1)
-    lines = [" DEVICE", "     NAME", f" {'a' * 30}", " b", "     a name"]
-    assert [line.rstrip() for line in output.getvalue().splitlines()] == lines
 
 
 def test_a_locale_without_the_characters_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,5 +145,5 @@ def test_messages_are_short() -> None:
     text = f"{X}\nusb = {{ vendor = '{'z' * 100000}' }}\n'{'k' * 100000}' = 1\n[resources.{'n' * 9999}]"
     configuration = loaded(text)
     assert len(configuration.problems) == 3
-    assert all(len(p.unlocated()) < 2500 for p in configuration.problems)
+    assert all(len(p.reason()) < 2500 for p in configuration.problems)
     assert all(len(name) < 1000 for name in configuration.config.broken)

@@ -46,11 +46,11 @@ def read_files(configuration: Loaded, root: Path) -> list[str]:
 
 
 def problems(configuration: Loaded, root: Path) -> list[str]:
-    return [p.unlocated().replace(f"{root}/", "") for p in configuration.problems]
+    return [p.reason().replace(f"{root}/", "") for p in configuration.problems]
 
 
 def noted(configuration: Loaded, root: Path) -> list[str]:
-    return [note.unlocated().replace(f"{root}/", "") for note in configuration.notes]
+    return [note.reason().replace(f"{root}/", "") for note in configuration.notes]
 
 
 def test_without_any_file_nothing_is_configured(tmp_path: Path) -> None:
@@ -339,25 +339,25 @@ def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) 
 
 def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
     """Files that editors and package managers leave behind are not reported."""
-    names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.dpkg-new", "README", "e.toml.bak")
+    names = ("60.conf", "60.yaml", "60.TOML", "a.toml~", ".#b.toml", "d.toml.2026", "README", "e.toml.bak")
     loaded = load_files(
         tmp_path, {f"{ETC}/{name}": "=" for name in names} | {f"{ETC}/sub/1.toml": A, f"{ETC}/a.toml": A}
     )
-    assert loaded.require()
-    assert [(p.file, p.message) for p in loaded.warnings] == [
-        (str(tmp_path / ETC / name), 'is not read, because its name does not end with ".toml"')
+    assert not loaded.config.complete, "what it is meant to configure is unknown"
+    assert problems(loaded, tmp_path) == [
+        f'{ETC}/{name}: is not read, because its name does not end with ".toml"; rename or remove it'
         for name in ("60.TOML", "60.conf", "60.yaml", "sub")
     ]
     begins, ends = "begins with a dot", 'does not end with ".toml"'
     assert noted(loaded, tmp_path) == [
         f"{ETC}/a.toml~: is not read, because its name {ends}",
-        f"{ETC}/d.toml.dpkg-new: is not read, because its name {ends}",
+        f"{ETC}/d.toml.2026: is not read, because its name {ends}",
         f"{ETC}/e.toml.bak: is not read, because its name {ends}",
     ]
     hidden = load_files(tmp_path, {f"{ETC}/.h.toml": A, f"{ETC}/.h.toml.swp": "", f"{ETC}/#h.toml#": ""})
     assert f"{ETC}/.h.toml: is not read, because its name {begins}" in noted(hidden, tmp_path)
     assert len(noted(hidden, tmp_path)) == 4
-    assert hidden.warnings == loaded.warnings
+    assert hidden.problems == loaded.problems
 
 
 # what lies beside the files that are read
@@ -375,7 +375,7 @@ MISPLACED = {
 @pytest.mark.parametrize(("path", "advice"), MISPLACED.items(), ids=MISPLACED)
 def test_a_file_in_the_wrong_place_is_named(tmp_path: Path, path: str, advice: str) -> None:
     loaded = load_files(tmp_path, {path: A, MAIN: B, f"{ETC}/1.toml": B, "etc/capacityd/kubeconfig": ""})
-    ((place, why),) = [(os.path.relpath(p.file, tmp_path), p.message) for p in loaded.warnings]
+    ((place, why),) = [(os.path.relpath(p.file, tmp_path), p.message) for p in loaded.problems]
     assert place in (path, os.path.dirname(path))
     assert why.replace(f"{tmp_path}/", "") == f"is not read; {advice}"
 
@@ -468,7 +468,7 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, path: str, why: st
     (tmp_path / "file").write_text(A)
     (tmp_path / "link").symlink_to("nowhere")
     configuration = load(f"{tmp_path}/{path}")
-    assert [p.unlocated() for p in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
+    assert [p.reason() for p in configuration.problems] == [f"{tmp_path}/{path}: {why}"]
     assert not configuration.config.complete
 
 

@@ -180,7 +180,7 @@ ANYTHING = st.recursive(
 def check(text: str) -> Loaded:
     """Asserts what must be true for every file."""
     configuration = loaded(text)
-    messages = [p.unlocated() for p in configuration.problems]
+    messages = [p.reason() for p in configuration.problems]
     assert all(line.isprintable() for line in messages)
     assert all(why.isprintable() and name.isprintable() for name, why in configuration.config.broken.items())
     assert not {r.name for r in configuration.config.resources} & {*configuration.config.broken}
@@ -212,4 +212,4 @@ def test_any_text_gives_problems_with_their_lines_and_no_exception(text: str) ->
 
 @given(st.binary(max_size=60))
 def test_any_bytes_give_no_exception(raw: bytes) -> None:
-    assert all(p.unlocated().isprintable() for p in loaded(raw).problems)
+    assert all(p.reason().isprintable() for p in loaded(raw).problems)

@@ -98,15 +98,13 @@ def test_the_files_are_those_of_the_last_check(
     assert [*result["files"]["stamps"]] == [str(tmp_path / "c.toml")]
 
 
-def test_a_file_that_is_not_read_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_probable_mistake_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_reachable(tmp_path)
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d/50-a.toml").write_text('[resources."example.com/x"]\ndisk = { size = "500GB" }\n')
-    (tmp_path / "conf.d/60.conf").touch()
     config = str(tmp_path / "conf.d")
     assert check(WorkerOptions(str(tmp_path), Selection(config=config)), {PassReason.START}) == 0
     assert capfd.readouterr().err.splitlines() == [
-        f'capacityd: {config}/60.conf: is not read, because its name does not end with ".toml"',
         f'capacityd: {config}/50-a.toml:2: [resources."example.com/x".disk] size: '
         '"500GB" matches only this exact size; for this size or more write ">=500GB"',
     ]

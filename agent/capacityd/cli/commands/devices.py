@@ -7,7 +7,6 @@ from capacityd.cli.inventory.found import find_all
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.cli.inventory.table import print_devices
 from capacityd.cli.options import Options
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json, print_message
 from capacityd.detectors import detector_names, load_detector
 from capacityd.model.errors import UsageError
@@ -27,9 +26,8 @@ def devices(options: Options) -> int:
         raise UsageError("--toml and --json cannot be combined")
     detectors = _detectors(options.detector)
     host = host_of(options.selection)
-    with progress("reading the devices"):
-        found = find_all(host, detectors)
-        listings = [listing_of(detector, found[detector.name]) for detector in detectors]
+    found = find_all(host, detectors)
+    listings = [listing_of(detector, found[detector.name]) for detector in detectors]
     if options.toml:
         print(starter_configuration(host.hostname(), listings), end="")
     elif options.json:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options
 from capacityd.cli.output.explain import print_explanation
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json, print_message, print_table, without_column
 from capacityd.discovery.runner import probe as probe_resources
 from capacityd.model.errors import NodeError
@@ -30,8 +29,7 @@ def probe(options: Options) -> int:
     host = host_of(options.selection)
     config = config_of(options.selection)
     node_name = node_name_of(options.selection, config) or _identified(options.selection, config, host)
-    with progress("reading the resources"):
-        readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
+    readings = probe_resources(config, host, node_name=node_name, explain=options.explain)
     expected = config.expectations()
     below_expect = {name for name, reading in readings.items() if is_below(reading, expected.get(name))}
     if options.json:

@@ -11,7 +11,6 @@ from functools import partial
 from capacityd.cli.configured import config_of
 from capacityd.cli.options import Options, refuse_combinations
 from capacityd.cli.output.plan import plan_as_dict, print_patch, print_plan
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.hints import name_hints
@@ -108,8 +107,7 @@ def _publish(options: Options, *, writes: bool) -> tuple[Config, Outcome]:
         _refuse_beside_service(options, reload_instead, "`capacityd plan` shows what would be written")
 
     def read_machine(node_name: str | None) -> Mapping[str, Reading]:
-        with progress("reading the resources"):
-            readings = probe(config, host, node_name)
+        readings = probe(config, host, node_name)
         for name, reading in readings.items():
             if isinstance(reading, Quantity) and reading.warning:
                 print_message(f"{name}: {reading.warning}")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 
 from capacityd.cli.options import Options
-from capacityd.cli.output.progress import progress
 from capacityd.cli.output.terminal import listed, print_json, print_message
 from capacityd.detectors import detector_names, load_detector
 from capacityd.host.live import LiveHost
@@ -41,16 +40,15 @@ def record(options: Options) -> int:
             raise UsageError(f"{options.file} exists; choose another name, or replace it with --force")
     unreadable: dict[str, list[str]] = {}  # a copy lacks the same paths as its original, for which they were listed
     host: Host
-    with progress("recording the machine"):
-        if options.selection.machine is None:
-            host = LiveHost()
-            attributes = {name for detector in _device_detectors() for name in detector.attributes}
-            recording = Recorder(host, attributes).run()
-            recording["hardware_names"] = _hardware_names(host, recording)
-            unreadable = _unreadable(recording)
-        else:
-            recording = read_recording(options.selection.machine)
-            host = RecordedHost(recording)
+    if options.selection.machine is None:
+        host = LiveHost()
+        attributes = {name for detector in _device_detectors() for name in detector.attributes}
+        recording = Recorder(host, attributes).run()
+        recording["hardware_names"] = _hardware_names(host, recording)
+        unreadable = _unreadable(recording)
+    else:
+        recording = read_recording(options.selection.machine)
+        host = RecordedHost(recording)
     if not (options.keep_serials or recording.get("redacted")):
         # The machine id is in no recorded file, but may be a part of other texts. This also sets "redacted".
         recording = without_identifiers(recording, [machine_id(host)])

@@ -14,7 +14,7 @@ from fractions import Fraction
 from capacityd.cli.inventory.devices import DeviceEntry, DeviceListing
 from capacityd.cli.inventory.found import FoundDevice
 from capacityd.cli.inventory.selectors import TomlSelector
-from capacityd.cli.output.terminal import print_line, print_table, print_text, terminal_width
+from capacityd.cli.output.terminal import print_line, print_table
 from capacityd.schema.device import DeviceDetector
 from capacityd.schema.matchers import Value
 from capacityd.schema.units import Dimension
@@ -32,11 +32,7 @@ _SCALES: Mapping[Dimension, tuple[int, tuple[str, ...]]] = {
 def print_devices(listing: DeviceListing, limit: int | None) -> None:
     """Prints a table, and below it the TOML for each device. limit: devices of a kind to print at most, None: all."""
     detector, entries = listing.detector, listing.entries
-    if listing.error:
-        count = f"at least {len(entries)}" if entries else "unknown"
-    else:
-        count = str(len(entries)) if entries else "none"
-    print_text(f"{detector.name}: {count}  ({detector.about})")
+    print_line(f"{detector.name}: {_count(listing)}  ({detector.about})")
     if not entries:
         return
     keys, common = _columns(detector, entries)
@@ -65,27 +61,21 @@ def print_devices(listing: DeviceListing, limit: int | None) -> None:
             rows.append(("…", *[""] * len(columns), more))
     print_table(rows, (detector.name.upper(), *columns, "NAME"))
     if common:
-        print_text(f"all: {', '.join(common)}")
+        print_line(f"all: {', '.join(common)}")
     for key, reason in _unread(entries).items():
-        print_text(f"?: could not be read: {key}: {reason}")
+        print_line(f"?: could not be read: {key}: {reason}")
     print_line()
-    _print_toml(selectors)
-    print_line()
-
-
-def _print_toml(selectors: Sequence[tuple[str, str]]) -> None:
-    """Prints TOML, each line with its comment. On a terminal that is too narrow, the comment stands above the TOML."""
     longest = max(len(toml) for toml, _ in selectors)
-    width = terminal_width()
-    is_unlimited = width == 0
     for toml, comment in selectors:
-        line = f"{toml:<{longest}}  # {comment}"
-        if toml and (is_unlimited or len(line) <= width):
-            print_line(line)
-            continue
-        print_text(comment, initial_indent="# ", subsequent_indent="# ")
-        if toml:
-            print_line(toml)
+        print_line(f"{toml:<{longest}}  # {comment}" if toml else f"# {comment}")
+    print_line()
+
+
+def _count(listing: DeviceListing) -> str:
+    number = len(listing.entries)
+    if listing.error:
+        return f"at least {number}" if number else "unknown"
+    return str(number) if number else "none"
 
 
 def _matches_several(selector: TomlSelector) -> bool:

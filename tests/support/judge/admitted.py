@@ -140,8 +140,8 @@ ADMITTED = (
         the_annotation_is_lost_with_the_memory,
     ),
     Admitted(
-        "A key that another writer puts into the annotation counts as capacityd's.",
-        _OWNER,
+        "A key that another writer puts into the annotation counts as capacityd's, with the number that stands there.",
+        (*_OWNER, "unknown_keeps"),
         the_annotation_is_believed,
     ),
     Admitted(

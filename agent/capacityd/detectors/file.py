@@ -17,6 +17,8 @@ from capacityd.schema.setting_types import LINE_KEY, Setting, duration, file_pat
 
 _MAX_BYTES = 65536
 """More than any list of numbers needs: a larger file is a mistake."""
+_NUL = r"\x00"
+"""The byte 0 in a printable text."""
 _MAX_CLOCK_STEP = 60
 """Seconds by which the clock may have been set back since the file was written."""
 
@@ -40,6 +42,8 @@ def read(host: Host, settings: Mapping[str, object]) -> Contribution | Absent:
     texts = [content.text] if key is None else _values_of(key, content.lines)
     where = path if key is None else f"{path} {key}"
     if not texts:
+        if _NUL in content.text:  # after a power failure, or in UTF-16
+            raise HostError(f"{path} is not a text")
         return Absent(f"{path} has no {key}")
     if len(texts) > 1:
         raise HostError(f"{path} has {key} {len(texts)} times")

@@ -34,6 +34,8 @@ _GENERATED_PREFIX = "nvme."
 """The start of the id that the kernel makes up for an NVMe namespace without one (wwid_show in
 drivers/nvme/host/sysfs.c). Different disks may share this id: it contains the serial number, which is the same for all
 controllers of a cloud."""
+_VENDORS_PREFIX = "t10."
+"""The start of an id whose form is the vendor's own (T10 vendor ID based, SCSI Primary Commands)."""
 _MULTIPATH_PREFIX = "mpath-"
 """The start of a device-mapper UUID that multipathd assigned (multipath-tools, libmultipath/devmapper.c). Such a UUID
 decides alone: the system already uses the paths that share it as one disk."""
@@ -171,11 +173,10 @@ def _leads_to(disk: Disk, name: str, id_: str, facts: Callable[[str, str], _Fact
     own_facts = facts(name, id_)
     if any(own_facts.show_another_disk_than(facts(path, id_)) for path in disk.paths):
         return False
-    if own_facts.serial and facts(disk.name, id_).serial:
+    # An id that only its vendor defines may be that of each server's first disk, and so may the serial number (tgt).
+    if own_facts.serial and facts(disk.name, id_).serial and not id_.startswith(_VENDORS_PREFIX):
         return True  # equal ones: show_another_disk_than() has compared them
-    raise HostError(
-        f"{name} and {disk.name} have the same id {id_}, and udev knows no serial numbers that tell them apart"
-    )
+    raise HostError(f"{name} and {disk.name} have the same id {id_}, and nothing else shows whether they are one")
 
 
 @dataclass(frozen=True, slots=True)

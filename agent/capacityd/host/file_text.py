@@ -19,8 +19,11 @@ def text_of(content: str) -> str:
 
 
 def stripped_lines(content: str) -> tuple[str, ...]:
-    """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces."""
-    lines = content.replace("\t", " ").strip(" \r\n").split("\n")
+    """The lines of a file without white space around the content and at the ends of lines. Tabs become spaces.
+
+    Programs of Windows write a byte order mark before the text.
+    """
+    lines = content.removeprefix("\ufeff").replace("\t", " ").strip(" \r\n").split("\n")
     return tuple(printable(line.rstrip(" \r")) for line in lines)
 
 

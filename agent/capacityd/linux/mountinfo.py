@@ -67,7 +67,7 @@ def mount_of(line: str) -> Mount | None:
     """The mount in a line; None if the line is malformed. A single hyphen ends the optional fields in the middle."""
     before_hyphen, _, after_hyphen = line.partition(" - ")
     mount_fields = before_hyphen.split(" ")
-    filesystem_fields = after_hyphen.split(" ")
+    filesystem_fields = after_hyphen.split(" ", 2)  # some kernels escape no space in the options
     if len(mount_fields) < 6 or len(filesystem_fields) < 2:
         return None
     return Mount(

@@ -146,9 +146,7 @@ def alike(*facts: tuple[str, str, int], wwid: str = PLACEHOLDER, serial: str = "
     ]
 
 
-@pytest.mark.parametrize(
-    "wwid", ["naa.5000000000000001", "eui.0000000000000001", "t10.IET     00010001", "iqn.2026.x:1"]
-)
+@pytest.mark.parametrize("wwid", ["naa.5000000000000001", "eui.0000000000000001", "iqn.2026.x:1"])
 @pytest.mark.parametrize("serial", ["ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT"])
 @pytest.mark.parametrize(
     ("facts", "disks"),
@@ -166,13 +164,19 @@ def test_different_disks_with_one_world_wide_id_count_apart(
     assert counted(machine(*alike(*facts, wwid=wwid, serial=serial)), "disk") == disks.split()
 
 
-@pytest.mark.parametrize("number", ["", "5000000000000001"])
-def test_disks_that_nothing_tells_apart_are_in_doubt(number: str) -> None:
-    """udev's ID_SERIAL_SHORT of a SCSI disk may repeat the world-wide id, and is then no serial number."""
-    host = machine(*alike((number, "X", 931), (number, "X", 931), serial="ID_SERIAL_SHORT"))
+@pytest.mark.parametrize(
+    ("wwid", "number"),
+    [
+        (PLACEHOLDER, ""),
+        (PLACEHOLDER, "5000000000000001"),  # udev may repeat the world-wide id, which is then no serial number
+        ("t10.IET     00010001", "beaf11"),  # tgt gives both to the first disk of every server
+    ],
+)
+def test_disks_that_nothing_tells_apart_are_in_doubt(wwid: str, number: str) -> None:
+    host = machine(*alike((number, "X", 931), (number, "X", 931), wwid=wwid, serial="ID_SERIAL_SHORT"))
     reading = read(host, "disk")
     assert isinstance(reading, Unknown)
-    assert "sdb and sda have the same id naa.5000000000000001" in reading.reason
+    assert f"sdb and sda have the same id {wwid}" in reading.reason
     assert counted(host, "disk", {"name": "sda"}) == ["sda"]
 
 

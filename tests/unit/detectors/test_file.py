@@ -31,7 +31,7 @@ def error(path: object, max_age: float | None = None) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("text", "number"), [("0", 0), (" \t12 \r\n\n", 12)])
+@pytest.mark.parametrize(("text", "number"), [("0", 0), (" \t12 \r\n\n", 12), ("\ufeff12\r\n", 12)])
 def test_the_amount_is_the_number_in_it(tmp_path: Path, text: str, number: int) -> None:
     (tmp_path / "seats").write_text(text)
     assert read(tmp_path / "seats") == Contribution(str(tmp_path / "seats"), number)
@@ -54,9 +54,8 @@ def test_content_that_is_not_a_number_is_unknown(tmp_path: Path, raw: bytes, rea
     assert reason in error(tmp_path / "seats")
 
 
-PAIRS = """
+PAIRS = """\ufefftdx 31
 # of the vendor
-tdx 31
 sev_es\t5\r
 seats = 40
  floating: 12
@@ -86,6 +85,13 @@ def test_a_file_without_the_key_has_none(tmp_path: Path, key: str) -> None:
     (tmp_path / "capacity").write_text(PAIRS)
     path = str(tmp_path / "capacity")
     assert DETECTOR.read(LiveHost(), {"path": path, "key": key, "max_age": None}) == Absent(f"{path} has no {key}")
+
+
+@pytest.mark.parametrize("raw", [bytes(64), "tdx 31\n".encode("utf-16")], ids=["power failure", "UTF-16"])
+def test_a_file_that_is_no_text_may_have_the_key(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "capacity").write_bytes(raw)
+    with pytest.raises(HostError, match="/capacity is not a text"):
+        DETECTOR.read(LiveHost(), {"path": str(tmp_path / "capacity"), "key": "tdx", "max_age": None})
 
 
 @pytest.mark.parametrize(

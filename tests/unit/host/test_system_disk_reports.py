@@ -85,6 +85,12 @@ ABROOT_MOUNTS = (
     *("253:0 / / btrfs /dev/dm-0 ro", "253:0 /.system/usr /usr btrfs /dev/dm-0 ro", "253:1 / /var btrfs /dev/dm-1 rw"),
     "0:44 / /etc overlay x rw,lowerdir=/.system/etc,upperdir=/var/lib/abroot/etc/a,workdir=/var/lib/abroot/etc/b",
 )
+BLANKS = files(  # some kernels escape no space in the options of an overlay
+    {
+        "/proc/self/mountinfo": "1 0 8:2 / /ro rw - ext4 /dev/sda2 rw\n2 0 8:17 / /rw rw - ext4 /dev/sdb1 rw\n"
+        "3 0 0:50 / / rw - overlay overlay rw,lowerdir=/ro/a b,upperdir=/rw/u,workdir=/rw/w\n"
+    }
+)
 BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
 
 
@@ -156,6 +162,7 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
         ("sdb", [*POOL, mount_table("253:3 / / xfs /dev/dm-3 rw")]),
         ("sda sdb", [*IMSM, mount_table("9:126 / / xfs /dev/md126 rw")]),
         ("sda sdc", [LOOP, mount_table(ROOT, ON_C, "7:0 / /usr squashfs /dev/loop0 ro")]),
+        ("sda sdb", [BLANKS, {"folders": ["/ro/a b", "/rw/u", "/rw/w"]}]),
         (
             "sda sdb",
             [

@@ -106,8 +106,7 @@ def test_the_kubeconfig_of_a_separate_identity(cluster: Cluster, tmp_path: Path)
     path = tmp_path / "n1.kubeconfig"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(path), "token": "t"}
     making = [line for line in lines if line.startswith("kubectl config ")]
-    # The page names the user to act as before the commands that make the rest of the kubeconfig.
-    script = "\n".join(sorted(making, key=lambda line: "kubectl config set " in line))
+    script = "\n".join(making)
     subprocess.run(["sh", "-e"], input=script, text=True, timeout=PATIENCE, check=True, cwd=tmp_path, env=environment)
     made = yaml.safe_load(path.read_text())
     assert made["users"] == [{"name": "capacityd", "user": {"token": "t", "as": "system:node:n1"}}]

@@ -25,7 +25,7 @@ _CONDITION = {
     ConditionReason.OVERWRITTEN: (
         "another writer has changed what capacityd publishes three times within six minutes; another capacityd on a "
         "cloned machine is such a writer",
-        "find the writer with `kubectl get node NODE -o yaml --show-managed-fields`, and stop it",
+        "see [another writer keeps changing the Node](troubleshooting.md#another-writer-keeps-changing-the-node)",
     ),
     ConditionReason.UNKNOWN: (
         "a resource could not be read; the number that was published stays",

@@ -1,6 +1,6 @@
-"""The JSON fields that commands print with --json, for docs/json.md and the manual page.
+"""The JSON fields that commands print with --json, for docs/json.md.
 
-resources[].name is the field `name` of each object in the list `resources`. changes{} is an object with any keys.
+resources[].name is the field `name` of each object in the list `resources`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TROUBLES = (
     Field("troubles[].name, troubles[].kind", "text or null", "as in `changes`; null for the Node as a whole"),
     Field("troubles[].text", "text", "for people: may change in any version"),
 )
-_CHANGES = (
+_PLAN = (
     Field("node", "text", "name of the Node"),
     Field("changes[].name", "text", "name of the resource"),
     Field("changes[].kind", "text", "`resource`, or `label` for the label of this name"),
@@ -124,9 +124,10 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("running", "true or false", "whether the service runs"),
         Field("pid", "number or null", "the process id of the service; null if it does not run, or if not known yet"),
     ),
-    "plan": _CHANGES,
-    "apply": (*_CHANGES, Field("applied", "true or false", "whether the patch was written")),
-    "withdraw": (*_CHANGES, Field("applied", "true or false", "whether the patch was written")),
+    "plan": _PLAN,
+    "apply and withdraw": (
+        Field("applied", "true or false", "whether the patch was written; besides the fields of `plan`"),
+    ),
     "record": (
         Field("file", "text", "path of the recording"),
         Field("bytes", "number", "its size"),

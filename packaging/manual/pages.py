@@ -36,11 +36,9 @@ class _Program(NamedTuple):
     statuses: Mapping[int, str]
     command_statuses: Mapping[str, Mapping[int, str]]
     """Command -> the exit statuses whose meaning is another one."""
-    fields: Mapping[str, Sequence[Field]]
-    """Command -> the fields of its JSON."""
 
 
-_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES, FIELDS)
+_AGENT = _Program("capacityd", command_parser(), EXAMPLES, SIGNS, STATUSES, COMMAND_STATUSES)
 _KUBECTL = _Program(
     kubectl_parser.PROGRAM,
     kubectl_parser.command_parser(),
@@ -48,11 +46,11 @@ _KUBECTL = _Program(
     kubectl_help.SIGNS,
     kubectl_help.STATUSES,
     {},
-    FIELDS_OF_KUBECTL,
 )
 _OUTPUT = (
     "Results go to standard output, everything else to standard error. In a table `-` stands for an empty cell, so "
-    "that awk finds the columns. With `--json` these commands print one object each, with these fields:"
+    "that awk finds the columns. With `--json` most commands print one object; the page json.md of the documentation "
+    "lists its fields."
 )
 
 
@@ -95,7 +93,7 @@ def reference() -> str:
         "## Alerts",
         *troubles.alerts(),
         "## JSON",
-        "With `--json` most commands print one JSON object. [Its fields](json.md) are on a page of their own.",
+        "With `--json` most commands print one JSON object. [json.md](json.md) lists its fields.",
         "## Files and environment",
         terms([*words.FILES[4:], *words.ENVIRONMENT, *words.KUBECTL_ENVIRONMENT]),
     )
@@ -109,8 +107,8 @@ def json_output() -> str:
         "[Upgrading](operations.md#what-the-version-number-covers) says what stays compatible.",
         "`list[].name` is a field of each object in a list. Times are in seconds since 1970. New fields may be added "
         "at any time; ignore fields that you do not know.",
-        *_json_tables(_AGENT, "## {}"),
-        *_json_tables(_KUBECTL, f"## {_KUBECTL.name} {{}}"),
+        *_json_tables(FIELDS, "## {}"),
+        *_json_tables(FIELDS_OF_KUBECTL, f"## {_KUBECTL.name} {{}}"),
     )
 
 
@@ -132,7 +130,6 @@ def manual() -> str:
         _statuses(STATUSES),
         "## OUTPUT",
         _OUTPUT,
-        *_json_tables(_AGENT, "### {} --json"),
         "## FILES",
         terms(words.FILES),
         "## ENVIRONMENT",
@@ -160,7 +157,6 @@ def manual_of_kubectl() -> str:
         _statuses(_KUBECTL.statuses),
         "## OUTPUT",
         _OUTPUT,
-        *_json_tables(_KUBECTL, "### {} --json"),
         "## ENVIRONMENT",
         terms([*words.COLOUR, *words.KUBECTL_ENVIRONMENT]),
         "## SEE ALSO",
@@ -221,8 +217,8 @@ def _commands(program: _Program) -> Iterator[str]:
         yield code("text", "\n".join(f"# {why}\n$ {line}" for line, why in program.examples[name]))
 
 
-def _json_tables(program: _Program, heading: str) -> Iterator[str]:
-    for command, fields in program.fields.items():
+def _json_tables(tables: Mapping[str, Sequence[Field]], heading: str) -> Iterator[str]:
+    for command, fields in tables.items():
         yield heading.format(command)
         rows = (f"| {_names(field.names)} | {field.type} | {escaped(field.meaning)} |" for field in fields)
         yield "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import yaml
 
 from tests import ROOT
 from tests.cluster.controlplane import PODS, Cluster
@@ -17,12 +16,10 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.pods import UNUSUAL, annotations_of, binds_with, container, pod, runtime_class
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import MUTATING_POLICIES
-from tests.support.pages import blocks
 
 pytestmark = [pytest.mark.protocol, pytest.mark.since(MUTATING_POLICIES), pytest.mark.usefixtures("enforced")]
 
 MANIFEST = ROOT / "packaging/kubernetes/enforce-bandwidth.yaml"
-PAGE = ROOT / "docs/how-to/nic-bandwidth.md"
 RESOURCE = "example.com/nic-mbps"
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
 
@@ -124,12 +121,6 @@ def test_an_overhead_alone_is_no_limit(cluster: Cluster) -> None:
         made = tried(cluster, pod([limit()], runtimeClassName=name))
     assert made["spec"]["overhead"] == {RESOURCE: "20"}
     assert annotations_of(made) == {}
-
-
-def test_the_page_shows_what_its_pod_gets(cluster: Cluster) -> None:
-    example, shown = (block for block in blocks(PAGE.read_text()) if block.kind in ("yaml", "text"))
-    made = annotations_of(tried(cluster, yaml.safe_load(example.text)))
-    assert [line.strip() for line in shown.text.splitlines()[2:]] == [f"{key}: {made[key]}" for key in sorted(made)]
 
 
 def test_nothing_else_of_a_pod_changes(cluster: Cluster) -> None:

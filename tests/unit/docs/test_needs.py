@@ -112,10 +112,10 @@ def working() -> Recording:
 
 
 def numbers() -> Recording:
-    """Numbers in files: confidential VMs, classes of service for the cache, and a licence."""
+    """Numbers in files: confidential VMs, and classes of service for the cache."""
     capacity = {"/sys/fs/cgroup/misc.capacity": "tdx 31\nsev 10\nsev_es 5\n"}
     classes = {"/sys/fs/resctrl/info/L3/num_closids": "16\n"}
-    return merge(bare(), files({**capacity, **classes, "/etc/renderer/licence.conf": "host = lic1\nseats = 40\n"}))
+    return merge(bare(), files({**capacity, **classes}))
 
 
 def mounted() -> Recording:
@@ -138,7 +138,7 @@ ALL = {**RECORDED, **MADE_UP}
 
 # recipe -> machine -> the expected answer. On any other machine the hardware is absent.
 TRUTH: dict[str, dict[str, int]] = {
-    "dongle": {"dongles": 4, "adapters": 1},  # without A17 and B03; a dongle without a serial number counts
+    "dongle": {"dongles": 12, "adapters": 3},  # three slots each, without A17 and B03; one has no serial number
     "gpu": {"gpus": 4, "cards": 1, "working": 2},
     "port-10g": {"network": 3, "working": 2},  # two of 25G, one of 100G; virtual functions are not physical ports
     "nic-mbps": {"network": 90_000, "working": 9_000},  # less a tenth
@@ -153,10 +153,8 @@ TRUTH: dict[str, dict[str, int]] = {
     "fpga": {"cards": 2},  # counts cards, not functions
     "licensed-core": {**dict.fromkeys(ALL, 2), "gpus": 64, "cloud": 16},
     "swap-mib": {"storage": 8191},  # a partition of 8 GiB, less a page
-    "seats": {"software": 12},
     **{need: {"working": 1} for need in ("nvme-live", "gpu-x16", "disk-running")},
     "port-up": {"network": 3, "working": 1},
-    "render-seats": {"files": 40},
     "tdx-vm": {"files": 31},
     "sev-vm": {"files": 15},
     "l3-class": {"files": 15},
@@ -167,10 +165,9 @@ UNKNOWN = {  # (recipe, machine) -> why the quantity is unknown
         for need in ("port-10g", "port-up", "nic-mbps")
         for machine in ("virtual", "cloud")
     },
-    **{("seats", machine): "/run/licences is not part of the recording" for machine in {*ALL} - {"software"}},
     **{
         (need, machine): "is not part of the recording"
-        for need in ("render-seats", "tdx-vm", "sev-vm", "l3-class")
+        for need in ("tdx-vm", "sev-vm", "l3-class")
         for machine in {*ALL} - {"files"}
     },
 }

@@ -155,15 +155,6 @@ def test_many_devices_are_grouped(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert lines[5:] == ['- 1-18, 1-32, 1-4 and 18 more same rule, for example: product is "0004", wanted "0000"']
 
 
-def test_json_has_the_mismatches_of_each_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = output(tmp_path, 'usb = { vendor = "0529", product = "6001" }', recording(), capsys, "--json")
-    (resource,) = json.loads(out)["resources"]
-    assert len(resource["rejected"]) == 6
-    assert resource["rejected"][0]["mismatches"] == [
-        {"key": "vendor", "value": '"05e3"', "wanted": '"0529"', "matches": False, "default": False}
-    ]
-
-
 @pytest.mark.parametrize(("cause", "advised"), [(cause, cause in (Cause.TIMEOUT, Cause.HANGING)) for cause in Cause])
 def test_only_what_may_hang_has_advice_without_an_explanation(cause: Cause, advised: bool) -> None:
     (resource,) = loaded(f"{HEADER}\n{FTDI}").require().resources

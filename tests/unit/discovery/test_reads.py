@@ -8,11 +8,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from capacityd.discovery.reader import read_resource
-from capacityd.host.mounts import SWAPS
 from capacityd.host.recording.contents import keeps_file
 from capacityd.host.recording.replay import RecordedHost
 from capacityd.host.system_disks import RESUME
-from capacityd.linux.mountinfo import MOUNT_TABLE
 from capacityd.model.reading import Quantity
 from capacityd.schema.config import Resource
 from capacityd.schema.device import DeviceDetector
@@ -55,13 +53,6 @@ def test_only_the_configured_keys_are_read(wanted: Resource, files: set[str]) ->
     assert {what for what, _ in calls(host)} <= {"listdir", "text", "resolve"}, "udev's database is not needed"
 
 
-def test_each_attribute_is_read_once_for_a_device() -> None:
-    host = recorder(bare(), usb_device())
-    read_resource(resource("usb", {"vendor": "0529"}, {"vendor": "0403", "product": "6001"}), host, "node")
-    texts = [path for what, path in calls(host) if what == "text"]
-    assert len(texts) == len(set(texts))
-
-
 @pytest.mark.parametrize("detector", device_detectors(), ids=lambda detector: detector.name)
 def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     """All keys of all devices are read, as by the command `devices`."""
@@ -72,17 +63,3 @@ def test_no_harmful_file_is_read(detector: DeviceDetector) -> None:
     of_devices = {path for path in read if path.startswith("/sys/") and path != RESUME}
     assert not [path for path in of_devices if not keeps_file(path) and basename(path) not in detector.attributes]
     assert not [what for what, _ in calls(host) if what == "run"]
-
-
-@pytest.mark.parametrize(
-    ("detector", "asked"),
-    [
-        ("disk", [("raw", MOUNT_TABLE), ("raw", SWAPS)]),
-        ("nic", [("default_interfaces", "")]),
-        ("address", [("default_interfaces", "")]),
-    ],
-)
-def test_the_systems_devices_are_determined_once_for_all_devices(detector: str, asked: list[tuple[str, str]]) -> None:
-    host = recorder(WORLD, ADDRESSES)
-    assert isinstance(read_resource(resource(detector, {"system": False}), host, "node"), Quantity)
-    assert [call for call in calls(host) if call in (*asked, ("default_interfaces", ""))] == asked

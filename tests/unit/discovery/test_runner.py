@@ -22,7 +22,6 @@ from capacityd.discovery import child, runner
 from capacityd.discovery.child import max_blocked_of
 from capacityd.discovery.runner import probe
 from capacityd.host.live import LiveHost
-from capacityd.linux import sandbox
 from capacityd.linux.subreaper import become_subreaper, kill_children
 from capacityd.model.errors import Cause
 from capacityd.model.host import Host
@@ -247,19 +246,6 @@ def test_a_program_that_hangs_stops_the_programs_after_it(tmp_path: Path) -> Non
     assert by_resource["example.com/first"] == READ["example.com/first"]
     assert reading.cause is Cause.TIMEOUT
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_slow_systemctl_does_not_hide_why_a_program_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the service's sandbox, the reason ends with advice about the sandbox, which systemctl shows."""
-    (tmp_path / "status").write_text("NoNewPrivs:\t1\n")
-    monkeypatch.setattr(sandbox, "_STATUS", str(tmp_path / "status"))
-    (tmp_path / "systemctl").write_text("#!/bin/sh\nexec sleep 3600\n")
-    (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    fails = runs(tmp_path, "exit 7", timeout=0.2)
-    reading = readings(fails, host=LiveHost())[fails.name]
-    assert isinstance(reading, Unknown)
-    assert "exited with status 7" in reading.reason
 
 
 def test_programs_of_a_killed_detector_are_killed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 
 from capacityd.linux.opening import ForeignLink, open_data_file
 from tests.support.forked import open_files
-from tests.support.reachable import make_reachable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
 ROOT, USER, OTHER = 0, 12345, 54321
@@ -203,38 +201,3 @@ def _outcome(action: Callable[[], str]) -> str:
         return action()
     except ForeignLink as e:
         return type(e).__name__
-
-
-USERS = """
-import json, os, sys
-from capacityd.linux.opening import ForeignLink, open_data_file
-outcomes = {}
-for name in sys.argv[2:]:
-    try:
-        outcomes[name] = os.read(open_data_file(os.path.join(sys.argv[1], name)), 9).decode()
-    except ForeignLink as e:
-        outcomes[name] = type(e).__name__
-print(json.dumps(outcomes))
-"""
-
-
-def test_in_a_user_namespace_other_users_look_alike(tmp_path: Path) -> None:
-    """As with PrivateUsers=yes in a drop-in: root is mapped, all others are not."""
-    make_reachable(tmp_path)
-    made(tmp_path / "root", ROOT, "SECRET")
-    made(tmp_path / "user", USER).chmod(0o644)
-    linked(tmp_path / "to-root", "root", USER)
-    linked(tmp_path / "to-user", "user", USER)
-    linked(tmp_path / "of-root", "root", ROOT)
-    namespace = ["unshare", "--user", "--map-root-user"]
-    names = ["root", "user", "to-root", "to-user", "of-root"]
-    done = subprocess.run(
-        [*namespace, sys.executable, "-c", USERS, tmp_path, *names], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == {
-        "root": "SECRET",
-        "user": "4",
-        "to-root": "ForeignLink",
-        "to-user": "4",
-        "of-root": "SECRET",
-    }

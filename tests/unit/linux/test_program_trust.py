@@ -58,30 +58,21 @@ HARMLESS: tuple[Sequence[str], ...] = (
 HARMFUL: tuple[Sequence[str], ...] = (
     ["BAD"],
     ["/bin/sh", "BAD"],
-    ["/bin/sh", "-e", "BAD.sh"],
     ["/usr/bin/timeout", "5", "BAD.elf"],
     ["/bin/sh", "THEIRS/./bad"],
-    ["/usr/bin/env", "BAD"],
-    ["/usr/bin/env", "sh", "BAD"],
-    ["/usr/bin/python3", "BAD.data"],
+    ["/usr/bin/env", "sh", "BAD.data"],
     ["/usr/bin/python3", "THEIRS/missing"],
 )
 # What root writes into an option or a text is root's decision: nothing knows which part of it is run.
 OF_ROOT: tuple[Sequence[str], ...] = (
     ["/usr/bin/env", "-S/bin/sh BAD"],
-    ["/usr/bin/env", "-u", "A", "-i", "PATH=THEIRS:/bin", "bad"],
-    ["/usr/bin/perl", "-ITHEIRS", "SAFE"],
-    ["/usr/bin/java", "-cp", "OURS:THEIRS", "Count"],
-    ["/bin/bash", "--rcfile=BAD.data", "-i"],
-    ["/bin/sh", "-c", ". BAD.data"],
     ["/bin/sh", "-c", "cd THEIRS; ./bad"],
-    ["/bin/sh", "-c", "exec THEIRS/b*"],
 )
 
 
 def filled(folders: Folders, command: Sequence[str]) -> list[str]:
     words = {"SAFE": folders.safe, "BAD": folders.bad, "THEIRS": str(folders.theirs), "OURS": str(folders.ours)}
-    for suffix, content in ((".data", b"1\n"), (".sh", b"echo 1\n"), (".elf", b"\x7fELF\2")):
+    for suffix, content in ((".data", b"1\n"), (".elf", b"\x7fELF\2")):
         Path(folders.bad + suffix).write_bytes(content)
     filled = list(command)
     for word, text in words.items():

@@ -57,7 +57,7 @@ def complete(typed: Sequence[str]) -> tuple[list[str], int]:
     if option is None and last.startswith("-"):
         offered = _options(parser)
     elif option is None and parser is program:
-        offered = [f"{name}	{about}" for name, about in COMMANDS.items()]
+        offered = [f"{name}\t{about}" for name, about in COMMANDS.items()]
     else:
         action = option or _argument(parser, number=arguments_read)
         if action is not None and action.metavar in FILES:

@@ -42,7 +42,6 @@ from tests.support.machines import (
     virtio_nic,
 )
 from tests.support.readings import device_detector, resource
-from tests.support.tour import MACHINE, recording, recordings
 
 DETECTORS = ("disk", "nic", "pci", "usb")
 words = st.sampled_from(["A17", "a17", "A*", "A?7", "[A]17", "[!x]", '"', "\\", "\x1b[0m", "ü", "'", "\udcff", "", " "])
@@ -160,33 +159,6 @@ def test_a_detector_that_hangs_does_not_keep_the_others_from_being_listed() -> N
     assert "disk: unknown" in output
     assert "\nnic: " in output
     assert output.endswith("status 4\n")
-
-
-@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_selectors_match_what_they_say_on_every_machine_of_the_documentation(recorded: Recording) -> None:
-    host = RecordedHost(recorded)
-    for detector in DETECTORS:
-        for entry in entries(detector, host):
-            assert counted(entry.unique_selector.toml, host) == [entry.device.name]
-            assert len(counted(entry.kind_selector.toml, host)) == entry.kind_selector.count
-
-
-def test_json_has_the_devices_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["devices", "usb", "--json", "--machine", str(MACHINE)]) == 0
-    printed = json.loads(capsys.readouterr().out)["devices"]
-    keys = ("device", "path", "vendor", "model", "toml", "kind_toml", "kind_count")
-    assert [tuple(device[key] for key in keys) for device in printed] == [
-        (
-            e.device.name,
-            e.device.path,
-            e.device.vendor,
-            e.device.model,
-            e.unique_selector.toml,
-            e.kind_selector.toml,
-            e.kind_selector.count,
-        )
-        for e in entries("usb", RecordedHost(recording()))
-    ]
 
 
 def test_devices_are_the_same_after_they_left_the_process_that_read_them() -> None:

@@ -103,12 +103,3 @@ def test_a_recording_is_of_no_node(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "n1.json").write_text(json.dumps(node()))
     of_file = (machine, f"--config={tmp_path}/c.toml", f"--node-file={tmp_path}/n1.json")
     assert probed(capsys, *of_file) == {OURS: "quantity", HOSTS: "absent"}
-
-
-def test_a_resource_without_such_a_test_asks_nobody(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "c.toml").write_text(f'[resources."{OURS}"]\nstatic = {{ quantity = 4 }}\n')
-    options = [f"--config={tmp_path}/c.toml", f"--kubeconfig={tmp_path}/kubelet.conf"]
-    assert probed(capsys, *options) == {OURS: "quantity"}
-    assert server.received == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from capacityd.cli import run, service_view
 from capacityd.linux.sandbox import Sandbox
 from tests.cluster.credentials import Authority, kubeconfig
-from tests.support.reachable import make_reachable, reachable_agent
+from tests.support.reachable import make_reachable
 from tests.unit.node.test_credentials import config, written
 
 OTHER = 12345
@@ -83,50 +82,32 @@ def test_config_check_warns_of_a_file_that_the_service_may_not_read(
     assert capsys.readouterr().err == ""
 
 
-@as_root
-@pytest.mark.other_user
-def test_an_ordinary_user_learns_what_the_service_does(tmp_path: Path, program: Path) -> None:
-    """The user may run the own program, but the service, which is root, does not."""
-    path = configured(tmp_path, program=program, kubeconfig="/nonexistent")
-    make_reachable(tmp_path)
-    os.chown(program, OTHER, OTHER)
-
-    user = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
-    capacityd = [*user, "/usr/bin/python3", "-m", "capacityd", "--config", str(path)]
-
-    agent = reachable_agent(tmp_path)
-
-    def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*capacityd, *arguments], cwd=agent, capture_output=True, text=True)
-
-    warnings, output = ran("config", "check").stderr, ran("probe", "--json").stdout
-    assert f"the service does not run {program}" in warnings
-    reading = json.loads(output)["resources"][0]
-    assert reading["cause"] == "program_failed"  # /bin/true prints no number
-
-
-def test_config_check_warns_of_a_path_of_when_that_the_sandbox_hides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "systemctl").write_text("#!/bin/sh\necho PrivateDevices=yes\n")
-    (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    path = tmp_path / "60-x.toml"
-    path.write_text('[resources."example.com/a"]\nwhen = { path = "/dev/x0" }\nstatic = { quantity = 1 }\n')
-    assert run(["config", "check", "--config", str(path)]) == 0
-    warning = f'{path}: warning: [resources."example.com/a"] when: the sandbox of capacityd.service hides /dev/x0'
-    assert warning in capsys.readouterr().err
-
-
-def test_config_check_warns_of_metrics_that_the_sandbox_hides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("written", "where", "hidden"),
+    [
+        (
+            '[resources."example.com/a"]\nwhen = { path = "/root/x0" }\nstatic = { quantity = 1 }\n',
+            "when: ",
+            "/root/x0",
+        ),
+        ('[service]\ntextfile = "/root/metrics/x.prom"\n', "", "/root/metrics/x.prom"),
+        ('[service]\ntextfile = "/var/lib/prometheus/node-exporter/x.prom"\n', "", ""),
+    ],
+)
+def test_config_check_warns_of_a_path_that_the_sandbox_hides(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    written: str,
+    where: str,
+    hidden: str,
 ) -> None:
     monkeypatch.setattr(service_view, "service_sandbox", lambda: Sandbox(hidden=("/root",)))
     path = tmp_path / "60-x.toml"
-    for textfile, hidden in (("/root/metrics/x.prom", True), ("/var/lib/prometheus/node-exporter/x.prom", False)):
-        path.write_text(f'[service]\ntextfile = "{textfile}"\n')
-        assert run(["config", "check", "--config", str(path)]) == 0
-        assert (f"the sandbox of capacityd.service hides {textfile}" in capsys.readouterr().err) is hidden
+    path.write_text(written)
+    assert run(["config", "check", "--config", str(path)]) == 0
+    error = capsys.readouterr().err
+    assert f"{where}the sandbox of capacityd.service hides {hidden}" in error if hidden else error == ""
 
 
 @pytest.mark.parametrize(

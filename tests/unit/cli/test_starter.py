@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 
-from capacityd.cli import run
 from capacityd.cli.inventory.starter import starter_configuration
 from capacityd.detectors import detector_names, load_detector
 from capacityd.discovery.reader import read_resource
@@ -19,8 +15,8 @@ from capacityd.model.reading import Quantity
 from capacityd.schema.device import DeviceDetector
 from tests.support.configs import loaded
 from tests.support.listings import list_devices
-from tests.support.machines import Recording, disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
-from tests.support.tour import recording, recordings
+from tests.support.machines import disk, machine, nic, pci_function, pci_nic, routes, usb_device, usb_hub
+from tests.support.tour import recording
 from tests.unit.cli.test_inventory import machines
 
 RESOURCE = re.compile(r'^# .* \((\d+)\): .*\n\[resources\."(.+?)"\]$', re.M)
@@ -57,16 +53,6 @@ def test_comments_and_expectations_are_true(host: RecordedHost) -> None:
         for measure, total, unit in MEASURE.findall(block) if '\n[resources."' in block else ():
             measured = re.sub("^expect = [0-9]+", f"{measure}\n{unit}\nexpect = {total}", block, flags=re.M)
             assert [*quantities(measured, host).values()] == [int(total)], measured
-
-
-@pytest.mark.parametrize("recorded", recordings().values(), ids=recordings())
-def test_the_suggested_configuration_gives_the_quantities_that_it_says(
-    recorded: Recording, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "m.json").write_text(json.dumps(recorded))
-    assert run(["devices", "--toml", "--machine", str(tmp_path / "m.json")]) == 0
-    text = capsys.readouterr().out
-    assert quantities(text, RecordedHost(recorded)) == {name: int(n) for n, name in RESOURCE.findall(text)}
 
 
 def test_devices_that_are_not_suggested_are_named() -> None:

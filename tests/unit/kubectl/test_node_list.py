@@ -119,17 +119,6 @@ def test_a_node_is_summarized_with_its_condition_and_annotation(tmp_path: Path) 
     )
 
 
-def test_an_unusual_node_does_not_hide_the_others(tmp_path: Path) -> None:
-    """The API server validates everything except the content of annotations."""
-    status = {"capacity": {"example.com/z": "500m", "example.com/y": "1e99"}, "conditions": [{}]}
-    strange = {"metadata": {"name": "odd", "annotations": {ANNOTATION: '["x"]'}}, "status": status}
-    fleet, _ = read(tmp_path, serving(lambda _: page(strange, NODE)))
-    odd, usual = fleet.nodes
-    assert (odd.capacity, odd.allocatable, odd.annotated, odd.condition) == ({}, {}, {}, None)
-    assert (bool(odd.annotation_error), odd.ready) == (True, None)
-    assert usual.name == "n1"
-
-
 def test_pages_follow_each_other(tmp_path: Path) -> None:
     pages = {
         "": page(*named("a", "b"), token="2"),
@@ -199,15 +188,6 @@ def test_a_brief_error_in_the_middle_is_retried(tmp_path: Path, pauses: list[flo
     assert names(fleet) == ["a", "b"]
     assert fleet.requests == PodRequests({"a": {DONGLE: 2}}, {})
     assert pauses == [1.0, 2.0, 4.0]
-
-
-def test_an_error_that_stays_ends_the_report(tmp_path: Path, pauses: list[float]) -> None:
-    def script(request: Request) -> bytes:
-        return failure(504) if "continue" in query(request) else page(*named("a"), token="2")
-
-    with pytest.raises(NodeUnreachable, match="504"):
-        read(tmp_path, serving(script))
-    assert pauses == [1.0, 2.0, 4.0, 8.0]
 
 
 @pytest.mark.parametrize("sent", [failure(500), answer(502, b"<html>"), None])

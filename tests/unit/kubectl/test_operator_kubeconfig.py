@@ -118,14 +118,6 @@ def test_the_context_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_operators(written(tmp_path, "", "empty"), "c")
 
 
-def test_advice_is_for_a_person_not_for_a_node(tmp_path: Path) -> None:
-    for path in (str(tmp_path / "missing"), written(tmp_path, config(user={"tokenFile": "missing"}))):
-        with pytest.raises(CredentialsMissing, match=r"does not exist$"):
-            load_operators(path)
-        with pytest.raises(CredentialsMissing, match="Has the kubelet joined the cluster"):
-            load(path)
-
-
 def test_a_file_that_cannot_be_read_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with kubectl. Root may read every file, so a link to itself stands in for one that a user may not read."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")

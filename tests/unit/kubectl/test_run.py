@@ -86,11 +86,3 @@ sys.exit(main(["fleet", "--kubeconfig", {str(tmp_path / "config")!r}]))
     assert done.returncode == 1
     (message,) = done.stderr.splitlines()
     assert f"has no Python module {module}: apt install {PACKAGES[module].debian}, or pip install " in message
-
-
-@pytest.mark.parametrize("redirection", [">/dev/full", "| true; (exit ${PIPESTATUS[0]})"])
-def test_an_output_that_cannot_be_written_has_no_traceback(redirection: str) -> None:
-    script = f"{sys.executable} -m kubectl_capacityd --help {redirection}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert "Traceback" not in done.stderr
-    assert done.returncode in (0, 1, 141)

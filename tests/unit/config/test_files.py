@@ -291,33 +291,6 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
 
 
 @as_root
-def test_another_users_link_to_dev_null_masks_nothing(tmp_path: Path) -> None:
-    load_files(tmp_path, {f"{LIB}/a.toml": A})
-    theirs = tmp_path / "theirs"
-    (tmp_path / ETC).mkdir(parents=True, exist_ok=True)
-    (tmp_path / ETC / "a.toml").symlink_to(theirs)
-    theirs.symlink_to("/dev/null")
-    assert load(root=str(tmp_path)).problems == ()
-    os.chown(theirs, OTHER, OTHER, follow_symlinks=False)
-    (problem,) = load(root=str(tmp_path)).problems
-    assert problem.message.endswith(f"chown -h root {theirs}")
-
-
-@as_root
-def test_nothing_below_a_folder_of_another_user_is_read(tmp_path: Path) -> None:
-    """Its owner could replace every folder below it."""
-    load_files(tmp_path, {f"{ETC}/a.toml": A, MAIN: B})
-    os.chown(tmp_path / "etc", OTHER, OTHER)
-    etc = str(tmp_path / "etc")
-    problem, of_main = load(root=str(tmp_path)).problems
-    assert problem.file == str(tmp_path / ETC)
-    assert problem.message.startswith(f"{etc} does not belong to root")
-    assert problem.message.endswith(": use a folder that only root may write")
-    assert of_main.file == str(tmp_path / MAIN)
-    assert of_main.message.startswith(f"{etc} does not belong to root")
-
-
-@as_root
 def test_a_user_who_names_a_file_trusts_its_owner_and_its_group(tmp_path: Path) -> None:
     """So root can check a user's checkout, also with the common umask 002; but nobody else may be able to change it."""
     folder, file = tmp_path / "conf.d", tmp_path / "conf.d" / "a.toml"

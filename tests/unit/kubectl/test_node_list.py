@@ -15,7 +15,7 @@ from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
 from capacityd.node import client
 from kubectl_capacityd.cluster import node_list
 from kubectl_capacityd.cluster.documents.node_summary import summarize
-from kubectl_capacityd.cluster.node_list import read_fleet, read_nodes
+from kubectl_capacityd.cluster.node_list import read_fleet
 from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.model import Fleet, NodeSummary, PodRequests
 from tests.support.server import Request, Script, answer, failure, serve
@@ -282,14 +282,6 @@ def test_device_classes_are_listed_by_their_extended_resource(tmp_path: Path) ->
     sent = answer(200, {"kind": "DeviceClassList", "items": classes})
     fleet, _ = read(tmp_path, serving(classes=lambda _: sent))
     assert fleet.device_classes == {DONGLE: ("usb", "usb2"), "example.com/gpu": ("gpu",)}
-
-
-def test_template_lists_nodes_only(tmp_path: Path) -> None:
-    with serve(serving()) as server:
-        configure(tmp_path / "config", server.url, "secret-token")
-        (node,) = read_nodes(load_operators(str(tmp_path / "config")), LABEL, "", lambda *_: None)
-        assert [urlsplit(request.path).path for request in server.received] == ["/api/v1/nodes"]
-    assert node.annotated == {DONGLE: 2000}
 
 
 def test_device_classes_and_pods_are_optional(tmp_path: Path, pauses: list[float]) -> None:

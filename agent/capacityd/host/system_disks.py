@@ -6,12 +6,13 @@ Otherwise, pods could get a disk that the machine needs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from capacityd.host.automounts import gpt_automount_unit
 from capacityd.host.lower_disks import LowerDisks, layers_of
 from capacityd.host.mounts import mounts, swaps
-from capacityd.linux.filesystem_types import Backing, backing, has_device, is_volume
+from capacityd.linux.filesystem_types import Backing, backing, has_device, is_of_pods, is_volume
 from capacityd.linux.mountinfo import MOUNT_TABLE, Mount, MountTree
 from capacityd.linux.paths import is_inside
 from capacityd.model.errors import HostError
@@ -119,6 +120,7 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
         is_system_folder = mount.point in (*OS_FOLDERS, *OS_TREES)
         if is_system_folder or (is_of_system(mount.point) and _may_have_disk(mount)):
             yield mount
+    yield from _storage_of_pods(table, tree)
     for folder in NODE_FOLDERS:  # the mount that contains each folder, and the mount that its target is in
         paths = [folder]
         target = host.resolve(folder)
@@ -127,6 +129,19 @@ def _needed_mounts(host: Host, table: Sequence[Mount], tree: MountTree) -> Itera
         for path in paths:
             if mount_of_folder := tree.at(path):
                 yield mount_of_folder
+
+
+def _storage_of_pods(table: Sequence[Mount], tree: MountTree) -> list[Mount]:
+    """The mounts that store what the kubelet and container runtimes mount for pods, wherever their folders are.
+
+    Their mount points and the upper layers of their overlays are in folders of the kubelet or of the runtime.
+    """
+    of_pods = [mount for mount in table if is_of_pods(mount.point, mount.type)]
+    upper_layers = {upper for mount in of_pods if mount.type == "overlay" for upper in mount.values(["upperdir"])}
+    layers_folders = {os.path.dirname(os.path.dirname(upper)) for upper in upper_layers}  # snapshots of snapshots/1/fs
+    storage = [*map(tree.below, of_pods), *map(tree.at, layers_folders)]
+    by_id = {mount.id: mount for mount in storage if mount is not None}
+    return [by_id[id_] for id_ in sorted(by_id) if not is_of_pods(by_id[id_].point, by_id[id_].type)]
 
 
 def _may_have_disk(mount: Mount) -> bool:

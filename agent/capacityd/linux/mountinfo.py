@@ -115,6 +115,10 @@ class MountTree:
         reached = [self._up(root, path) for root in reversed(self._roots) if is_inside(path, root.point)]
         return max(reached, key=lambda mount: len(mount.point), default=None)
 
+    def below(self, mount: Mount) -> Mount | None:
+        """The mount that contains this one's mount point; None if the table has none."""
+        return self._lower.get(id(mount))
+
     def at_before(self, mount: Mount, path: str) -> Mount | None:
         """The mount that an absolute path led to before this mount covered it; None if the table has none."""
         topmost = self.at(path)

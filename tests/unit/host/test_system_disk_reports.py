@@ -85,6 +85,11 @@ ABROOT_MOUNTS = (
     *("253:0 / / btrfs /dev/dm-0 ro", "253:0 /.system/usr /usr btrfs /dev/dm-0 ro", "253:1 / /var btrfs /dev/dm-1 rw"),
     "0:44 / /etc overlay x rw,lowerdir=/.system/etc,upperdir=/var/lib/abroot/etc/a,workdir=/var/lib/abroot/etc/b",
 )
+VOLUME_ELSEWHERE = "0:60 / /data/kubelet/pods/1/volumes/kubernetes.io~projected/token tmpfs tmpfs rw"
+DOCKER_ELSEWHERE = "0:61 / /data/docker/overlay2/1/merged overlay overlay rw,lowerdir=l/A,upperdir=/x/1/diff"
+TASK = f"/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{'9f' * 32}/rootfs"
+K3S_ELSEWHERE = f"0:61 / {TASK} overlay overlay rw,lowerdir=/data/k3s/snapshots/1/fs,upperdir=/data/k3s/snapshots/2/fs"
+PVC = "/var/lib/kubelet/pods/1/volumes/kubernetes.io~csi/pvc/mount"
 BLANKS = files(  # some kernels escape no space in the options of an overlay
     {
         "/proc/self/mountinfo": "1 0 8:2 / /ro rw - ext4 /dev/sda2 rw\n2 0 8:17 / /rw rw - ext4 /dev/sdb1 rw\n"
@@ -131,6 +136,12 @@ BACKUP = "0:26 / /mnt/backup btrfs /dev/sdb1 rw,subvol=/"
             ("sda", [mount_table(ROOT, ON_C.replace("/data", point))])
             for point in ("/var/lib/kubelet/pods/1/volumes/x/y", "/var/lib/kubelet/plugins/kubernetes.io/csi/d/1")
         ),
+        # the kubelet's and the runtime's data in other folders, which their mounts show
+        *(
+            ("sda sdc", [mount_table(ROOT, ON_C, of_pod)])
+            for of_pod in (VOLUME_ELSEWHERE, DOCKER_ELSEWHERE, K3S_ELSEWHERE)
+        ),
+        ("sda", [mount_table(ROOT, f"8:17 / {PVC} ext4 /dev/sdb1 rw", f"0:61 / {PVC}/overlay2/1/merged overlay x rw")]),
         # swap areas whose path in /dev has gone, and an automount of a unit that systemd did not generate
         ("sda", [stacked("zram0", number="252:0"), mount_table(ROOT), swap("/zram0")]),
         ("sda sdb", [mount_table(ROOT), swap("/sdb1")]),

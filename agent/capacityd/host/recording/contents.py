@@ -149,8 +149,8 @@ def is_identifying_property(name: str) -> bool:
 def mounts_without_options(table: str) -> str:
     """The mount table to record: without users and passwords, and without most options of file systems.
 
-    Options about writes, the subvolume and the kind of an automount stay, and those that name further devices. For the
-    machine's own file systems, those that name layers of an overlay stay as well.
+    Options about writes, the subvolume, the kind of an automount and the upper layer of an overlay stay, and those that
+    name further devices. For the machine's own file systems, those that name other layers stay as well.
     """
     return "".join(f"{_mount_without_options(line)}\n" for line in table.split("\n") if line)
 
@@ -173,7 +173,7 @@ def _mount_without_options(line: str) -> str:
     mount = mount_of(line)
     if mount is None:
         return line
-    kept_names = {*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *AUTOMOUNT_OPTIONS}
+    kept_names = {*DEVICE_OPTIONS, *READ_ONLY_OPTIONS, *AUTOMOUNT_OPTIONS, "upperdir"}
     if is_of_system(mount.point):
         kept_names.update(LAYER_OPTIONS)
     if mount.is_subvolume:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.support.pages import pages
+from tests.support.pages import blocks, pages, place
 from tests.unit.docs.test_pages import anchors, links, name_of
 
 MANIFESTS = sorted(path for path in (ROOT / "packaging/kubernetes").glob("*.yaml") if path.stem != "kustomization")
@@ -27,6 +27,11 @@ def test_links_of_all_other_pages_lead_somewhere(page: Path) -> None:
     for target, anchor in links(page):
         assert target.exists(), target
         assert not anchor or anchor in anchors(target), f"{target.name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page in other_pages() if place(page.read_text())], ids=name_of)
+def test_a_page_that_only_further_tests_run_can_be_read(page: Path) -> None:
+    assert [*blocks(page.read_text())]
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=name_of)

@@ -10,8 +10,7 @@ from importlib import import_module
 from capacityd.cli.options import options_of
 from capacityd.cli.parser import COMMANDS, INTERNAL_COMMANDS, command_parser
 from capacityd.cli.program import run_command
-from capacityd.model.errors import CapacitydError
-from capacityd.model.modules import NOT_INSTALLED, import_failure, require_service_modules
+from capacityd.model.modules import require_service_modules
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -21,22 +20,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     parsed = command_parser().parse_args(arguments)
-    return _run_service(parsed) if parsed.command == "run" else _run_parsed(parsed)
-
-
-def _run_service(parsed: argparse.Namespace) -> int:
-    """Runs the service. If a Python module is missing or damaged, the error's exit status is NOT_INSTALLED, after
-    which systemd does not restart the service."""
-    require_service_modules()
-    try:
-        return _run_parsed(parsed)
-    except CapacitydError:
-        raise
-    except Exception as e:  # raised again unless an import has failed
-        if failure := import_failure(e):
-            failure.exit_status = NOT_INSTALLED
-            raise failure from e
-        raise
+    if parsed.command == "run":
+        require_service_modules()
+    return _run_parsed(parsed)
 
 
 def _run_parsed(parsed: argparse.Namespace) -> int:

@@ -64,7 +64,6 @@ STATUSES = {  # exit status -> its meaning
     2: "an error in the usage or the configuration",
     3: "the API server is unreachable or denies access",
     4: "done, but something is unknown, refused or less than expected",
-    5: "`run` lacks a Python module, so systemd does not start it again until a package installs it",
 }
 
 _NOT_PUBLISHED = {4: "something is unknown, refused or denied; what is less than expected is published, and no failure"}

@@ -11,9 +11,6 @@ from types import FrameType
 
 from capacityd.model.errors import CapacitydError
 
-NOT_INSTALLED = 5
-"""The service's exit status if a module is missing: systemd does not restart the service (systemd.exec(5))."""
-
 
 class ModuleMissing(CapacitydError):
     """A Python module that capacityd needs is not installed, or cannot be loaded."""
@@ -50,11 +47,9 @@ SERVICE_MODULES = tuple(
 
 
 def require_service_modules() -> None:
-    """Raises ModuleMissing with the exit status NOT_INSTALLED if a module that the service needs is missing."""
+    """Raises ModuleMissing if a module that the service needs is missing."""
     if missing := [module for module in SERVICE_MODULES if find_spec(module) is None]:
-        error = _missing(missing)
-        error.exit_status = NOT_INSTALLED
-        raise error
+        raise _missing(missing)
 
 
 def import_failure(error: Exception) -> ModuleMissing | None:

@@ -11,7 +11,7 @@ import pytest
 
 from capacityd.model.codec import encode
 from capacityd.model.messages import JobRequest
-from capacityd.model.modules import COMMANDS_ONLY, NOT_INSTALLED, OPTIONAL, PACKAGES, SERVICE_MODULES
+from capacityd.model.modules import COMMANDS_ONLY, OPTIONAL, PACKAGES, SERVICE_MODULES
 from capacityd.model.options import Selection
 from capacityd.model.reasons import Job
 from tests import ROOT
@@ -99,12 +99,7 @@ def test_a_missing_module_is_named_with_its_package(tmp_path: Path, module: str)
             assert message in str(json.loads(last)), "it is a message to the service"
         else:
             assert others == []
-            assert (tmp_path / f"status-{name}").read_text() == str(NOT_INSTALLED if name == "run" else 1)
-
-
-def test_systemd_does_not_start_it_again_and_again() -> None:
-    unit = (ROOT / "packaging/systemd/capacityd.service").read_text()
-    assert f"\nRestartPreventExitStatus={NOT_INSTALLED}\n" in unit
+            assert (tmp_path / f"status-{name}").read_text() == "1"
 
 
 def test_every_module_that_the_service_needs_is_hidden() -> None:

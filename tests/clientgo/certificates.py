@@ -164,8 +164,6 @@ def _from(m: Maker, extensions: str) -> Server:
 
 
 _SELF_SIGNED = "OpenSSL takes no authority that may only sign as a server; openssl makes one that may do both"
-_USAGE = "OpenSSL takes the key usage for the missing basicConstraints"
-_ANY_PURPOSE = "OpenSSL wants serverAuth by name"
 _DAMAGED = "OpenSSL refuses a text with a damaged block; no tool writes one"
 _LABEL = "OpenSSL takes the block's other labels"
 CASES: Mapping[str, Case] = {

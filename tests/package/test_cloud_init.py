@@ -49,16 +49,10 @@ def fresh() -> Iterator[Machine]:
         yield running
 
 
-def test_the_example_configures_an_image_with_the_package(fresh: Machine, packages: Packages) -> None:
+def test_the_example_for_k3s_starts_its_agent(fresh: Machine, packages: Packages) -> None:
+    """A unit of the same name takes the place of k3s' agent. tests/machine runs the example for kubeadm."""
     for path in EXAMPLES:
         fresh.run("cloud-init", "schema", "--config-file", fresh.put(path))
-    fresh.install(packages.current)
-    boot_with(fresh, yaml.safe_load((ROOT / "conf/cloud-init/kubeadm.yaml").read_text()))
-    assert fresh.out("cat", "/run/joined") == "join --config /etc/kubernetes/join.yaml"
-
-
-def test_the_example_for_k3s_starts_its_agent(fresh: Machine, packages: Packages) -> None:
-    """A unit of the same name takes the place of k3s' agent."""
     unit = "[Service]\nType=oneshot\nExecStart=cp /etc/rancher/k3s/config.yaml /run/joined\nRemainAfterExit=yes\n"
     fresh.write("/etc/systemd/system/k3s-agent.service", f"{unit}[Install]\nWantedBy=multi-user.target\n")
     fresh.install(packages.current)

@@ -1,19 +1,13 @@
-"""FUSE file systems without a server: whoever opens a file there waits in the kernel, and no signal ends the wait.
-
-python fuse.py FILE ERRNO mounts a FUSE file system over the file. It answers every request with this error until it
-is killed. tests/cluster/file_faults.py runs this command on a service's machine.
-"""
+"""FUSE file systems without a server: whoever opens a file there waits in the kernel, and no signal ends the wait."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_FORGET = 2
 _DETACH = 2
 
 
@@ -38,18 +32,3 @@ def mounted(point: str, kind: int = 0o40000) -> Iterator[int]:
     finally:
         libc.umount2(os.fsencode(point), _DETACH)
         os.close(fd)  # ends all requests
-
-
-def answer_with_error(point: str, code: int) -> None:
-    """Mounts a FUSE file system over a file, and answers every request with this error."""
-    with mounted(point, 0o100000) as fd:
-        print("mounted", flush=True)
-        while True:
-            question = os.read(fd, 1 << 17)
-            operation, unique = struct.unpack_from("=IQ", question, 4)
-            if operation != _FORGET:
-                os.write(fd, struct.pack("IiQ", 16, -code, unique))
-
-
-if __name__ == "__main__":
-    answer_with_error(sys.argv[1], int(sys.argv[2]))

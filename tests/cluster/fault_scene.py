@@ -168,9 +168,10 @@ def set_limit(scene: Scene, limit: str, number: int) -> None:
 
 
 @contextmanager
-def certificate_not_yet_valid(scene: Scene, seconds: float) -> Iterator[None]:
-    """The server has a certificate that becomes valid after this many seconds: the clock is behind."""
+def certificate_not_yet_valid(scene: Scene) -> Iterator[None]:
+    """The server has a certificate that becomes valid later: the clock is behind."""
     assert scene.proxy is not None
+    seconds = scene.chance.uniform(10, 60)
     scene.proxy.present(late_authority(scene.cluster.authority, scene.s.folder / "late", seconds))
     valid_at = time.time() + seconds
     scene.s.disconnect(scene.proxy.url)
@@ -289,7 +290,7 @@ FAULTS: Mapping[str, Fault] = {
     "runtime": runtime_not_ready,
     "mount": mount_over_folder,
     "inotify": inotify_used_up,
-    "certificate": lambda scene: certificate_not_yet_valid(scene, scene.chance.uniform(10, 60)),
+    "certificate": certificate_not_yet_valid,
     "role": role_not_bound,
     "policy": policy_denies,
     "webhook": webhook_denies,

@@ -9,13 +9,9 @@ Run as a command, this module builds the named versions, or all. It prints progr
 from __future__ import annotations
 
 import json
-import re
-import subprocess
 import sys
-import tempfile
 from collections import ChainMap
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +22,6 @@ from tests.cluster.binaries import (
     Source,
     cache_folder,
     find_go,
-    go_environment,
     numbers,
     run_go,
     say,
@@ -34,7 +29,6 @@ from tests.cluster.binaries import (
 from tests.network import persistently
 
 RELEASES = Path(__file__).with_name("releases.txt")
-OLDEST = (1, 30)
 _MODULE = "k8s.io/kubernetes"
 _STAGING = "./staging/"
 # The programs that differ between versions. The protocols of the fake runtime and the device plugin have not changed.
@@ -98,39 +92,7 @@ def go_mod(version: str, theirs: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def newest() -> list[str]:
-    """For each minor version since OLDEST: the newest patch release of which the Go module proxy has all modules."""
-    output = persistently(lambda: run_go(find_go(), "list", "-m", "-versions", _MODULE), BuildError)
-    versions = [word[1:] for word in output.split() if re.fullmatch(r"v\d+\.\d+\.\d+", word)]
-    fitting = sorted((v for v in versions if numbers(v)[:2] >= OLDEST), key=numbers, reverse=True)
-    return [next(filter(_whole, patches)) for _, patches in groupby(fitting, key=minor)][::-1]
-
-
-def _whole(version: str) -> bool:
-    """Whether the proxy has all modules of this version. For some versions it lacks modules of staging folders."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = _source(version, Path(folder))
-        packages = [binaries.PACKAGES[name] for name in _PROGRAMS]
-        listed = subprocess.run(
-            [find_go(), "list", *source.flags, "-deps", *packages],
-            cwd=folder,
-            env=go_environment(),
-            stdout=subprocess.DEVNULL,
-        )
-    return listed.returncode == 0
-
-
-def update() -> None:
-    """Rewrites releases.txt."""
-    head = [line for line in RELEASES.read_text().splitlines() if line.startswith("#")]
-    lines = [version for version in newest() if minor(version) != minor(binaries.pinned())]
-    RELEASES.write_text("\n".join([*head, *lines, ""]))
-
-
 def main(arguments: list[str]) -> None:
-    if arguments == ["--update"]:
-        update()
-        return
     for version in [release(name) for name in arguments] or releases():
         say(f"Kubernetes {version}: {programs(version)['kube-apiserver'].parent}")
 

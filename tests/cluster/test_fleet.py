@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from capacityd.model.node import ANNOTATION, CONDITION, CONFIGURATION_ANNOTATION
-from kubectl_capacityd.cluster import node_list
-from kubectl_capacityd.cluster.operator_kubeconfig import load_operators
 from kubectl_capacityd.commands.source import INSTANCE_TYPE
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE, kubectl_capacityd
@@ -249,23 +247,6 @@ def test_what_is_free_is_what_the_scheduler_still_places(
     assert (resource["requested"], resource["waiting"]) == (16, 1)
     rest = nodes.create_pod({DONGLE: dongles["free"]}, **here)
     wait_until(lambda: cluster.pod(rest)["spec"].get("nodeName"), PATIENCE, "the rest is bound")
-
-
-def test_pages(cluster: Cluster, sam: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = {f"page-{number}": number + 1 for number in range(7)}
-    for name, requested in expected.items():
-        nodes.create(name)
-        nodes.create_pod({DONGLE: requested}, name)
-    monkeypatch.setattr(node_list, "_NODE_PAGE", 3)
-    monkeypatch.setattr(node_list, "_POD_PAGE", 2)
-    with cluster.audit.requests(SAM) as requests:
-        read = node_list.read_fleet(load_operators(str(sam)), INSTANCE_TYPE, nodes.selector, (), lambda *_: None)
-    listed = Counter(r.resource for r in requests.all())
-    assert (listed["nodes"], listed["pods"] >= 4) == (3, True)
-    assert [node.name for node in read.nodes] == [*expected]
-    assert read.requests is not None
-    by_node = {name: quantities[DONGLE] for name, quantities in read.requests.by_node.items() if name in expected}
-    assert by_node == expected
 
 
 @pytest.mark.protocol

@@ -32,19 +32,12 @@ class Machine(Console):
 
 
 @contextmanager
-def machine(release: str, *before: str | Path) -> Iterator[Machine]:
-    """A machine of this release that has booted without a failed unit. before: a command that runs another command."""
-    with boot(tree(release), *before) as running:
-        yield running
-
-
-@contextmanager
-def boot(system: Path, *before: str | Path) -> Iterator[Machine]:
-    """A machine that has booted from this tree without a failed unit. before: as in machine()."""
+def machine(release: str) -> Iterator[Machine]:
+    """A machine of this release that has booted without a failed unit."""
     with workspace() as folder, _cgroup(folder.name) as cgroup:
         top = folder / "machine"
         top.mkdir()
-        with Daemon([*before, _BOOT, system, top, cgroup], folder / "machine.log") as daemon:
+        with Daemon([_BOOT, tree(release), top, cgroup], folder / "machine.log") as daemon:
             init = daemon.wait_for(lambda: _child(daemon.pid), PATIENCE, "it has a PID 1")
             running = Machine(init)
             daemon.wait_for(lambda: _up(running), PATIENCE, "it is up")

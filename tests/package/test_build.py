@@ -107,6 +107,28 @@ def test_links_in_the_package_lead_somewhere(packages: Packages, tmp_path: Path)
         assert target.startswith("https://") or (file.parent / target).exists(), f"{file}: {target}"
 
 
+# Runs in a chroot of the release, and leaves its tree unchanged.
+_BUILD = """
+mount -t tmpfs tmpfs "$1/tmp"
+mount -t proc proc "$1/proc"
+cp "$2"/*.dsc "$2"/*.tar.xz "$1/tmp"
+exec chroot "$1" env -i -C /tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent sh -euc \\
+    'dpkg-source --extract *.dsc source; cd source; dpkg-buildpackage --no-sign'
+"""
+
+
+@pytest.mark.whole
+def test_the_source_package_builds_with_what_it_declares(packages: Packages) -> None:
+    """Its unit tests run, without a network."""
+    control = email.message_from_string((packages.sources / "packaging/deb/control").read_text())
+    declared = [re.split(r"[ :|]", entry.strip())[0] for entry in control["Build-Depends"].split(",")]
+    tree = debian("build-13", RELEASES["13"], ["build-essential", *declared])
+    unshare = ("unshare", "--mount", "--net", "--propagation", "private", "sh", "-euc", _BUILD, "sh")
+    done = subprocess.run([*unshare, tree, packages.folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE)
+
+
 @pytest.mark.whole
 def test_a_source_package_is_clean_after_a_build(packages: Packages, tmp_path: Path) -> None:
     """It contains all project files, with packaging/deb as debian/. "clean" removes everything that a build creates."""

@@ -82,6 +82,9 @@ def test_a_node_needs_no_more_than_it_depends_on(fresh: Machine, packages: Packa
     anybody = ("setpriv", "--reuid=nobody", "--clear-groups", "capacityd")
     assert json.loads(fresh.out(*anybody, "status", "--json"))["pid"] == int(fresh.main_pid)
     assert "the service is already running" in fresh.run(*anybody, "run", status=1).stderr
+    # network-online.target waits for all interfaces, for two minutes if one has no cable.
+    assert fresh.run("systemctl", "is-active", "network-online.target", status=3).stdout == "inactive\n"
+    assert fresh.run("systemd-analyze", "verify", "--man=no", UNIT).stderr == ""
     quiet(fresh)
 
 

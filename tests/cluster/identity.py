@@ -43,12 +43,17 @@ def identity(cluster: Cluster, node: str, kind: Kind, path: Path) -> Path:
     """The kubeconfig of capacityd's own identity for this Node."""
     if kind == "certificate":
         return cluster.kubeconfig(f"capacityd:{node}", path, credentials="certificate", groups=["capacityd:nodes"])
-    uid = cluster.node(node)["metadata"]["uid"]
-    token = cluster.admin.create(
-        "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token",
-        {"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}}},
-    )["status"]["token"]
-    return cluster.kubeconfig("account", path, token=token)
+    return cluster.kubeconfig("account", path, token=account_token(cluster, node))
+
+
+def account_token(cluster: Cluster, node: str = "") -> str:
+    """A token of the shipped ServiceAccount. node: the Node that it is bound to."""
+    spec: dict[str, Any] = {"expirationSeconds": 600}
+    if node:
+        uid = cluster.node(node)["metadata"]["uid"]
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+    path = "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token"
+    return str(cluster.admin.create(path, {"spec": spec})["status"]["token"])
 
 
 def request(cluster: Cluster, kubeconfig: Path, method: str, path: str, body: object = None, kind: str = "") -> str:

@@ -13,14 +13,13 @@ from tests import ROOT
 from tests.cluster.agent import DONGLE, Agent, condition_of, our_events
 from tests.cluster.api import PATCHES, Api, ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.identity import MACHINE_ID, create_node, node_info
+from tests.cluster.identity import MACHINE_ID, account_token, create_node, node_info
 from tests.cluster.kubectl import kubectl
 from tests.cluster.service import service
 from tests.cluster.versions import CONSTRAINED_IMPERSONATION
 from tests.support.machines import usb_device
 
 MANIFEST = ROOT / "packaging/kubernetes/identity-own-node.yaml"
-TOKEN = "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token"
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +34,6 @@ def applied(cluster: Cluster) -> Iterator[None]:
     kubectl(cluster, admin, *unbind, "capacityd-own-node")
 
 
-def token(cluster: Cluster, node: str) -> str:
-    """A token that is bound to this Node."""
-    bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": cluster.node(node)["metadata"]["uid"]}
-    answer = cluster.admin.create(TOKEN, {"spec": {"boundObjectRef": bound}})
-    return str(answer["status"]["token"])
-
-
 def acting_as(path: Path, user: str | None) -> Path:
     """Adds the user to a kubeconfig."""
     content = json.loads(path.read_text())
@@ -54,7 +46,7 @@ def acting_as(path: Path, user: str | None) -> Path:
 def agent(cluster: Cluster, applied: None, tmp_path: Path) -> Agent:
     node = create_node(cluster)
     agent = Agent(cluster, node, tmp_path / "agent")
-    path = cluster.kubeconfig("account", tmp_path / "own.conf", token=token(cluster, node))
+    path = cluster.kubeconfig("account", tmp_path / "own.conf", token=account_token(cluster, node))
     agent.kubeconfig = acting_as(path, f"system:node:{node}")
     return agent
 
@@ -90,7 +82,7 @@ def test_it_publishes_and_withdraws(cluster: Cluster, agent: Agent) -> None:
 @pytest.mark.protocol
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)
 def test_everything_else_is_refused(cluster: Cluster, agent: Agent) -> None:
-    other, bearer = create_node(cluster), token(cluster, agent.node)
+    other, bearer = create_node(cluster), account_token(cluster, agent.node)
     own = {"Impersonate-User": f"system:node:{agent.node}"}
     path, patch = (
         f"/api/v1/nodes/{agent.node}",
@@ -123,11 +115,7 @@ def test_everything_else_is_refused(cluster: Cluster, agent: Agent) -> None:
 @pytest.mark.since(CONSTRAINED_IMPERSONATION)
 @pytest.mark.parametrize("bound_to", ["another Node", "no Node"])
 def test_a_token_that_is_not_bound_to_the_node(cluster: Cluster, agent: Agent, tmp_path: Path, bound_to: str) -> None:
-    bearer = (
-        token(cluster, create_node(cluster))
-        if bound_to == "another Node"
-        else cluster.admin.create(TOKEN, {"spec": {"expirationSeconds": 600}})["status"]["token"]
-    )
+    bearer = account_token(cluster, create_node(cluster) if bound_to == "another Node" else "")
     path = cluster.kubeconfig("account", tmp_path / "other.conf", token=bearer)
     agent.kubeconfig = acting_as(path, f"system:node:{agent.node}")
     message = agent.run("apply", status=3).stderr
@@ -154,7 +142,7 @@ def test_without_the_rights(cluster: Cluster, tmp_path: Path) -> None:
 def test_the_service_watches_and_shows_whom_it_acts_as(cluster: Cluster, applied: None) -> None:
     with service(cluster, usb_device("1-1")) as s:
         cluster.admin.patch(f"/api/v1/nodes/{s.node}/status", {"status": node_info(MACHINE_ID)})
-        path = cluster.kubeconfig("account", s.kubeconfig, token=token(cluster, s.node))
+        path = cluster.kubeconfig("account", s.kubeconfig, token=account_token(cluster, s.node))
         acting_as(path, f"system:node:{s.node}")
         with cluster.audit.requests(user_agent="capacityd/") as requests:
             s.start()

@@ -11,7 +11,7 @@ import pytest
 from tests import ROOT
 from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent, condition_of, our_events
 from tests.cluster.controlplane import Cluster
-from tests.cluster.identity import FOREIGN, Kind, create_node, event, identity, request, write
+from tests.cluster.identity import FOREIGN, Kind, account_token, create_node, event, identity, request, write
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.versions import BOUND_TOKENS
@@ -63,16 +63,20 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
     before = cluster.node(own)
     # A token that is bound to a Node contains the Node's name.
     name = ("--node-name", own) if kind == "certificate" else ()
+    text = f"{agent.config.read_text()}label = true\n"
+    agent.configure(text)
     with cluster.audit.requests(user_agent="capacityd/") as requests:
         agent.run("apply", *name)
-        assert cluster.capacity(own)[DONGLE] == "4"
+        node = cluster.node(own)
+        assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("4", "4")
         agent.machine.pull("1-1")
-        agent.configure(agent.config.read_text() + f'[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n')
+        agent.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n')
         agent.run("apply", *name, status=4)
         node = cluster.node(own)
         for key in ("capacity", "allocatable"):
             assert node["status"][key] == {**before["status"][key], DONGLE: "3"}
-        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3}
+        assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "3"}
+        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3, f"label {DONGLE}": 3}
         assert (condition_of(node) or {})["reason"] == "Refused"
         agent.run("withdraw", *name)
     assert {r.code for r in requests.all()} == {200, 201}
@@ -82,35 +86,6 @@ def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agen
         for key in ("resourceVersion", "managedFields"):
             changed["metadata"].pop(key, None)
     assert after == before, "nothing of it is left on the Node"
-
-
-def test_labels_pass_with_the_published_number(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
-    """They are set, raised, lowered and removed together with the resource. A label of another writer stays."""
-    name = ("--node-name", own) if kind == "certificate" else ()
-    text = agent.config.read_text()
-    agent.configure(
-        f'{text}label = true\n[resources."example.com/seats"]\nstatic = {{ quantity = 25000 }}\nlabel = true\n'
-    )
-    before = cluster.node(own)["metadata"]["labels"]
-    with cluster.audit.requests(user_agent="capacityd/") as requests:
-        agent.run("apply", *name)
-        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "4", "example.com/seats": "25000"}
-        agent.machine.pull("1-1")
-        agent.run("apply", *name)
-        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "3", "example.com/seats": "25000"}
-        agent.configure(text)
-        agent.run("apply", *name)
-        assert cluster.node(own)["metadata"]["labels"] == before
-        cluster.admin.patch(f"/api/v1/nodes/{own}", {"metadata": {"labels": {DONGLE: "7"}}})
-        agent.configure(f"{text}label = true\n")
-        agent.run("apply", *name, status=4)
-        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "7"}
-        agent.configure(f"{text}label = true\nadopt = true\n")
-        agent.run("apply", *name)
-        assert cluster.node(own)["metadata"]["labels"] == before | {DONGLE: "3"}
-        agent.run("withdraw", *name)
-    assert cluster.node(own)["metadata"]["labels"] == before
-    assert {r.code for r in requests.all()} == {200, 201}
 
 
 def set_(path: str, value: object) -> dict[str, Any]:
@@ -205,10 +180,7 @@ def test_another_node_is_denied(cluster: Cluster, own: str, agent: Agent, kind: 
 
 
 def test_an_account_without_a_node_is_denied(cluster: Cluster, own: str) -> None:
-    token = cluster.admin.create(
-        "/api/v1/namespaces/capacityd/serviceaccounts/capacityd/token", {"spec": {"expirationSeconds": 600}}
-    )["status"]["token"]
-    kubeconfig = cluster.kubeconfig("account", token=token)
+    kubeconfig = cluster.kubeconfig("account", token=account_token(cluster))
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
     assert 'its own Node only, which is ""' in write(cluster, kubeconfig, own, own_key)
     assert "about its own Node only" in event(cluster, kubeconfig, own)

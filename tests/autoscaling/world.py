@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from tests.autoscaling.karpenter import karpenter
-from tests.cluster.agent import DONGLE, Agent, with_dongles
+from tests.cluster.agent import DONGLE
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.credentials import node_user
 from tests.cluster.docs import Shell
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, Daemon, wait_until
+from tests.cluster.service import service
+from tests.support.tour import MACHINE
 
 
 class KarpenterWorld:
@@ -24,7 +26,7 @@ class KarpenterWorld:
         self._stack = stack
         self._shell = Shell(cluster, cluster.folder / "world")
         self._kubelets: list[Kubelet] = []
-        self._shell.file("m-8x.json", json.dumps(with_dongles(4)))
+        self._shell.file("m-8x.json", MACHINE.read_text())
         self.file, self.run = self._shell.file, self._shell.run
 
     def directive(self, *words: str) -> None:
@@ -64,9 +66,12 @@ class KarpenterWorld:
 
     def _publish(self) -> None:
         node = self._kubelets[-1]
-        agent = Agent(self._cluster, node.name, self._shell.folder / "agent", kubelet=node, credentials="certificate")
-        agent.config = self._shell.config
-        agent.run("apply")
+        recording = json.loads(MACHINE.read_text())
+        with service(self._cluster, recording, node=node.name, around=node.inside([])) as s:
+            # No token names a Node of Karpenter.
+            self._cluster.kubeconfig(node_user(node.name), s.kubeconfig, credentials="certificate")
+            s.config = self._shell.config
+            s.cli("apply", "--kubeconfig", str(s.kubeconfig), status=0)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.agent import Agent
 from tests.cluster.binaries import pinned
 from tests.cluster.controlplane import Cluster, control_plane
 from tests.cluster.kubelet import Kubelet
@@ -79,12 +78,6 @@ def cluster(binaries: Mapping[str, Path]) -> Iterator[Cluster]:
 def node(cluster: Cluster) -> str:
     """The name of a new Node without a kubelet."""
     return cluster.create_node()
-
-
-@pytest.fixture
-def agent(cluster: Cluster, node: str, tmp_path: Path) -> Agent:
-    """capacityd with the identity of that Node, on a machine with four dongles."""
-    return Agent(cluster, node, tmp_path / "agent")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -31,8 +30,7 @@ class Planned:
 
 def run(cluster: Cluster, planned: Sequence[Planned]) -> list[str]:
     """Runs a history. Quantities change when a fault begins. Returns what was wrong, with all that explains it."""
-    chance = random.Random(str(planned))
-    with scene(cluster, {p.kind for p in planned}, chance) as made, watch_node(cluster, made.node) as watch:
+    with scene(cluster, {p.kind for p in planned}) as made, watch_node(cluster, made.node) as watch:
         wait_until(lambda: _right_since(watch, made, time.time()), PATIENCE, "all is right at the beginning")
         wrong = _judge(made, watch, _take(made, planned))
         if wrong:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
-from tests.cluster.admission import create_denial, delete_denial
+from tests.cluster.admission import create_denial, delete_denial, is_denied
 from tests.cluster.agent import DONGLE, capacityd
-from tests.cluster.api import Api, ApiError
-from tests.cluster.controlplane import BASE_CAPACITY, Cluster
+from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user, token_of
 from tests.cluster.dated_certificates import late_authority
 from tests.cluster.etcd import no_space
-from tests.cluster.identity import MACHINE_ID, node_info
+from tests.cluster.identity import create_node
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.processes import PATIENCE, wait_until
 from tests.cluster.proxy import Proxy, fault_proxy
@@ -41,15 +40,12 @@ class Scene:
 
     cluster: Cluster
     s: Service
-    chance: random.Random
     kubelet: Kubelet | None
     proxy: Proxy | None
     hook: Webhook | None
     token: str
     account: str
     """The ServiceAccount whose token the service uses; "": it uses the token of its Node."""
-    stack: ExitStack
-    """Ends whatever a fault leaves."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Name -> the quantity that the machine has."""
     changes: list[Change] = field(default_factory=list)
@@ -58,6 +54,8 @@ class Scene:
     """Whether the file of FRESH is written again and again."""
     seats_folder: Path = Path()
     """The folder that the service sees as that of the seats."""
+    turns: Iterator[str] = field(default_factory=lambda: cycle((DONGLE, SEATS, POOL)))
+    """Which quantity changes next."""
 
     @property
     def node(self) -> str:
@@ -68,39 +66,17 @@ class Scene:
         self.changes.append(Change(time.time(), {name: self.numbers[name] for name in names}))
 
     def change(self, name: str | None = None) -> None:
-        """Changes a quantity, by default a random one."""
-        name = name or self.chance.choice((DONGLE, SEATS, POOL))
+        """Raises a quantity by 1. By default, the resources take turns."""
+        name = name or next(self.turns)
+        self.numbers[name] += 1
         if name == DONGLE:
-            self._plug()
-        elif name == SEATS:
-            self._write(SEATS, self.seats_folder)
+            self.s.machine.plug(f"1-{self.numbers[name]}")
         else:
-            self._write(POOL, self.s.folder / "pool")
+            write_number(self.seats_folder if name == SEATS else self.s.folder / "pool", self.numbers[name])
         self.note(name)
-
-    def _plug(self) -> None:
-        number = self.numbers[DONGLE]
-        if number == 1 or (number < 6 and self.chance.random() < 0.5):
-            self.s.machine.plug(f"1-{number + 1}")
-            self.numbers[DONGLE] += 1
-        else:
-            self.s.machine.unplug(f"1-{number}")
-            self.numbers[DONGLE] -= 1
-
-    def _write(self, name: str, folder: Path) -> None:
-        self.numbers[name] = self.chance.choice([n for n in range(1, 10) if n != self.numbers.get(name)])
-        write_number(folder, self.numbers[name])
-
-    def create_node(self) -> None:
-        create_node(self.cluster, self.node)
 
     def has_node(self) -> bool:
         return any(n["metadata"]["name"] == self.node for n in self.cluster.admin.get("/api/v1/nodes")["items"])
-
-
-def create_node(cluster: Cluster, name: str | None = None) -> str:
-    status = {"allocatable": dict(BASE_CAPACITY), "conditions": [{"type": "Ready", "status": "True"}]}
-    return cluster.create_node(name, status={**status, **node_info(MACHINE_ID)})
 
 
 def write_number(folder: Path, number: int) -> None:
@@ -129,49 +105,47 @@ def runtime_not_ready(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def mount_over_folder(scene: Scene) -> Iterator[None]:
-    """A mount hides the folder of the seats. In half of the cases it stays."""
+    """A mount hides the folder of the seats."""
     folder = scene.s.folder / "seats"
     over = scene.s.folder / "over"
     over.mkdir()
     below = scene.numbers[SEATS]
     scene.seats_folder = over
-    scene.numbers[SEATS] = scene.chance.choice([n for n in range(1, 10) if n != below])
+    scene.numbers[SEATS] = 3 * below
     write_number(over, scene.numbers[SEATS])
     scene.s.machine.run("mount", "--bind", over, folder)
     scene.note(SEATS)
     yield
-    if scene.chance.random() < 0.5:
-        scene.s.machine.run("umount", folder)
-        scene.seats_folder = folder
-        scene.numbers[SEATS] = below
-        scene.note(SEATS)
+    scene.s.machine.run("umount", folder)
+    scene.seats_folder = folder
+    scene.numbers[SEATS] = below
+    scene.note(SEATS)
 
 
 @contextmanager
 def inotify_used_up(scene: Scene) -> Iterator[None]:
     """No more files can be watched, and the folder of the pool is replaced."""
-    limit = scene.chance.choice(("max_inotify_instances", "max_inotify_watches"))
-    set_limit(scene, limit, 0)
+    set_limit(scene, 0)
     folder = scene.s.folder / "pool"
     folder.rename(scene.s.folder / f"old-{time.monotonic_ns()}")
     folder.mkdir()
     scene.change(POOL)
     yield
-    set_limit(scene, limit, 1000)
+    set_limit(scene, 1000)
 
 
-def set_limit(scene: Scene, limit: str, number: int) -> None:
+def set_limit(scene: Scene, number: int) -> None:
     """Sets a limit of the user namespace in which only the service runs."""
     assert scene.s.process is not None
     user = f"--user=/proc/{scene.s.process.pid}/ns/user"
-    scene.s.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/{limit}")
+    scene.s.machine.run("nsenter", user, "sh", "-c", f"echo {number} >/proc/sys/user/max_inotify_instances")
 
 
 @contextmanager
 def certificate_not_yet_valid(scene: Scene) -> Iterator[None]:
     """The server has a certificate that becomes valid later: the clock is behind."""
     assert scene.proxy is not None
-    seconds = scene.chance.uniform(10, 60)
+    seconds = 40.0
     scene.proxy.present(late_authority(scene.cluster.authority, scene.s.folder / "late", seconds))
     valid_at = time.time() + seconds
     scene.s.disconnect(scene.proxy.url)
@@ -191,33 +165,21 @@ def role_not_bound(scene: Scene) -> Iterator[None]:
 @contextmanager
 def policy_denies(scene: Scene) -> Iterator[None]:
     """A policy denies each change of a resource."""
-    key = scene.chance.choice((DONGLE, SEATS))
     name = f"denies-{scene.node}"
     users = [node_user(scene.node), f"system:serviceaccount:default:{scene.account}"]
-    create_denial(scene.cluster, name, scene.node, key, scene.chance.choice((403, 413, 422)), "not today", users)
-    scene.change(key)
+    create_denial(scene.cluster, name, scene.node, SEATS, users)
+    scene.change(SEATS)
     yield
     delete_denial(scene.cluster, name)
-    wait_until(lambda: not _denies(scene, key), PATIENCE, "the policy is gone")
-
-
-def _denies(scene: Scene, key: str) -> bool:
-    """Whether the policy denies the Node's own user a change, by a dry run."""
-    user = Api(scene.cluster.url, scene.cluster.ca_file, token_of(node_user(scene.node)))
-    try:
-        user.patch(f"/api/v1/nodes/{scene.node}/status?dryRun=All", {"status": {"capacity": {key: "99"}}})
-    except ApiError as error:
-        return "not today" in str(error)
-    return False
+    wait_until(lambda: not is_denied(scene.cluster, scene.node, SEATS), PATIENCE, "the policy is gone")
 
 
 @contextmanager
 def webhook_denies(scene: Scene) -> Iterator[None]:
     """A webhook denies each change of a resource."""
     assert scene.hook is not None
-    key = scene.chance.choice((DONGLE, SEATS))
-    scene.hook.denies = (Denies(key, scene.chance.choice((400, 403, 409, 422))),)
-    scene.change(key)
+    scene.hook.denies = (Denies(DONGLE, 409),)
+    scene.change(DONGLE)
     yield
     scene.hook.denies = ()
 
@@ -274,7 +236,7 @@ def node_missing(scene: Scene) -> Iterator[None]:
             scene.kubelet.start(wait=False)
         wait_until(scene.has_node, PATIENCE, "the kubelet has registered")
     else:
-        scene.create_node()
+        create_node(scene.cluster, scene.node)
 
 
 @contextmanager
@@ -337,7 +299,7 @@ def identity_options(scene: Scene) -> str:
 
 
 @contextmanager
-def scene(cluster: Cluster, kinds: Collection[str], chance: random.Random) -> Iterator[Scene]:
+def scene(cluster: Cluster, kinds: Collection[str]) -> Iterator[Scene]:
     """What these kinds of faults need, with everything published and True. The service runs."""
     with ExitStack() as stack:
         beside = stack.enter_context(kubelet(cluster)) if "runtime" in kinds else None
@@ -350,7 +312,7 @@ def scene(cluster: Cluster, kinds: Collection[str], chance: random.Random) -> It
         token = create_account(cluster, account) if account else token_of(node_user(name))
         around = beside.inside([]) if beside else ()
         s = stack.enter_context(service(cluster, usb_device("1-1"), usb_device("1-2"), node=name, around=around))
-        made = Scene(cluster, s, chance, beside, proxy, hook, token, account, stack)
+        made = Scene(cluster, s, beside, proxy, hook, token, account)
         _prepare(made, fresh="max_age" in kinds)
         if "inotify" in kinds:
             private = ["unshare", "--user", "--map-root-user"]

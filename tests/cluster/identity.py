@@ -16,17 +16,16 @@ READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 Kind = Literal["certificate", "account"]
 
 
-def node_info(machine_id: str, system_uuid: str = "") -> dict[str, Any]:
-    """The part of a Node's status that identifies its machine."""
-    keys = ("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
-    more = ("operatingSystem", "osImage")
-    return {
-        "nodeInfo": {**dict.fromkeys((*keys, *more), ""), "machineID": machine_id, "systemUUID": system_uuid},
-    }
+_INFO = (
+    *("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion"),
+    *("operatingSystem", "osImage", "systemUUID"),
+)
 
 
-def create_node(cluster: Cluster) -> str:
+def create_node(cluster: Cluster, name: str | None = None) -> str:
+    """A Node of this machine, with keys, labels and conditions of others."""
     return cluster.create_node(
+        name,
         capacity={FOREIGN: "2", "example.community/card": "1"},
         annotations={"other.example/note": "1"},
         labels={"zone": "a"},
@@ -34,7 +33,7 @@ def create_node(cluster: Cluster) -> str:
             "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
             "conditions": [READY],
             "addresses": [{"type": "Hostname", "address": "here"}],
-            **node_info(MACHINE_ID),
+            "nodeInfo": {**dict.fromkeys(_INFO, ""), "machineID": MACHINE_ID},
         },
     )
 

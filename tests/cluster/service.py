@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from capacityd.linux.subreaper import children
 from capacityd.worker import runtime_files
 from capacityd.worker.pass_state import PassStatus
-from tests.cluster.agent import DONGLE, capacityd, condition_of
+from tests.cluster.agent import CLIENT, DONGLE, capacityd, condition_of
 from tests.cluster.audit import Request
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import node_user
@@ -43,6 +43,7 @@ class Service:
         make_reachable(folder)  # as /etc is, so that messages may quote the configuration
         self.runtime_directory = folder / "run"
         self.command: Sequence[str | Path] = [*capacityd(), "--config", self.config, "run"]
+        self.python = CLIENT
         self.process: Daemon | None = None
         self.notifications = Notifications(folder / "notify")
         self._position = cluster.audit.mark()
@@ -108,10 +109,13 @@ class Service:
         assert self.process is not None
         self.process.stop(number, deadline)
 
-    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command by hand on the same machine."""
-        command = self.inside([*capacityd(), "--config", self.config, *arguments])
-        return subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
+    def cli(self, *arguments: str, status: int | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs a command by hand on the same machine. status: the exit status that it must have (None: any)."""
+        command = self.inside([*capacityd(self.python), "--config", self.config, *arguments])
+        done = subprocess.run([*TIED_TO_US, *command], capture_output=True, text=True, timeout=PATIENCE)
+        message = f"capacityd {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        assert status in (None, done.returncode), message
+        return done
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
         """Wraps a command to run on the machine, in the service's environment without NOTIFY_SOCKET."""

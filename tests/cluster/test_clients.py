@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import faults
-from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, Agent, our_events
+from tests.cluster.agent import AGENT, ANNOTATION, DONGLE, our_events
 from tests.cluster.clients import ALL, URLLIB3, VERSIONS, client
 from tests.cluster.controlplane import BASE_CAPACITY, Cluster
-from tests.cluster.credentials import ADMIN, Authority, kubeconfig
+from tests.cluster.credentials import ADMIN, Authority, kubeconfig, node_user
 from tests.cluster.proxy import Proxy
+from tests.cluster.service import Service
 from tests.cluster.test_fleet import fleet
 from tests.support.server import serve
 from tests.support.tls import DRIPS, answers, certificate, closes_after_client_hello, plain_http, serve_tls
@@ -39,8 +40,9 @@ def python(request: pytest.FixtureRequest) -> Path:
     return client(*request.param)
 
 
-def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
-    Agent(cluster, node, tmp_path / "agent").run("apply")
+def test_fleet(cluster: Cluster, s: Service, python: Path) -> None:
+    node = s.node
+    s.cli("apply", status=0)
     selector = f"kubernetes.io/hostname={node}"
     with cluster.audit.requests(ADMIN) as requests:
         fleet(cluster.kubeconfig(ADMIN), "-l", selector, status=0, python=python)
@@ -52,56 +54,59 @@ def test_fleet(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> Non
     assert (finding["node"], finding["reason"]) == (node, "NotAsPublished")
 
 
-def test_apply_plan_and_withdraw(cluster: Cluster, node: str, tmp_path: Path, python: Path) -> None:
+def test_apply_plan_and_withdraw(cluster: Cluster, s: Service, python: Path) -> None:
     """With a token (as an exec plugin would provide), then with a certificate."""
-    agent = Agent(cluster, node, tmp_path / "agent", python=python)
-    with cluster.audit.requests(agent.user) as requests:
-        assert json.loads(agent.run("plan", "--json").stdout)["changes"][0]["desired"] == 4
+    s.python = python
+    user = node_user(s.node)
+    with cluster.audit.requests(user) as requests:
+        assert json.loads(s.cli("plan", "--json", status=0).stdout)["changes"][0]["desired"] == 1
     assert requests.counted() == {WHO: 1, GET: 1}
-    with cluster.audit.requests(agent.user) as requests:
-        agent.run("apply")
+    with cluster.audit.requests(user) as requests:
+        s.cli("apply", status=0)
     assert requests.counted() == {WHO: 1, GET: 1, PATCH: 1, EVENT: 2}
     assert {request.user_agent.partition("/")[0] for request in requests.all()} == {"capacityd"}
-    document = cluster.node(node)
-    assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "4"}
-    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 4}
+    document = cluster.node(s.node)
+    assert document["status"]["capacity"] == {**BASE_CAPACITY, DONGLE: "1"}
+    assert json.loads(document["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1}
     assert [entry["manager"] for entry in document["metadata"]["managedFields"]].count("capacityd") == 1
-    cluster.kubeconfig(agent.user, agent.kubeconfig, credentials="certificate")
-    with cluster.audit.requests(agent.user) as requests:
-        agent.run("apply")
+    cluster.kubeconfig(user, s.kubeconfig, credentials="certificate")
+    with cluster.audit.requests(user) as requests:
+        s.cli("apply", status=0)
     assert requests.counted() == {WHO: 1, GET: 1}
-    with cluster.audit.requests(agent.user) as requests:
-        agent.run("withdraw")
+    with cluster.audit.requests(user) as requests:
+        s.cli("withdraw", status=0)
     assert requests.counted() == {WHO: 1, GET: 1, PATCH: 1, EVENT: 1}
-    document = cluster.node(node)
+    document = cluster.node(s.node)
     assert document["status"]["capacity"] == BASE_CAPACITY
     assert ANNOTATION not in document["metadata"].get("annotations", {})
     assert "capacityd" not in [entry["manager"] for entry in document["metadata"]["managedFields"]]
-    assert [message for _, message in our_events(cluster, node)] == [
-        f"{DONGLE}: none → 4 (first published)",
+    assert [message for _, message in our_events(cluster, s.node)] == [
+        f"{DONGLE}: none → 1 (first published)",
         "all configured resources are published",
-        f"{DONGLE}: 4 → none (withdrawn)",
+        f"{DONGLE}: 1 → none (withdrawn)",
     ]
 
 
 def test_every_version_distinguishes_a_failed_guard_from_a_rejection(
-    cluster: Cluster, proxy: Proxy, node: str, tmp_path: Path, python: Path
+    cluster: Cluster, proxy: Proxy, s: Service, python: Path
 ) -> None:
     """Each version raises other exceptions for errors; capacityd must raise the same for all of them."""
-    agent = Agent(cluster, node, tmp_path / "agent", python=python, server=proxy.url)
+    s.python = python
+    s.connect(proxy.url)
+    s.join(proxy.url)
 
     def change(_: faults.Request) -> None:
-        cluster.set_capacity(node, {DONGLE: "9"})
+        cluster.set_capacity(s.node, {DONGLE: "9"})
 
     proxy.fault(faults.before(change), "PATCH")
-    with cluster.audit.requests(agent.user) as requests:
-        agent.run("apply", status=4)
+    with cluster.audit.requests(node_user(s.node)) as requests:
+        s.cli("apply", status=4)
     assert [request.code for request in requests.all() if request.verb == "patch"] == [409, 200]
-    assert cluster.capacity(node)[DONGLE] == "9"
-    cluster.admin.delete(f"/api/v1/nodes/{node}")
-    assert f'has no Node "{node}"' in agent.run("apply", status=1).stderr
-    agent.kubeconfig.write_text(agent.kubeconfig.read_text().replace("secret-of", "not-the-secret-of"))
-    assert "rejected the credentials" in agent.run("apply", status=3).stderr
+    assert s.capacity() == "9"
+    cluster.admin.delete(f"/api/v1/nodes/{s.node}")
+    assert f'has no Node "{s.node}"' in s.cli("apply", status=1).stderr
+    s.kubeconfig.write_text(s.kubeconfig.read_text().replace("secret-of", "not-the-secret-of"))
+    assert "rejected the credentials" in s.cli("apply", status=3).stderr
 
 
 _ASK = """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.agent import ANNOTATION, DONGLE, Agent
+from tests.cluster.agent import ANNOTATION, DONGLE
 from tests.cluster.controlplane import Cluster
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.pods import run_pod
@@ -82,28 +81,28 @@ def is_not_ours(s: Service, exit_status: int, shown: str) -> None:
 
 
 @pytest.mark.protocol
-def test_the_name_of_a_device_plugin_is_refused(cluster: Cluster, kubelet: Kubelet, tmp_path: Path) -> None:
+def test_the_name_of_a_device_plugin_is_refused(cluster: Cluster, kubelet: Kubelet) -> None:
     """The name is refused before the Node shows the plugin, and while pods hold devices of a plugin that has gone."""
     kubelet.start()
-    agent = Agent(cluster, kubelet.name, tmp_path / "agent", kubelet=kubelet)
-    with kubelet.device_plugin(CARD, 3):
-        wait_until(lambda: cluster.allocatable(kubelet.name).get(CARD) == "3", PATIENCE, "its devices are allocatable")
-        run_pod(cluster, kubelet.name, CARD)
-        kubelet.stop()
-        cluster.set_capacity(kubelet.name, {CARD: None})
-        refused(cluster, agent, None)
-    # Five minutes later the kubelet has forgotten the registration, and only the pod shows the name.
-    checkpoint = json.loads(kubelet.checkpoint.read_text())
-    assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
-    checkpoint["Data"]["RegisteredDevices"] = {}
-    kubelet.checkpoint.write_text(json.dumps(checkpoint))
-    cluster.set_capacity(kubelet.name, {CARD: "0"})
-    refused(cluster, agent, "0")
+    with service(cluster, node=kubelet.name, around=kubelet.inside([])) as s:
+        s.configure(f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\nadopt = true\n')
+        with kubelet.device_plugin(CARD, 3):
+            wait_until(lambda: cluster.allocatable(s.node).get(CARD) == "3", PATIENCE, "its devices are allocatable")
+            run_pod(cluster, s.node, CARD)
+            kubelet.stop()
+            cluster.set_capacity(s.node, {CARD: None})
+            refused(s, None)
+        # Five minutes later the kubelet has forgotten the registration, and only the pod shows the name.
+        checkpoint = json.loads(kubelet.checkpoint.read_text())
+        assert [entry["ResourceName"] for entry in checkpoint["Data"]["PodDeviceEntries"]] == [CARD]
+        checkpoint["Data"]["RegisteredDevices"] = {}
+        kubelet.checkpoint.write_text(json.dumps(checkpoint))
+        cluster.set_capacity(s.node, {CARD: "0"})
+        refused(s, "0")
 
 
-def refused(cluster: Cluster, agent: Agent, value: str | None) -> None:
+def refused(s: Service, value: str | None) -> None:
     """apply and withdraw leave the card's key as it is; apply reports why."""
-    agent.configure(f'[resources."{CARD}"]\nstatic = {{ quantity = 5 }}\nadopt = true\n')
-    assert "a device plugin has this name" in agent.run("apply", status=4).stdout
-    agent.run("withdraw")
-    assert cluster.capacity(agent.node).get(CARD) == value
+    assert "a device plugin has this name" in s.cli("apply", status=4).stdout
+    s.cli("withdraw", status=0)
+    assert s.capacity(CARD) == value

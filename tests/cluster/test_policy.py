@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import ROOT
-from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, Agent, condition_of, our_events
+from tests.cluster.agent import ANNOTATION, CONDITION, DONGLE, condition_of, our_events
 from tests.cluster.controlplane import Cluster
 from tests.cluster.identity import FOREIGN, Kind, account_token, create_node, event, identity, request, write
 from tests.cluster.kubectl import kubectl
 from tests.cluster.processes import PATIENCE, wait_until
+from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.versions import BOUND_TOKENS
+from tests.support.machines import usb_device
 from tests.support.pages import blocks, commands
 
 pytestmark = pytest.mark.protocol
@@ -46,42 +49,37 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def own(admin: Path, cluster: Cluster) -> str:
-    """A Node for one test."""
-    return create_node(cluster)
+def s(admin: Path, cluster: Cluster, kind: Kind) -> Iterator[Service]:
+    """The service, not started, with an identity of its own on a Node for one test."""
+    with service(cluster, usb_device("1-1"), usb_device("1-2"), node=create_node(cluster)) as made:
+        identity(cluster, made.node, kind, made.kubeconfig)
+        # A token that is bound to a Node contains the Node's name.
+        made.configure(kubernetes=f'node_name = "{made.node}"' if kind == "certificate" else "")
+        yield made
 
 
-@pytest.fixture
-def agent(cluster: Cluster, own: str, kind: Kind, tmp_path: Path) -> Agent:
-    """capacityd on that Node, with a separate identity."""
-    agent = Agent(cluster, own, tmp_path / "agent")
-    agent.kubeconfig = identity(cluster, own, kind, tmp_path / "own.conf")
-    return agent
-
-
-def test_the_services_own_traffic_passes(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
-    before = cluster.node(own)
-    # A token that is bound to a Node contains the Node's name.
-    name = ("--node-name", own) if kind == "certificate" else ()
-    text = f"{agent.config.read_text()}label = true\n"
-    agent.configure(text)
+def test_the_services_own_traffic_passes(cluster: Cluster, s: Service, kind: Kind) -> None:
+    before = cluster.node(s.node)
+    named = f'node_name = "{s.node}"' if kind == "certificate" else ""
+    text = f"{DONGLES}label = true\n"
+    s.configure(text, named)
     with cluster.audit.requests(user_agent="capacityd/") as requests:
-        agent.run("apply", *name)
-        node = cluster.node(own)
-        assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("4", "4")
-        agent.machine.pull("1-1")
-        agent.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n')
-        agent.run("apply", *name, status=4)
-        node = cluster.node(own)
+        s.cli("apply", status=0)
+        node = cluster.node(s.node)
+        assert (node["status"]["capacity"][DONGLE], node["metadata"]["labels"][DONGLE]) == ("2", "2")
+        s.machine.unplug("1-1", events=False)
+        s.configure(f'{text}[resources."{FOREIGN}"]\nstatic = {{ quantity = 9 }}\n', named)
+        s.cli("apply", status=4)
+        node = cluster.node(s.node)
         for key in ("capacity", "allocatable"):
-            assert node["status"][key] == {**before["status"][key], DONGLE: "3"}
-        assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "3"}
-        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 3, f"label {DONGLE}": 3}
+            assert node["status"][key] == {**before["status"][key], DONGLE: "1"}
+        assert node["metadata"]["labels"] == before["metadata"]["labels"] | {DONGLE: "1"}
+        assert json.loads(node["metadata"]["annotations"][ANNOTATION]) == {DONGLE: 1, f"label {DONGLE}": 1}
         assert (condition_of(node) or {})["reason"] == "Refused"
-        agent.run("withdraw", *name)
+        s.cli("withdraw", status=0)
     assert {r.code for r in requests.all()} == {200, 201}
-    assert len(our_events(cluster, own)) >= 3
-    after = cluster.node(own)
+    assert len(our_events(cluster, s.node)) >= 3
+    after = cluster.node(s.node)
     for changed in (before, after):
         for key in ("resourceVersion", "managedFields"):
             changed["metadata"].pop(key, None)
@@ -169,21 +167,22 @@ def test_the_policy_denies_each_other_change(cluster: Cluster, shared: tuple[str
     assert cluster.node(node) == before
 
 
-def test_another_node_is_denied(cluster: Cluster, own: str, agent: Agent, kind: Kind) -> None:
+def test_another_node_is_denied(cluster: Cluster, s: Service) -> None:
     other = create_node(cluster)
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
-    assert f'its own Node only, which is "{own}"' in write(cluster, agent.kubeconfig, other, own_key)
-    assert "about its own Node only" in event(cluster, agent.kubeconfig, other)
+    assert f'its own Node only, which is "{s.node}"' in write(cluster, s.kubeconfig, other, own_key)
+    assert "about its own Node only" in event(cluster, s.kubeconfig, other)
     assert DONGLE not in cluster.capacity(other)
-    assert write(cluster, agent.kubeconfig, own, own_key) == ""
-    assert event(cluster, agent.kubeconfig, own) == ""
+    assert write(cluster, s.kubeconfig, s.node, own_key) == ""
+    assert event(cluster, s.kubeconfig, s.node) == ""
 
 
-def test_an_account_without_a_node_is_denied(cluster: Cluster, own: str) -> None:
+def test_an_account_without_a_node_is_denied(cluster: Cluster, shared: tuple[str, Path]) -> None:
+    node, _ = shared
     kubeconfig = cluster.kubeconfig("account", token=account_token(cluster))
     own_key = [set_("/status/capacity/example.com~1dongle", "4")]
-    assert 'its own Node only, which is ""' in write(cluster, kubeconfig, own, own_key)
-    assert "about its own Node only" in event(cluster, kubeconfig, own)
+    assert 'its own Node only, which is ""' in write(cluster, kubeconfig, node, own_key)
+    assert "about its own Node only" in event(cluster, kubeconfig, node)
 
 
 def test_the_own_identity_has_no_further_rights(cluster: Cluster, shared: tuple[str, Path]) -> None:
@@ -197,15 +196,16 @@ def test_the_own_identity_has_no_further_rights(cluster: Cluster, shared: tuple[
     assert "is forbidden" in request(cluster, kubeconfig, "GET", "/api/v1/pods")
 
 
-def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, own: str, agent: Agent, admin: Path) -> None:
+@pytest.mark.parametrize("kind", ["certificate"])
+def test_an_administrator_can_withdraw_by_hand(cluster: Cluster, s: Service, admin: Path) -> None:
     """With the command on the page on operations."""
-    before = cluster.node(own)["status"]
-    agent.run("apply", "--node-name", own)
+    before = cluster.node(s.node)["status"]
+    s.cli("apply", status=0)
     page = (ROOT / "docs/operations.md").read_text()
     shown = [words for block in blocks(page) if block.kind == "sh" for words in commands(block)]
     (command,) = (words for words in shown if words[:3] == ["kubectl", "patch", "node"])
-    done = kubectl(cluster, admin, "patch", "node", own, *command[4:])
+    done = kubectl(cluster, admin, "patch", "node", s.node, *command[4:])
     assert done.returncode == 0, done.stderr
-    after = cluster.node(own)
+    after = cluster.node(s.node)
     assert after["status"] == before
     assert ANNOTATION not in after["metadata"]["annotations"]

@@ -127,7 +127,7 @@ def test_a_policy_takes_a_resource_out_of_the_write(cluster: Cluster, s: Service
     assert s.condition()["message"] == f"denied: {DONGLE}: {reason}"
     assert (s.condition()["status"], s.condition()["reason"]) == ("False", "Denied")
     delete_policy(cluster, policy)
-    wait_until(stored, PATIENCE, "the API server has noticed that the policy is gone")
+    wait_until(stored, PATIENCE, "the policy is gone")
     s.reload()
     assert s.capacity() == "1"
     s.wait(lambda: s.condition()["status"] == "True", PROMPT, "the condition is True")

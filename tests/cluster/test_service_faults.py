@@ -35,7 +35,7 @@ FAULTS = (
 
 
 def test_faults_that_end_are_logged_once_and_retried(proxied: Service, proxy: Proxy) -> None:
-    """The service retries after a pause, and shows no credentials. Each fault has a resource of its own."""
+    """The service shows no credentials. Each fault has a resource of its own."""
     s = proxied
     names = [f"example.com/r{number}" for number in range(len(FAULTS) + 1)]
     s.configure("".join(f'[resources."{name}"]\nusb = {{ serial = "S{n}" }}\n' for n, name in enumerate(names)))
@@ -46,9 +46,10 @@ def test_faults_that_end_are_logged_once_and_retried(proxied: Service, proxy: Pr
         s.machine.plug(f"1-{2 + number}", serial=f"S{number}")
         if method == GET:
             s.join(proxy.url)  # with new credentials, the next pass reads the Node, and the watch starts anew
-        s.wait_capacity("1", names[number], PATIENCE)
+        s.wait(partial(logged_since, s, begin, error), PATIENCE, "it logs the error")
         assert len(met.matched) == 1
-        s.wait(partial(logged_since, s, begin, error), PROMPT, "it logs the error")
+        s.join(proxy.url)  # so that the service retries at once
+        s.wait_capacity("1", names[number], PATIENCE)
         s.wait(partial(logged_since, s, begin, "recovered"), PATIENCE, "there is no error left")
         assert s.log().count(error, begin) == 1, "it is logged once"
         proxy.faults.clear()

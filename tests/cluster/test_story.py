@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.admission import create_denial, delete_denial
+from tests.cluster.admission import create_denial, delete_denial, is_denied
 from tests.cluster.agent import DONGLE
-from tests.cluster.api import Api, ApiError
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import node_user, token_of
 from tests.cluster.kubelet import Kubelet
 from tests.cluster.pods import out_of, run_pod
 from tests.cluster.processes import PATIENCE, wait_until
@@ -58,8 +56,8 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         s.wait(lambda: any("restored" in event for event in s.events()), PROMPT, "an Event has the reason")
         wait_until(lambda: cluster.allocatable(name).get(DONGLE) == "4", PATIENCE, "allocatable follows")
 
-        create_denial(cluster, f"story-{name}", name, DONGLE, 422, "not today")
-        wait_until(lambda: denied(cluster, name), PATIENCE, "the API server has noticed the policy")
+        create_denial(cluster, f"story-{name}", name, DONGLE)
+        wait_until(lambda: is_denied(cluster, name, DONGLE), PATIENCE, "the API server has noticed the policy")
         s.machine.plug("1-5")
         file.write_text("8")
         s.wait_capacity("8", seats)
@@ -67,7 +65,9 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         assert (s.condition()["status"], s.capacity()) == ("False", "4")
         assert "not today" in s.condition()["message"]
         delete_denial(cluster, f"story-{name}")
-        wait_until(lambda: not denied(cluster, name), PATIENCE, "the API server has noticed that the policy is gone")
+        wait_until(
+            lambda: not is_denied(cluster, name, DONGLE), PATIENCE, "the API server has noticed that the policy is gone"
+        )
         s.reload()
         s.wait_capacity("5")
         s.wait(lambda: s.condition()["status"] == "True", PROMPT, "nothing is wrong any more")
@@ -81,13 +81,3 @@ def test_a_node_from_its_boot_to_withdrawal(cluster: Cluster, kubelet: Kubelet) 
         assert {key for key in cluster.capacity(name) if key.startswith("example.com/")} == {"example.com/theirs"}
         assert not s.condition()
         assert s.last_applied() == {}
-
-
-def denied(cluster: Cluster, node: str) -> bool:
-    """Whether the API server denies the Node's own user a change of the dongles, by a dry run."""
-    user = Api(cluster.url, cluster.ca_file, token_of(node_user(node)))
-    try:
-        user.patch(f"/api/v1/nodes/{node}/status?dryRun=All", {"status": {"capacity": {DONGLE: "99"}}})
-    except ApiError:
-        return True
-    return False

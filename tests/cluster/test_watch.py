@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from capacityd.node import CredentialsCache, Machine, open_node
 from tests import ROOT
 from tests.cluster.agent import CLIENT, DONGLE
 from tests.cluster.controlplane import Cluster
-from tests.cluster.credentials import kubeconfig, node_user
-from tests.cluster.dated_certificates import short_lived_client
+from tests.cluster.credentials import node_user
 from tests.cluster.identity import Kind, create_node, identity
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import BOUND_TOKENS
@@ -111,29 +109,3 @@ def test_a_stopped_api_server(cluster: Cluster) -> None:
         finally:
             os.kill(cluster.api_server.pid, signal.SIGCONT)
         watcher.wait(lambda: watcher.messages[-1] == first, "it is seen again")
-
-
-def test_the_credentials_expire(cluster: Cluster, tmp_path: Path) -> None:
-    """The open watch goes on. A new connection needs new credentials, and asks for a pass, which reads them."""
-    name = create_node(cluster)
-    user = node_user(name)
-    expires_at = time.time() + 10
-    pem = short_lived_client(cluster.authority, tmp_path / "short", user, "system:nodes", 10)
-    path = tmp_path / "kubeconfig"
-    entry = {"client-certificate": str(pem), "client-key": str(pem)}
-    path.write_text(kubeconfig(cluster.url, cluster.ca_file, entry))
-    path.chmod(0o600)
-    with watching(target_of(path), CLIENT) as watcher:
-        first = watcher.wait_seen(1)
-        watcher.wait(lambda: time.time() > expires_at + 1, "the certificate has expired")
-        cluster.set_capacity(name, {DONGLE: "2"})
-        changed = watcher.wait_seen(2)
-        assert changed != first, "the open watch goes on"
-        cluster.api_server.stop(signal.SIGKILL)
-        cluster.api_server.start()
-        cluster.api_server.wait_ready()
-        watcher.wait_last("(HTTP 401)")
-        assert watcher.wait_not_watched(len(watcher.messages)).look_now
-    cluster.kubeconfig(user, path)
-    with watching(target_of(path), CLIENT) as watcher:
-        assert watcher.wait_seen() == changed

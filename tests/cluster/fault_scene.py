@@ -25,7 +25,6 @@ from tests.cluster.proxy import Proxy, fault_proxy
 from tests.cluster.service import DONGLES, Service, service
 from tests.cluster.truth import Change
 from tests.cluster.webhook import Webhook, webhook
-from tests.support.denials import Alters, Denies
 from tests.support.machines import usb_device
 
 SEATS, POOL, FRESH = "example.com/seats", "example.com/pool", "example.com/fresh"
@@ -178,20 +177,20 @@ def policy_denies(scene: Scene) -> Iterator[None]:
 def webhook_denies(scene: Scene) -> Iterator[None]:
     """A webhook denies each change of a resource."""
     assert scene.hook is not None
-    scene.hook.denies = (Denies(DONGLE, 409),)
+    scene.hook.denied = DONGLE
     scene.change(DONGLE)
     yield
-    scene.hook.denies = ()
+    scene.hook.denied = ""
 
 
 @contextmanager
 def condition_removed(scene: Scene) -> Iterator[None]:
     """A webhook removes the condition from each write."""
     assert scene.hook is not None
-    scene.hook.alters = (Alters("condition", None),)
+    scene.hook.removes_condition = True
     scene.change()
     yield
-    scene.hook.alters = ()
+    scene.hook.removes_condition = False
 
 
 @contextmanager

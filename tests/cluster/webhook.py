@@ -1,4 +1,4 @@
-"""Real admission webhooks. That of a Node denies writes to its status with any code, or alters them."""
+"""Real admission webhooks. That of a Node denies writes to its status, or alters them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.cluster.admission import try_to_write
-from tests.cluster.agent import ANNOTATION, CONDITION
+from tests.cluster.agent import CONDITION
 from tests.cluster.controlplane import Cluster
 from tests.cluster.credentials import ADMIN
 from tests.cluster.processes import PATIENCE, wait_until
-from tests.support.denials import Alters, Denies
 
 _API = "/apis/admissionregistration.k8s.io/v1"
 _KINDS = {"validate": "validatingwebhookconfigurations", "mutate": "mutatingwebhookconfigurations"}
@@ -26,8 +25,9 @@ class Webhook:
     """Answers the API server. At first it allows all writes; it always allows the tests' own writes."""
 
     def __init__(self) -> None:
-        self.denies: tuple[Denies, ...] = ()
-        self.alters: tuple[Alters, ...] = ()
+        self.denied = ""
+        """The capacity key whose changes it denies."""
+        self.removes_condition = False
         self.asked: set[str] = set()
 
     def answer(self, path: str, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,35 +37,14 @@ class Webhook:
         response = {"uid": request["uid"], "allowed": True}
         if request["userInfo"]["username"] == ADMIN:
             return response
-        before, after = (request[key]["status"].get("capacity", {}) for key in ("oldObject", "object"))
         if kind == "mutate":
-            patch = [op for alters in self.alters for op in _operations(alters, request["object"], before)]
-            return patched(request, patch) if patch else response
-        for denies in self.denies:
-            if denies.applies(before.get(denies.name), after.get(denies.name)):
-                status = {"code": denies.code, "message": "not on my Nodes"}
-                return response | {"allowed": False, "status": status}
-        return response
-
-
-def _operations(alters: Alters, node: Mapping[str, Any], before: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The JSONPatch operations that alter the Node as in tests/support/denials.py."""
-    if alters.key == "condition":
-        conditions = [c for c in node["status"].get("conditions", []) if c["type"] != CONDITION]
-        ours = {"type": CONDITION, "status": "Unknown", "reason": "Altered", "message": alters.value}
-        conditions += [] if alters.value is None else [ours]
-        return [{"op": "add", "path": "/status/conditions", "value": conditions}]
-    if alters.key == "annotation":
-        annotations = {k: v for k, v in node["metadata"].get("annotations", {}).items() if k != ANNOTATION}
-        annotations |= {} if alters.value is None else {ANNOTATION: alters.value}
-        return [{"op": "add", "path": "/metadata/annotations", "value": annotations}]
-    capacity = node["status"].get("capacity", {})
-    if capacity.get(alters.key) == before.get(alters.key):
-        return []
-    path = f"/status/capacity/{alters.key.replace('/', '~1')}"
-    if alters.value is not None:
-        return [{"op": "add", "path": path, "value": alters.value}]
-    return [{"op": "remove", "path": path}] if alters.key in capacity else []
+            conditions = [c for c in request["object"]["status"].get("conditions", []) if c["type"] != CONDITION]
+            removal = {"op": "add", "path": "/status/conditions", "value": conditions}
+            return patched(request, [removal]) if self.removes_condition else response
+        before, after = (request[key]["status"].get("capacity", {}) for key in ("oldObject", "object"))
+        if before.get(self.denied) == after.get(self.denied):
+            return response
+        return response | {"allowed": False, "status": {"code": 409, "message": "not on my Nodes"}}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Lists the contents of a recording, from /sys and udev's database. tests/corpus/recorded.md shows these lists."""
+"""Lists the contents of a recording, from /sys and udev's database. tests/corpus/recorded.md says the rest."""
 
 from __future__ import annotations
 

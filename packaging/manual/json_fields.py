@@ -139,7 +139,6 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         Field("folders", "object", "path of each searched folder -> names of its files; null if it does not exist"),
         *_ERRORS,
         Field("warnings", "list", "the same fields as `errors`"),
-        Field("notes", "list", "the same fields; replaced values, and files that are probably meant to be skipped"),
     ),
     "config show": (
         Field("files", "list", "paths of the files that were read"),

@@ -19,7 +19,6 @@ from capacityd.node.identity import node_of_certificate
 from capacityd.node.kubeconfig import load
 from capacityd.node.kubelet_kubeconfig import find_kubelet_kubeconfig
 from capacityd.schema.config import Config, Resource, Table
-from capacityd.schema.matchers import GlobMatcher
 
 _TIMEOUT = 5.0
 """Seconds for a look at a path."""
@@ -87,10 +86,7 @@ def _checks(config: Config, kubeconfig: str | None) -> Iterator[tuple[Problem, C
 def _key_by_path(resource: Resource) -> dict[str, str]:
     """Each path that the resource reads or looks for -> the resource's key that contains the path. A path in `when` is
     absolute and has no wildcard (config/keys.py)."""
-    keys: dict[str, str] = {}
-    for test in resource.when:
-        if test.key == "path":
-            keys |= {matcher.pattern: "when" for matcher in test.matchers if isinstance(matcher, GlobMatcher)}
+    keys = dict.fromkeys(resource.when_paths, "when")
     if resource.detector == "file":
         keys |= {str(table.settings["path"]): "file" for table in resource.tables}
     return keys

@@ -44,14 +44,10 @@ def load(path: str | None = None, root: str = "/") -> Loaded:
             if texts[file]:  # an empty file only masks a file of the same name
                 documents.append((file, document))
     loaded = parse(documents, unreadable=unreadable, texts=texts, private=private_files)
-
-    masking = {file: f"replaces {masked}, which is not read" for file, masked in files.masking.items()}
-    notes = [*_problems(files.leftovers), *_problems(masking), *loaded.notes]
     return replace(
         loaded,
         problems=numbered(loaded.problems, texts),
         warnings=numbered([replace(problem, warning=True) for problem in loaded.warnings], texts),
-        notes=numbered(notes, texts),
         folders=files.folders,
     )
 

@@ -12,7 +12,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -25,14 +25,10 @@ from capacityd.model.errors import ConfigError
 MAX_FILE_BYTES = 1 << 20
 
 _SUFFIX = r"~|\.(bak|old|new|orig|swp|disabled|(dpkg|ucf)-[a-z]+|rpm(new|save|orig))"
-_RENAMED_TOML = re.compile(r"[^.#].*\.toml.+")
-"""Copies and disabled files, which get a note, because they may be meant to be read."""
-_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found|{_RENAMED_TOML.pattern}")
-"""Names of files that are skipped: hidden files, and leftovers of editors, people and package managers."""
-_HIDDEN_TOML = re.compile(r"\.(?!#).*\.toml")
-"""Hidden files that get a note, because they may be meant to be read, unlike the lock files of Emacs."""
+_LEFTOVER = re.compile(rf"\..*|README.*|#.*#|.*({_SUFFIX})|lost\+found|.*\.toml.+")
+"""Names of files that are skipped: hidden files, copies, and leftovers of editors and package managers."""
 
-_WRONG_NAME = 'is not read, because its name does not end with ".toml"'
+_WRONG_NAME = 'is not read, because its name does not end with ".toml"; rename or remove it'
 _DEV_NULL = os.makedev(1, 3)
 """The number of /dev/null (null(4))."""
 _CONTENT_IS_LOST = ", as after a power failure: write it again or remove it"
@@ -48,17 +44,14 @@ class Files:
     trust: Trust
     """Who may be able to change the files. A user who names a file also trusts the file's owner and the groups that may
     write it."""
-    masking: dict[str, str] = field(default_factory=dict)
-    """Path of a file that replaces a vendor's file of the same name -> path of the vendor's file. Only a file that
-    replaces another one may be empty."""
+    masking: set[str] = field(default_factory=set)
+    """Paths of files that replace a vendor's file of the same name. Only such a file may be empty."""
     folders: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of a folder -> the names of its files that are read; None if there is no such folder."""
     paths: list[str] = field(default_factory=list)
     """In the order in which they are merged; later ones override."""
     failures: dict[str, str] = field(default_factory=dict)
     """Path of an unusable folder, or of what is probably meant to be read and is not -> the reason."""
-    leftovers: dict[str, str] = field(default_factory=dict)
-    """Path of a skipped file that is probably meant to be skipped -> why it is skipped. A note."""
 
 
 def files_of_service(root: str) -> Files:
@@ -87,7 +80,7 @@ def files_at(path: str) -> Files:
     elif not os.path.isdir(path):
         files.paths.append(path)
     else:
-        found = _add_folder(path, files, masked={}, may_have_others=True)
+        found = _add_folder(path, files, masked=(), may_have_others=True)
         files.paths += [found[name] for name in sorted(found)]
         if not files.paths and not files.failures:
             files.failures[path] = "contains no file whose name ends with .toml"
@@ -150,15 +143,13 @@ def _not_trusted(error: NotTrusted, path: str) -> str:
     return f"{where}{flaw.problem}, but the configuration names programs that run as root: {flaw.remedy}"
 
 
-def _add_folder(
-    folder: str, files: Files, *, masked: Mapping[str, str], may_have_others: bool = False
-) -> dict[str, str]:
+def _add_folder(folder: str, files: Files, *, masked: Collection[str], may_have_others: bool = False) -> dict[str, str]:
     """Adds a folder to the files, except for the order of its .toml files. Returns these: name -> path.
 
-    Adds the folder or its failure, its skipped files, and which of its files replace masked ones. Hidden files are
-    skipped, because editors have hidden lock files and swap files.
-    masked: name -> path of each file that a file of this folder with the same name replaces. may_have_others: whether
-    the folder may contain files whose name does not end with .toml.
+    Adds the folder or its failure, files that may be meant to be read and are not, and which files replace masked ones.
+    Hidden files are skipped, because editors have hidden lock files and swap files.
+    masked: names of files that a file of this folder with the same name replaces. may_have_others: whether the folder
+    may contain files whose name does not end with .toml.
     """
     files.folders[folder] = None
     try:
@@ -179,15 +170,10 @@ def _add_folder(
         return {}
     paths = {name: os.path.join(folder, name) for name in names if name.endswith(".toml") and not name.startswith(".")}
     files.folders[folder] = tuple(sorted(paths))
-    files.masking |= {path: masked[name] for name, path in paths.items() if name in masked}
+    files.masking |= {path for name, path in paths.items() if name in masked}
     for name in sorted(set(names) - paths.keys()):
-        skipped = os.path.join(folder, name)
         if not _LEFTOVER.fullmatch(name) and not may_have_others:
-            files.failures[skipped] = f"{_WRONG_NAME}; rename or remove it"
-        elif _HIDDEN_TOML.fullmatch(name):
-            files.leftovers[skipped] = "is not read, because its name begins with a dot"
-        elif _RENAMED_TOML.fullmatch(name):
-            files.leftovers[skipped] = _WRONG_NAME
+            files.failures[os.path.join(folder, name)] = _WRONG_NAME
     return paths
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from capacityd.config.hints import hints
 from capacityd.config.keys import SETTINGS_TABLES, is_resource_key
-from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean, nearest
+from capacityd.config.problems import EXAMPLE, Loaded, Place, Problem, clean
 from capacityd.config.resource import resource_of
 from capacityd.config.toml import toml_key
 from capacityd.model.quantity import name_problem
 from capacityd.schema.config import Config, Resource, Settings
 from capacityd.schema.toml_values import describe_toml_value
 
-_KEY_NOT_FALSE = re.compile(r"\b([\w-]{1,80})[\"']?\s*=(?!\s*false\b)")
-"""A key whose value is not false."""
+_MEANT_TO_OBSERVE = re.compile(r"\bobs[\w-]*[\"']?\s*=(?!\s*false\b)", re.IGNORECASE)
+"""The key `observe`, perhaps misspelt, with a value that is not false."""
 
 
 @dataclass(slots=True)
@@ -35,8 +35,6 @@ class _Merged:
     complete: bool = True
     """Whether all resources are known. Otherwise nothing may be removed from the Node: it may belong to an unknown
     resource."""
-    notes: list[Problem] = field(default_factory=list)
-    """Which values replace those of earlier files."""
 
 
 def parse(
@@ -105,7 +103,6 @@ def parse(
         files=tuple(file for file, _ in documents),
         values=values,
         origins=origins,
-        notes=tuple(merged.notes),
     )
 
 
@@ -130,11 +127,7 @@ def _file_meant_to_observe(
 
 def _mentions_observe(text: str) -> bool:
     """Whether a line may be meant to set `observe` to true: misspelt, in another table, or with an invalid value."""
-    without_comments = [line.partition("#")[0] for line in text.split("\n")]
-    keys = {key.lower() for line in without_comments for key in _KEY_NOT_FALSE.findall(line)}
-    if any(key.startswith("obs") for key in keys):
-        return True
-    return nearest("observe", keys, cutoff=0.75) is not None
+    return any(_MEANT_TO_OBSERVE.search(line.partition("#")[0]) for line in text.split("\n"))
 
 
 def _warnings(resources: Iterable[Resource], private: Collection[str]) -> Iterable[Problem]:
@@ -182,9 +175,6 @@ def _merge(top: Place, document: Mapping[str, object], merged: _Merged) -> list[
 def _merge_settings(table: str, raw: Mapping[str, object], *, place: Place, merged: _Merged) -> None:
     """Adds the settings of a table. place: the table."""
     for key, value in raw.items():
-        if (table, key) in merged.settings:
-            earlier, _ = merged.settings[table, key]
-            merged.notes.append(place.problem(key, f"replaces the value in {earlier.file}"))
         merged.settings[table, key] = (replace(place, problems=[]), value)
 
 
@@ -201,13 +191,7 @@ def _merge_resource(name: str, raw: object, *, place: Place, merged: _Merged) ->
         merged.broken[clean(shown)] = place.problems[-1].reason()
         merged.complete = False  # the resource may already be published under its right name
         return
-    resource_place = place.of_resource(name)
-    if name in merged.resources:
-        earlier, _ = merged.resources[name]
-        is_dropped = isinstance(raw, dict) and raw.get("enabled") is False
-        verb = "drops" if is_dropped else "replaces"
-        merged.notes.append(resource_place.problem("", f"{verb} the resource in {earlier.file}"))
-    merged.resources[name] = (resource_place, raw)
+    merged.resources[name] = (place.of_resource(name), raw)
 
 
 def _contains_unknown_table(raw: object) -> bool:

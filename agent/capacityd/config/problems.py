@@ -97,8 +97,6 @@ class Loaded:
     """The valid values of these files: table -> key -> TOML value."""
     origins: Mapping[str, str]
     """table.key of each value -> its file."""
-    notes: tuple[Problem, ...] = ()
-    """Which values replace those of earlier files, and which files are skipped and probably meant to be."""
     folders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     """Path of each searched folder -> the names of its files that are read; None if there is no such folder."""
 
@@ -200,12 +198,9 @@ def expected(word: str, words: Sequence[str]) -> str:
     return f"must be one of {', '.join(words)}" if meant is None else f'did you mean "{valid_words[meant]}"?'
 
 
-def nearest(word: str, others: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The most similar of the other words, if the word may be a mistyped form of it; None if no word is similar enough.
-
-    cutoff: the least similarity, from 0 to 1 (difflib).
-    """
-    # A mistyped word keeps its first or its last letter: "server" is not a mistyped "observe".
+def nearest(word: str, others: Iterable[str]) -> str | None:
+    """The most similar of the other words, if the word may be a mistyped form of it; None if none is similar enough."""
+    # A mistyped word keeps its first or its last letter.
     candidates = [other for other in others if word[:1] == other[:1] or word[-1:] == other[-1:]]
-    matches = get_close_matches(word, candidates, n=1, cutoff=cutoff)
+    matches = get_close_matches(word, candidates, n=1)
     return matches[0] if matches else None

@@ -52,7 +52,8 @@ def syntax_error(message: str, text: str) -> ConfigError:
     """The error for text that is not TOML. message: the parser's message, which ends with the position."""
     position = _POSITION.search(message)
     if position is None:  # an integer with thousands of digits, which Python refuses to convert
-        line = _line_of_longest_integer(text)
+        rows = text.split("\n")
+        line = rows.index(max(rows, key=len)) + 1
         return ConfigError("is not valid TOML: an integer has too many digits", line=line)
     text = text.replace("\r\n", "\n")
     rows = text.split("\n")
@@ -79,17 +80,9 @@ def syntax_error(message: str, text: str) -> ConfigError:
         or _mistake(before_in_line[-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _not_in_quotes(before[-_MAX_LENGTH:], after[:_MAX_LENGTH])
         or _missing_end(before, after, line)
-        or _set_twice(rows, line)
-        or _placeholder(rows[line - 1])
     )
     advice = f"; {remedy}" if remedy else ""
     return ConfigError(f"is not valid TOML: {message[: position.start()]} ({place}){advice}", line=line)
-
-
-def _line_of_longest_integer(text: str) -> int:
-    rows = text.split("\n")
-    lengths = [max(map(len, re.findall("[0-9a-fA-F_]+", row)), default=0) for row in rows]
-    return lengths.index(max(lengths)) + 1
 
 
 def _odd_character(after: str) -> str:
@@ -165,29 +158,3 @@ def _unclosed(text: str) -> tuple[str, int] | None:
             elif opened:
                 opened.pop()
     return opened[-1] if opened else None
-
-
-def _set_twice(rows: list[str], line: int) -> str:
-    """A remedy for a header or key that is also in an earlier line."""
-    written = _header_or_key(rows[line - 1])
-    if not written:
-        return ""
-    for earlier_line in range(line - 1, 0, -1):
-        earlier = _header_or_key(rows[earlier_line - 1])
-        if earlier == written:
-            return f"{written} is already in line {earlier_line}; keep one of them"
-        if earlier.startswith("[") and not written.startswith("["):
-            return ""  # the lines above belong to another table
-    return ""
-
-
-def _header_or_key(row: str) -> str:
-    """The header or the key in a line. The header of a list of tables, [[a]], is returned as [a], because a file can't
-    contain both."""
-    before_value = row.partition("=")[0]
-    return before_value.replace("[[", "[").replace("]]", "]").strip()
-
-
-def _placeholder(row: str) -> str:
-    """A remedy for a line with a placeholder of Jinja, Go, Helm, a shell or ERB."""
-    return "a placeholder of a template was not replaced" if re.search(r"\{\{|\$\{|\$\(|<%", row) else ""

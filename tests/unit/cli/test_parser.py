@@ -97,7 +97,6 @@ def test_a_configuration_with_errors_exits_with_status_2(
         "folders": {},
         "errors": [error | {"message": message}],
         "warnings": [],
-        "notes": [],
     }
 
 

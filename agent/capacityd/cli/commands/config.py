@@ -28,7 +28,7 @@ def config(options: Options) -> int:
 
 
 def _check(loaded: Loaded, options: Options) -> int:
-    """Prints all errors, warnings and notes. Returns the exit status."""
+    """Prints all errors and warnings. Returns the exit status."""
     problems = [*loaded.problems, *_node_name_problem(loaded, options)]
     warnings = [*loaded.warnings, *service_problems(loaded.config, options.selection.kubeconfig)]
     if options.json:
@@ -38,15 +38,12 @@ def _check(loaded: Loaded, options: Options) -> int:
                 "folders": loaded.folders,
                 "errors": list(map(_as_dict, problems)),
                 "warnings": list(map(_as_dict, warnings)),
-                "notes": list(map(_as_dict, loaded.notes)),
             }
         )
         return 2 if problems else 0
     # located() is "FILE:LINE: MESSAGE". There is no prefix "capacityd: ", so that editors can parse it.
     for warning in warnings:
         print(printable(warning.located("warning: ")), file=sys.stderr)
-    for note in loaded.notes:
-        print(printable(note.located("note: ")), file=sys.stderr)
     for problem in problems:
         print(printable(problem.located()), file=sys.stderr)
     if problems:

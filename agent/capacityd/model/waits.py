@@ -48,6 +48,16 @@ class Wait:
         uptime: the current one, in seconds."""
         return now + (self.until - uptime)
 
+    def as_dict(self, *, now: float, uptime: float) -> dict[str, object]:
+        """The wait for JSON output. now: in seconds since the epoch. uptime: the current one, in seconds."""
+        return {
+            "reason": self.reason.value,
+            "name": self.key.name if self.key else None,
+            "kind": self.key.kind.value if self.key else None,
+            "until": self.until_epoch(now=now, uptime=uptime),
+            "text": self.text(uptime),
+        }
+
     @property
     def holds_change(self) -> bool:
         """Whether one of capacityd's limits holds back the change of a key."""

@@ -9,7 +9,7 @@ from capacityd.cli.options import Options, refuse_other_sources
 from capacityd.cli.output.problems import problems_in
 from capacityd.cli.output.resource_rows import resource_rows
 from capacityd.cli.output.status import print_status
-from capacityd.cli.output.status_report import StatusReport, WaitReport
+from capacityd.cli.output.status_report import StatusReport
 from capacityd.cli.output.terminal import print_json, print_message
 from capacityd.config import load
 from capacityd.config.saved import changed_files
@@ -35,22 +35,24 @@ def status(options: Options) -> int:
     refuse_other_sources(options.selection, "status is about the service on this machine")
     now = time.time()
     unit = unit_state(UNIT)
-    report = _report(runtime_files.runtime_directory(), now=now, unit=unit)
+    current_uptime = uptime()
+    report = _report(runtime_files.runtime_directory(), now=now, current_uptime=current_uptime, unit=unit)
     problems = problems_in(report, now=now, unit=unit)
     if options.json:
-        print_json(encode(report) | {"troubles": [trouble.as_dict() for trouble in report.troubles]})
+        troubles = [trouble.as_dict() for trouble in report.troubles]
+        waits = [wait.as_dict(now=now, uptime=current_uptime) for wait in report.waits]
+        print_json(encode(report) | {"troubles": troubles, "waits": waits})
         for problem in problems:
             print_message(problem.message)
     else:
-        print_status(report, problems, now=now)
+        print_status(report, problems, now=now, uptime=current_uptime)
     if not report.running:
         return 1
     return 4 if problems else 0
 
 
-def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
+def _report(directory: str, now: float, current_uptime: float, unit: UnitState | None) -> StatusReport:
     """The report. directory: the runtime directory. now: in seconds since the epoch."""
-    current_uptime = uptime()
     service = runtime_files.running(directory)
     saved_status = service.status if service is not None else runtime_files.read_service(directory)
     # A service that has ended leaves its last status. The errors in it about configuration and metrics still hold.
@@ -76,7 +78,7 @@ def _report(directory: str, now: float, unit: UnitState | None) -> StatusReport:
         previous_configuration_active=bool(last_status.configuration_errors) and last_status.previous_active,
         resources=resource_rows(last_pass, now=now, uptime=current_uptime),
         troubles=last_pass.troubles,
-        waits=tuple(WaitReport.of(wait, now=now, uptime=current_uptime) for wait in waits),
+        waits=waits,
         last_reconcile=last_pass.at or None,
         last_read=last_pass.read_at,
         last_write=last_pass.written_at,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from capacityd.cli.output.status_report import ResourceRow, WaitReport
+from dataclasses import replace
+
+from capacityd.cli.output.status_report import ResourceRow
 from capacityd.model.key import Key
 from capacityd.model.plan import Change, Trouble
 from capacityd.model.reading import Quantity, Unknown, outcome_of
@@ -16,17 +18,20 @@ def resource_rows(last_pass: PassStatus, *, now: float, uptime: float) -> tuple[
     """
     changes = {change.key: change for change in last_pass.changes}
     troubles = {trouble.key: trouble for trouble in last_pass.troubles if trouble.key}
-    held = {
-        wait.key: WaitReport.of(wait, now=now, uptime=uptime) for wait in reversed(last_pass.waits) if wait.holds_change
-    }  # the earliest wait of a key
-    keys = sorted({*map(Key, last_pass.readings), *changes})
-    return tuple(_row(key, last_pass, changes.get(key), troubles.get(key), held.get(key)) for key in keys)
+    held = {wait.key: wait for wait in reversed(last_pass.waits) if wait.holds_change}  # the earliest wait of a key
+    rows = []
+    for key in sorted({*map(Key, last_pass.readings), *changes}):
+        row = _row(key, last_pass, changes.get(key), troubles.get(key))
+        if wait := held.get(key):
+            row = replace(row, held_until=wait.until_epoch(now=now, uptime=uptime))
+            if row.cause is None:  # why a reading is unknown is more important than a wait
+                row = replace(row, note=wait.text(uptime))
+        rows.append(row)
+    return tuple(rows)
 
 
-def _row(
-    key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None, held: WaitReport | None
-) -> ResourceRow:
-    """The row for a key. change: None: there is no plan for it yet. held: the wait that holds the change back."""
+def _row(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> ResourceRow:
+    """The row for a key without a wait. change: None: there is no plan for it yet."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
     if isinstance(reading, Quantity):
         number: int | str | None = reading.value
@@ -42,22 +47,18 @@ def _row(
         published=change.published if change else None,
         capacity=change.stored.capacity if change else None,
         allocatable=change.stored.allocatable if change and not key.is_label else None,
-        held_until=held.until if held else None,
+        held_until=None,
         cause=reading.cause if isinstance(reading, Unknown) else None,
         trouble=trouble.reason if trouble else None,
-        note=_note(key, last_pass, change, trouble, held),
+        note=_note(key, last_pass, change, trouble),
     )
 
 
-def _note(
-    key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None, held: WaitReport | None
-) -> str:
+def _note(key: Key, last_pass: PassStatus, change: Change | None, trouble: Trouble | None) -> str:
     """The reason in the last column."""
     reading = None if key.is_label else last_pass.readings.get(key.name)
-    if isinstance(reading, Unknown):  # more important than a wait
+    if isinstance(reading, Unknown):
         return reading.reason
-    if held is not None:
-        return held.text
     if trouble is not None:
         return trouble.text
     if change is not None and last_pass.observe and change.action.writes:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from capacityd.cli.output.status_report import Problem, ResourceRow, StatusReport
 from capacityd.cli.output.terminal import print_line, print_table, without_column
-from capacityd.model.key import Key
 from capacityd.model.node import ConditionReason
 from capacityd.model.reasons import Activity
 from capacityd.model.text import duration_text
@@ -26,8 +25,8 @@ _ACTIVITIES = {
 _WRITERS = {Writer.DEVICE_PLUGIN: "a device plugin's", Writer.UNKNOWN: "another writer's"}
 
 
-def print_status(report: StatusReport, problems: Sequence[Problem], now: float) -> None:
-    """Prints the report and its problems. now: in seconds since the epoch."""
+def print_status(report: StatusReport, problems: Sequence[Problem], *, now: float, uptime: float) -> None:
+    """Prints the report and its problems. now: in seconds since the epoch. uptime: the machine's, in seconds."""
     print_line(_summary(report, degraded=bool(problems)))
     if report.has_pass:
         print_line(_times(report, now))
@@ -40,7 +39,7 @@ def print_status(report: StatusReport, problems: Sequence[Problem], now: float) 
         print_line()
         _print_resources(report)
         _print_other_resources(report)
-        _print_waits(report)
+        _print_waits(report, uptime)
 
 
 def _print_problems(report: StatusReport, problems: Sequence[Problem]) -> None:
@@ -62,16 +61,17 @@ def _print_other_resources(report: StatusReport) -> None:
         print_line(f"not capacityd's: {', '.join(others)}")
 
 
-def _print_waits(report: StatusReport) -> None:
+def _print_waits(report: StatusReport, uptime: float) -> None:
     """Prints the reasons for later passes, unless the table contains them."""
-    noted = {(row.name, row.kind, row.note) for row in report.resources}
+    noted = {(row.key, row.note) for row in report.resources}
     for wait in report.waits:
-        if wait.name is None and wait.reason is WaitReason.RATE_LIMIT:
-            print_line(f"Node condition and annotations: {wait.text}")  # the text does not say what is held back
-        elif wait.name is None or wait.kind is None:
-            print_line(f"Node: {wait.text}")
-        elif (wait.name, wait.kind, wait.text) not in noted:
-            print_line(f"{Key(wait.name, wait.kind)}: {wait.text}")
+        text = wait.text(uptime)
+        if wait.key is None and wait.reason is WaitReason.RATE_LIMIT:
+            print_line(f"Node condition and annotations: {text}")  # the text does not say what is held back
+        elif wait.key is None:
+            print_line(f"Node: {text}")
+        elif (wait.key, text) not in noted:
+            print_line(f"{wait.key}: {text}")
 
 
 def slow_activity(report: StatusReport, now: float) -> str:

@@ -10,7 +10,7 @@ from capacityd.model.key import Key, Kind
 from capacityd.model.node import ConditionReason
 from capacityd.model.plan import Trouble
 from capacityd.model.reasons import Activity, Occasion
-from capacityd.model.waits import Wait, WaitReason
+from capacityd.model.waits import Wait
 from capacityd.worker.pass_state import Writer
 
 
@@ -49,30 +49,6 @@ class ResourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitReport:
-    """What a later pass waits for."""
-
-    reason: WaitReason
-    name: str | None
-    """The resource; None: the Node, its condition or its annotations wait."""
-    kind: Kind | None
-    until: float
-    text: str
-    """The reason for the wait, and its length."""
-
-    @classmethod
-    def of(cls, wait: Wait, *, now: float, uptime: float) -> WaitReport:
-        """The report about a wait. now: in seconds since the epoch. uptime: the machine's, in seconds."""
-        return cls(
-            reason=wait.reason,
-            name=wait.key.name if wait.key else None,
-            kind=wait.key.kind if wait.key else None,
-            until=wait.until_epoch(now=now, uptime=uptime),
-            text=wait.text(uptime),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class StatusReport:
     """The complete information of `status`. The fields are those of `status --json`."""
 
@@ -93,7 +69,7 @@ class StatusReport:
     previous_configuration_active: bool
     """Whether the last reload was rejected, so that the configuration before it is active."""
     resources: tuple[ResourceRow, ...]
-    waits: tuple[WaitReport, ...]
+    waits: tuple[Wait, ...]
     """The reasons for later passes, earliest first."""
     last_reconcile: float | None
     """None: no pass has completed."""

@@ -141,7 +141,7 @@ ADMITTED = (
     ),
     Admitted(
         "A key that another writer puts into the annotation counts as capacityd's, with the number that stands there.",
-        (*_OWNER, "unknown_keeps"),
+        (*_OWNER, "unknown_keeps", "holds"),
         the_annotation_is_believed,
     ),
     Admitted(

@@ -1,0 +1,186 @@
+"""Lets another writer change the Node at random moments of passes.
+
+    python -m tests.cluster.interleavings [--passes N] [--seed N]
+
+The other writer comes after the pass has read the Node, and before its PATCHes. The judge must find no broken promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from capacityd.model.node import ANNOTATION, CONDITION, Event, Node, NodeState, Patch
+from capacityd.model.reading import Absent, Quantity, Reading, Unknown
+from capacityd.node import Machine, open_node
+from capacityd.node.documents.patch import patch_document
+from tests.cluster.binaries import pinned
+from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.credentials import node_user
+from tests.cluster.judged import JudgedNode
+from tests.cluster.releases import programs
+from tests.support.judge.observations import Configuration, Wanted, Writer
+from tests.support.model.answers import STRATEGIC
+from tests.unit.reconcile.doubles import A, B, ServerNode, Service
+
+OTHER = "other.example/card"
+
+
+class OtherWriter:
+    """Changes a Node at random, as the kubelet, another agent and a person might."""
+
+    def __init__(self, cluster: Cluster, node: str, chance: random.Random) -> None:
+        self._cluster, self._chance = cluster, chance
+        self._path = f"/api/v1/nodes/{node}"
+        self.made: Counter[str] = Counter()
+
+    def act(self) -> None:
+        """Makes one change."""
+        action = self._chance.choice((self.capacity, self.allocatable, self.condition, self.annotation, self.theirs))
+        action()
+        self.made[action.__name__] += 1
+
+    def capacity(self) -> None:
+        self._status({"capacity": {self._name(): self._quantity()}})
+
+    def allocatable(self) -> None:
+        self._status({"allocatable": {self._name(): self._quantity()}})
+
+    def condition(self) -> None:
+        """Sets or removes a condition of our type, or sets another one."""
+        ours = {"type": CONDITION, "status": self._chance.choice(("True", "False")), "reason": "Foreign", "message": ""}
+        theirs = {"type": "Ready", "status": self._chance.choice(("True", "False")), "reason": "Foreign", "message": ""}
+        removed = {"type": CONDITION, "$patch": "delete"}
+        self._status({"conditions": [self._chance.choice((ours, ours, theirs, removed))]})
+
+    def annotation(self) -> None:
+        text = self._chance.choice((None, json.dumps({self._name(): self._chance.randint(0, 5)}), "{"))
+        annotations = self._chance.choice(({ANNOTATION: text}, {"other.example/note": str(self._chance.random())}))
+        self._cluster.admin.patch(self._path, {"metadata": {"annotations": annotations}})
+
+    def theirs(self) -> None:
+        self._status({key: {OTHER: str(self._chance.randint(0, 9))} for key in ("capacity", "allocatable")})
+
+    def _status(self, change: Mapping[str, object]) -> None:
+        self._cluster.admin.patch(f"{self._path}/status", {"status": change}, "strategic")
+
+    def _name(self) -> str:
+        return self._chance.choice((A, B))
+
+    def _quantity(self) -> str | None:
+        return self._chance.choice((None, "0", "3", "4", "5"))
+
+
+class Interleaved:
+    """A Node at which another writer comes before some of the PATCHes. A judge sees all of it."""
+
+    def __init__(self, node: Node, judged: JudgedNode, interrupt: Callable[[], None]) -> None:
+        self._node, self._judged, self._interrupt = node, judged, interrupt
+        self.writes = 0
+
+    def identify(self) -> str:
+        return self._node.identify()
+
+    def read(self) -> NodeState:
+        state = self._node.read()
+        self._judged.seen()
+        return state
+
+    def write(self, patch: Patch) -> NodeState:
+        self._interrupt()
+        self._judged.asked(STRATEGIC, patch_document(patch))
+        written = self._node.write(patch)
+        self.writes += 1
+        self._judged.changed(Writer.CAPACITYD)
+        self._judged.seen()
+        return written
+
+    def report(self, event: Event, state: NodeState) -> None:
+        self._node.report(event, state)
+
+
+def run(cluster: Cluster, passes: int, seed: int) -> Counter[str]:
+    """Makes this many passes. Returns how often what happened. Raises AssertionError if one of them was wrong."""
+    chance = random.Random(seed)
+    name = cluster.create_node()
+    node = open_node(str(cluster.kubeconfig(node_user(name))), None, Machine("no-such-host", machine_id=None))
+    counts: Counter[str] = Counter()
+    for number in range(passes):
+        try:
+            _make_pass(cluster, node, name, chance, counts)
+        except AssertionError as e:
+            raise AssertionError(f"pass {number} of seed {seed}: {e}") from e
+    return counts
+
+
+def _make_pass(cluster: Cluster, node: Node, name: str, chance: random.Random, counts: Counter[str]) -> None:
+    """Makes one pass on the Node of this name, registered anew."""
+    cluster.admin.delete(f"/api/v1/nodes/{name}")
+    published = {key: chance.randint(3, 5) for key in (A, B) if chance.random() < 0.7}
+    cluster.create_node(name, capacity={OTHER: "2"}, status={"conditions": [{"type": "Ready", "status": "True"}]})
+    now = [1000.0]
+    judged = JudgedNode(cluster, name, Configuration({A: Wanted(), B: Wanted()}), at=lambda: now[0])
+    other = OtherWriter(cluster, name, chance)
+
+    def disturb() -> None:
+        other.act()
+        judged.changed(Writer.OTHER)
+
+    left = [0]
+
+    def interrupt() -> None:
+        if left[0] and chance.random() < 0.7:
+            left[0] -= 1
+            disturb()
+
+    interleaved = Interleaved(node, judged, interrupt)
+    service = Service(cast(ServerNode, interleaved))
+    service.lower_after = 0.0
+    if chance.random() < 0.6:
+        judged.has({A: Absent("none"), B: Absent("none")} | _full(_readings(published)))
+        service.make_pass(now[0], **_readings(published))
+        service.restart()  # as JudgedNode.has() assumes
+    for _ in range(chance.choice((0, 0, 1, 2, 3))):
+        disturb()
+    left[0] = chance.choice((0, 1, 1, 2))
+    now[0] = 1100.0 + chance.choice((0, 3600))
+    drawn = {letter: _reading(chance) for letter in "ab"}
+    judged.has(_full(drawn))
+    end = service.make_pass(now[0], **drawn)
+    counts.update(other.made)
+    counts["passes"] += 1
+    counts["PATCHes"] += interleaved.writes
+    counts["failures"] += end.error is not None
+
+
+def _full(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """The readings by the resources' names."""
+    return {f"example.com/{letter}": reading for letter, reading in readings.items()}
+
+
+def _readings(published: Mapping[str, int]) -> dict[str, Reading]:
+    return {name.partition("/")[2]: Quantity(quantity) for name, quantity in published.items()}
+
+
+def _reading(chance: random.Random) -> Reading:
+    return chance.choice((Quantity(chance.randint(0, 5)), Quantity(chance.randint(3, 5)), Absent("none"), Unknown("x")))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--passes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with control_plane(binaries=programs(pinned(), None)) as cluster:
+        for what, number in run(cluster, options.passes, options.seed).items():
+            print(f"{what:<24}{number:>6}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

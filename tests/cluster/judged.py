@@ -1,0 +1,69 @@
+"""A Node on the real API server whose changes a judge sees (tests/support/judge)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from capacityd.model.reading import Reading
+from tests.cluster.controlplane import Cluster
+from tests.support.judge import observations
+from tests.support.judge.faults import Fault, faults
+from tests.support.judge.judge import Judge
+from tests.support.judge.observations import Configuration, Observation, Trouble, Writer
+from tests.support.model.answers import Rejected, apply
+
+
+class JudgedNode:
+    """The Node of this name, just registered. at: returns the seconds on the judge's clock."""
+
+    def __init__(self, cluster: Cluster, name: str, configuration: Configuration, at: Callable[[], float]) -> None:
+        self.judge = Judge()
+        self._cluster, self._name, self._at = cluster, name, at
+        self._last: Any = None
+        self._tell(observations.Configured(at(), configuration))
+        self._tell(observations.Begins(at(), Trouble.STOPPED))
+        self.changed(Writer.OTHER)
+
+    @property
+    def document(self) -> Any:
+        """The Node as it is."""
+        return self._cluster.node(self._name)
+
+    def has(self, readings: Mapping[str, Reading]) -> None:
+        """The machine has this, and a pass reads it. It remembers nothing of earlier passes."""
+        self._tell(observations.Begins(self._at(), Trouble.STOPPED))
+        self._tell(observations.MachineHas(self._at(), readings))
+        self._tell(observations.PassReads(self._at(), readings))
+
+    def forgets(self) -> None:
+        """capacityd has lost its memory: a pass was killed, or begins without one."""
+        self._tell(observations.Forgets(self._at()))
+
+    def seen(self) -> None:
+        """capacityd gets the Node as it is."""
+        self._tell(observations.Requests(self._at()))
+        self._tell(observations.Sees(self._at(), self.document))
+
+    def asked(self, content_type: str, patch: Any) -> None:
+        """capacityd sends a PATCH. The API server rejects it if a guard does not hold."""
+        before = self.document
+        try:
+            after = apply(before, content_type, patch)
+        except Rejected:
+            return
+        self._tell(observations.Asks(self._at(), before, after))
+
+    def changed(self, by: Writer) -> None:
+        """Somebody may have changed the Node."""
+        if (document := self.document) != self._last:
+            self._last = document
+            self._tell(observations.NodeIs(self._at(), document, by))
+
+    def faults(self) -> frozenset[Fault]:
+        """What is wrong with the Node now."""
+        ghosts = self.judge.ghosts
+        return faults(ghosts, self.document, ghosts.readings)
+
+    def _tell(self, observation: Observation) -> None:
+        self.judge.observe(observation)

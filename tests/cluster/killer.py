@@ -1,0 +1,44 @@
+"""Starts and kills workers of the service. All modules are imported beforehand, so that a kill hits a worker's work.
+
+    python3 -I killer.py AGENT FOLDER SELECTION   reads commands from standard input, one on each line.
+
+start: start a worker for a pass, without memory. kill: kill it. wait: wait until it ends. The answer to each command is
+a line: started, ended, or killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def main(agent: str, folder: str, selection: str) -> None:
+    sys.path.insert(0, agent)
+    import kubernetes.client  # noqa: F401
+
+    from capacityd.model.codec import decode, parse
+    from capacityd.model.messages import JobRequest
+    from capacityd.model.options import Selection, WorkerOptions
+    from capacityd.model.reasons import Job, PassReason
+    from capacityd.worker.main import work
+
+    worker = WorkerOptions(folder, decode(Selection, parse(selection.encode())))
+    pid = 0
+    for order in map(str.strip, sys.stdin):
+        if order == "start":
+            pid = os.fork()
+            if pid == 0:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, 1)
+                os.dup2(nowhere, 2)
+                os._exit(work(worker, JobRequest(Job.RECONCILE, frozenset({PassReason.RESYNC}))))
+            print("started", flush=True)
+            continue
+        if order == "kill":
+            os.kill(pid, signal.SIGKILL)  # the worker is not reaped yet, so the pid is still its own
+        print("killed" if os.WIFSIGNALED(os.waitpid(pid, 0)[1]) else "ended", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,214 @@
+"""Kills passes with SIGKILL within 20 ms of the moment at which their PATCH is sent or answered.
+
+    python -m tests.cluster.kills [--kills N] [--seed N]
+
+A proxy holds back the request or its answer, and then kills the pass. After each kill, capacity and annotation must
+both be as before or both as wanted, the next pass must leave the Node as wanted, and the judge must find no broken
+promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from capacityd.model.options import Selection
+from capacityd.model.reading import Quantity
+from tests.cluster.agent import PYTHON
+from tests.cluster.binaries import pinned
+from tests.cluster.controlplane import Cluster, control_plane
+from tests.cluster.faults import Action
+from tests.cluster.judged import JudgedNode
+from tests.cluster.processes import PATIENCE, TIED_TO_US
+from tests.cluster.proxy import Exchange, Proxy, fault_proxy
+from tests.cluster.releases import programs
+from tests.cluster.service import Service, service
+from tests.support.judge.observations import Configuration, Wanted, Writer
+from tests.support.machines import bare
+from tests.support.workers import worker_arguments
+
+WINDOW = 0.02
+"""The kill comes at most this many seconds after its Moment."""
+
+NAMES = ("example.com/a", "example.com/b")
+
+
+class Moment(Enum):
+    """How far the pass has come when it is killed."""
+
+    UNSENT = "unsent"  # the request has left the pass, but never reaches the API server
+    SENT = "sent"  # the API server may be carrying it out
+    UNANSWERED = "unanswered"  # the API server has carried out the request, but the answer never reaches the pass
+    ANSWERED = "answered"  # the pass has the answer, and may be saving its record
+
+
+@dataclass(frozen=True, slots=True)
+class Kills:
+    """The results of a number of kills."""
+
+    moments: Mapping[Moment, int]
+    """For each moment, how many passes were still running when they were killed."""
+    ended: int
+    """How many passes had ended before they could be killed."""
+    written: int
+    """How often the Node was as wanted after the kill."""
+
+
+class Killer:
+    """Starts passes one after the other, and kills them."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def start(self) -> None:
+        """Starts a pass."""
+        self._ask("start")
+
+    def kill(self) -> bool:
+        """Kills the pass. Returns whether it was still running."""
+        return self._ask("kill") == "killed"
+
+    def finish(self) -> None:
+        """Waits until the pass ends."""
+        self._ask("wait")
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(line, file=self._process.stdin, flush=True)
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def killer(s: Service) -> Iterator[Killer]:
+    """A Killer for the passes of this service. The service itself must not be running."""
+    arguments = worker_arguments(s.runtime_directory, Selection(str(s.config)))
+    command = s.inside([PYTHON, "-I", Path(__file__).with_name("killer.py"), *arguments])
+    process = subprocess.Popen([*TIED_TO_US, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        yield Killer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def run(cluster: Cluster, proxy: Proxy, count: int, seed: int, every: int = 0) -> Kills:
+    """Kills this many running passes. Raises AssertionError if the Node is wrong afterwards.
+
+    every: the number of kills between two progress messages; 0: no messages.
+    """
+    chance = random.Random(seed)
+    moments: Counter[Moment] = Counter()
+    ended = written = 0
+    with service(cluster, bare(), name=f"kills-{seed}") as s, killer(s) as passes:
+        files = {name: s.folder / name.partition("/")[2] for name in NAMES}
+        wanted = dict.fromkeys(NAMES, 0)
+        for name, path in files.items():
+            path.write_text(str(wanted[name]))
+        s.configure(
+            "".join(f'[resources."{name}"]\nfile = {{ path = "{path}" }}\n' for name, path in files.items()),
+            lower_after="0s",
+            lower_after_boot="0s",
+        )
+        s.connect(proxy.url)
+        s.join(proxy.url)
+        s.start()
+        s.stop()
+        adopted = {name: Wanted(adopt=True) for name in NAMES}  # capacityd has published them before the judge came
+        judged = JudgedNode(cluster, s.node, Configuration(adopted), at=time.monotonic)
+        assert _published(s) == wanted
+        while moments.total() < count:
+            before, wanted = wanted, {name: chance.choice([n for n in range(9) if n != wanted[name]]) for name in NAMES}
+            for name, path in files.items():
+                path.write_text(str(wanted[name]))
+            moment, delay = chance.choice([*Moment]), chance.uniform(0.0, WINDOW)
+            over, answers = threading.Event(), list[bool]()
+            readings = {name: Quantity(number) for name, number in wanted.items()}
+            judged.forgets()
+            judged.has(readings)
+            judged.seen()
+            proxy.faults.clear()
+            proxy.fault(_kill(passes, judged, moment, delay, answers, over), "PATCH", f"/api/v1/nodes/{s.node}/status")
+            passes.start()
+            assert over.wait(PATIENCE), f"seed {seed}: no PATCH"
+            moments[moment] += answers[0]
+            ended += not answers[0]
+            if every and answers[0] and not moments.total() % every:
+                print(f"{moments.total()} kills: {_shown(moments)}", flush=True)
+            judged.changed(Writer.CAPACITYD)
+            now = _published(s)
+            assert now in (before, wanted), f"seed {seed}, {moment} after {delay}: {before} to {wanted} became {now}"
+            written += now == wanted
+            judged.forgets()
+            judged.has(readings)
+            passes.start()
+            passes.finish()
+            judged.changed(Writer.CAPACITYD)
+            left = f"seed {seed}, {moment} after {delay}: the next pass has left {_published(s)}, not {wanted}"
+            assert not judged.faults(), f"{left}: {judged.faults()}"
+            assert s.condition()["status"] == "True", s.condition()
+    return Kills(moments, ended, written)
+
+
+def _published(s: Service) -> Mapping[str, int] | None:
+    """The quantities on which capacity and annotation agree; None if they differ."""
+    node = s.cluster.node(s.node)
+    annotated: Mapping[str, int] = json.loads(node["metadata"]["annotations"]["capacityd/published"])
+    capacity = {name: int(quantity) for name, quantity in node["status"]["capacity"].items() if name in NAMES}
+    return annotated if annotated == capacity else None
+
+
+def _kill(
+    passes: Killer, judged: JudgedNode, moment: Moment, delay: float, answers: list[bool], over: threading.Event
+) -> Action:
+    """Kills the pass this many seconds after this moment. Adds to answers whether it was still running."""
+
+    async def action(exchange: Exchange) -> None:
+        try:
+            request = exchange.request
+            await asyncio.to_thread(judged.asked, request.headers["content-type"], json.loads(request.body))
+            fetched = None if moment is Moment.UNSENT else asyncio.create_task(exchange.fetch())
+            if fetched and moment is not Moment.SENT:
+                head, body = await fetched
+                if moment is Moment.ANSWERED:
+                    await exchange.send(head + body)
+            await asyncio.sleep(delay)
+            answers.append(await asyncio.to_thread(passes.kill))
+            if fetched:
+                await fetched
+            exchange.reset()
+        finally:
+            over.set()
+
+    return action
+
+
+def _shown(moments: Mapping[Moment, int]) -> str:
+    return ", ".join(f"{number} when the PATCH was {moment.value}" for moment, number in moments.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with control_plane(binaries=programs(pinned(), None)) as cluster, fault_proxy(cluster) as proxy:
+        kills = run(cluster, proxy, options.kills, options.seed, every=10)
+    print(_shown(kills.moments))
+    print(
+        f"{kills.written} of all had written; {kills.ended} had ended before; every Node was right after the next pass"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Kills passes around their PATCH, ten times. `python -m tests.cluster.kills` does so 500 times."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.controlplane import Cluster
+from tests.cluster.kills import run
+from tests.cluster.proxy import Proxy
+
+pytestmark = pytest.mark.protocol
+
+
+def test_a_pass_is_killed_around_its_patch(cluster: Cluster, proxy: Proxy) -> None:
+    kills = run(cluster, proxy, 10, seed=1)
+    assert sum(kills.moments.values()) == 10
